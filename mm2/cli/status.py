@@ -136,7 +136,7 @@ def _lag_exit_code(report: Any, *, max_records: int | None, max_seconds: float |
         return exit_codes.UNREACHABLE
     if any(not each.broker for each in report.unreachable):
         return exit_codes.FAILED
-    if not report.partitions or report.elsewhere:
+    if not report.partitions or report.partitions_on_other_nodes:
         return exit_codes.UNKNOWN
     found = status_document.sum_lag(report.partitions, report.at_ms)
     records, ms = found.records or 0, found.ms or 0

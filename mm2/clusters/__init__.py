@@ -1,7 +1,7 @@
-"""What both clusters of a flow look like from outside, whether or not a process runs the flow.
+"""Collects the state of a flow's two clusters, whether or not a process runs the flow.
 
-Commands, status, repair and failover use this package to collect facts from the clusters: which
-partitions are mirrored and how far, where consumer groups are, what the Connect group is doing.
+Commands, status, repair and failover use this package to find out which partitions are mirrored and
+how far, where consumer groups are, and what the Connect group is doing.
 
 - `FlowPair` (`flow_pair`) connects to both clusters of a flow.
 - `MirrorState` (`mirror_state`) and `GroupPositions` (`group_state`) are what was collected.

@@ -1,4 +1,4 @@
-"""Builds the Kafka clients of a flow's source and target cluster from the effective configuration."""
+"""Builds Kafka clients for a flow's source and target cluster from the configuration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mm2.topics.flow_config import Flow
 
 
 def build_client_access(cluster: ClusterSettings, alias: str) -> KafkaClusterAccess:
-    """How clients of the Kafka library reach a cluster; `alias` is for messages."""
+    """Connection settings of the Kafka library; `alias` is used in messages."""
     return KafkaClusterAccess(
         name=alias,
         bootstrap=cluster.bootstrap_servers,
@@ -30,7 +30,7 @@ def build_client_access(cluster: ClusterSettings, alias: str) -> KafkaClusterAcc
 
 
 def build_copier_access(cluster: ClusterSettings, alias: str, *, client_id: str) -> ClusterAccess:
-    """How the copies reach a cluster."""
+    """Connection settings for copy processes."""
     return ClusterAccess(
         alias=alias,
         bootstrap=cluster.bootstrap_servers,
@@ -47,14 +47,15 @@ def build_copier_access(cluster: ClusterSettings, alias: str, *, client_id: str)
 def build_connection_settings(
     cluster: ClusterSettings, alias: str, *, client_id: str
 ) -> ConnectionSettings:
-    """How connections of our own reach a cluster: as the copies do."""
+    """Connection settings for the built-in protocol client, as copy processes use them."""
     return client_properties.read_connection_settings(
         build_copier_access(cluster, alias, client_id=client_id)
     )
 
 
 def build_operator(settings: Mm2Settings, flow: Flow) -> OperatorCommands:
-    """The source as who reads sees it, the target as who writes."""
+    """Operator commands with the login of the consumer on the source and the producer on the
+    target."""
     clients = settings.clients_of(flow)
     return OperatorCommands(
         file=os.path.abspath(settings.file),
@@ -68,19 +69,19 @@ def build_operator(settings: Mm2Settings, flow: Flow) -> OperatorCommands:
 
 
 def build_source_access(settings: Mm2Settings, flow: Flow) -> KafkaClusterAccess:
-    """How the flow's source is administered."""
+    """Connection settings of the admin client for the flow's source."""
     return build_client_access(settings.clients_of(flow).source_admin, flow.source)
 
 
 def build_target_access(settings: Mm2Settings, flow: Flow) -> KafkaClusterAccess:
-    """How the flow's target is administered."""
+    """Connection settings of the admin client for the flow's target."""
     return build_client_access(settings.clients_of(flow).target_admin, flow.target)
 
 
 def connect_source_admin(
     settings: Mm2Settings, flow: Flow, *, client_id: str, clock: Clock
 ) -> KafkaAdmin:
-    """Asks the flow's source. Raises `FatalError` for settings that cannot be honoured."""
+    """Create an admin client for the flow's source. Raises `FatalError` for invalid settings."""
     found = build_source_access(settings, flow)
     return KafkaAdmin(found, client_id=client_id, clock=clock)
 
@@ -88,7 +89,7 @@ def connect_source_admin(
 def connect_target_admin(
     settings: Mm2Settings, flow: Flow, *, client_id: str, clock: Clock
 ) -> KafkaAdmin:
-    """Asks the flow's target. Raises as `connect_source_admin`."""
+    """Create an admin client for the flow's target. Raises as `connect_source_admin`."""
     found = build_target_access(settings, flow)
     return KafkaAdmin(found, client_id=client_id, clock=clock)
 
@@ -96,8 +97,9 @@ def connect_target_admin(
 def connect_target_cluster(
     settings: Mm2Settings, flow: Flow, *, client_id: str, clock: Clock
 ) -> KafkaCluster:
-    """The flow's target, read and written as by the producer of its tasks. Raises as
-    `connect_source_admin`."""
+    """Create clients for the flow's target, with the login of its tasks' producer.
+
+    Raises as `connect_source_admin`."""
     return KafkaCluster(
         build_target_access(settings, flow),
         build_client_access(settings.clients_of(flow).producer, flow.target),
@@ -109,7 +111,7 @@ def connect_target_cluster(
 def build_flow_ledger(
     settings: Mm2Settings, flow: Flow, *, client_id: str, clock: Clock
 ) -> FlowLedger:
-    """The flow's own topics on its target; not open yet."""
+    """Build access to the flow's internal topics on its target; not open yet."""
     replication = flow.replication_factor
     return FlowLedger(
         KafkaFlowLog(

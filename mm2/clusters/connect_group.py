@@ -19,20 +19,23 @@ from mm2.clusters.flow_pair import FlowSide
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectGroupSnapshot:
-    """`hosts` has one for each member of the group: none, and nobody runs the flow, whatever the
-    statuses say; None: the cluster does not tell. `changed_ms`: when a connector's or task's status
-    was written, or its target state, by the record's key."""
+    """State of a flow's Connect group."""
 
     config: ClusterConfigState
     statuses: StatusSnapshot
     hosts: tuple[str, ...] | None
+    """Host of each member; empty if no worker runs the flow, whatever the statuses say; None if the
+    cluster did not answer."""
     changed_ms: Mapping[str, int] = field(default_factory=dict)
+    """Time of each status or target state record, by record key."""
 
 
 def read_connect_group(
     side: FlowSide, props: Mapping[str, str], *, clock: Clock, timeout_s: float
 ) -> ConnectGroupSnapshot:
-    """`props` are the worker's. Raises `RetriableError` and `FatalError`."""
+    """Read the group's state. `props` are the worker's properties.
+
+    Raises `RetriableError` and `FatalError`."""
     end = Deadline.after(timeout_s, now_s=clock.now_s())
 
     def left_s() -> float:
@@ -41,7 +44,7 @@ def read_connect_group(
     changed_ms: dict[str, int] = {}
     configs, statuses = ConfigTopicFold(), StatusTopicFold()
     topics = [props["config.storage.topic"], props["status.storage.topic"]]
-    # Whoever reads a topic waits for it: those that are not there are not read.
+    # Reading a topic that does not exist would wait for it.
     listed = side.topics.list_topics(left_s()).intersection(topics)
     found = side.admin.describe_topics(listed, left_s())
     if (failure := found.first_failure()) is not None:
@@ -67,7 +70,7 @@ def read_connect_group(
 
 
 def build_status_key(subject: StatusSubject) -> str:
-    """Of a connector's or task's status in `ConnectGroupSnapshot.changed_ms`."""
+    """Key of a connector's or task's status in `ConnectGroupSnapshot.changed_ms`."""
     prefix = (
         status_records.CONNECTOR_KEY_PREFIX
         if isinstance(subject, str)

@@ -15,36 +15,39 @@ from mm2.clusters.pair_snapshot import MirroredPartition
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 
 OwnerOrder = tuple[int, int]
-"""Who is the newer owner: the ordinal of its producer id, and its epoch."""
+"""Orders owners by age: ordinal of the producer id, then epoch; the greatest is the newest."""
 NO_OWNER: OwnerOrder = (0, -1)
-NOT_AUTHORIZED = "we have no right to the transactional id"
-PRODUCER_ID_EXPIRED = "the producer id of who copied last has expired, and a new one fences nobody"
+NOT_AUTHORIZED = "not authorized for the transactional id"
+PRODUCER_ID_EXPIRED = "the last owner's producer id has expired, and a new one does not fence it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingResult:
-    """`marker` stands at this target offset. `tail` counts the flow's records between what the map
-    knows and there, None where that could not be counted. `order`: whoever has a greater one has
-    taken the partition since. `build_unfenced_result` says why nobody is locked out, "" where all
-    are."""
+    """Result of fencing one partition."""
 
     partition: TopicPartition
     marker: int | None
+    """Target offset of the fencing marker."""
     order: OwnerOrder
+    """An owner with a greater order has acquired the partition since."""
     tail: int | None
+    """Records of the flow between the end of the offset map and the marker; None if unknown."""
     unfenced: str = ""
+    """Why older writers are not fenced, "" if they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingSummary:
-    """What fencing has found, by partition on the cluster that is left: records behind what the
-    flow has recorded, where they were counted, and why nobody was locked out."""
+    """Results of fencing by partition of the source."""
 
     tails: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    """Records after the end of the offset map, None if not counted."""
     unfenced: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Why writers are not fenced."""
 
 
 def summarize_fencing(found: Collection[FencingResult]) -> FencingSummary:
+    """Summarize the results of all partitions."""
     return FencingSummary(
         tails={each.partition: each.tail for each in found},
         unfenced={each.partition: each.unfenced for each in found if each.unfenced},
@@ -54,7 +57,7 @@ def summarize_fencing(found: Collection[FencingResult]) -> FencingSummary:
 def apply_counted_tails(
     mirrored: Collection[MirroredPartition], fences: FencingSummary
 ) -> tuple[MirroredPartition, ...]:
-    """What could not be counted stays bounded by offsets."""
+    """Replace the offset-based bounds of tails by the counted numbers, where they are known."""
     counted = fences.tails
     return tuple(
         each
@@ -65,12 +68,12 @@ def apply_counted_tails(
 
 
 def list_replicated_partitions(known: OffsetMap) -> set[TopicPartition]:
-    """All that anybody ever copied."""
+    """Returns all partitions that the flow has ever replicated."""
     return {each for each in known.partitions() if known.partition(each).eras}
 
 
 def find_newest_owner(known: PartitionMap) -> OwnerOrder:
-    """Of all who ever took the partition and said so."""
+    """Returns the order of the newest owner that the offset map has recorded."""
     orders = [key.owner_order for key in known.begun]
     anchor = known.anchor
     if anchor is not None:
@@ -79,22 +82,23 @@ def find_newest_owner(known: PartitionMap) -> OwnerOrder:
 
 
 def is_acquired_since(known: OffsetMap, fenced: FencingResult) -> bool:
-    """Has somebody taken the partition after it was fenced? Whoever copies says so first."""
+    """Returns True if an owner acquired the partition after it was fenced: owners record that
+    before they write."""
     return find_newest_owner(known.partition(fenced.partition)) > fenced.order
 
 
 def build_unfenced_result(
     partition: TopicPartition, known: PartitionMap, why: str = NOT_AUTHORIZED
 ) -> FencingResult:
-    """Nobody is locked out; `why`: by default for want of the right to."""
+    """Build the result for a partition whose writers are not fenced."""
     return FencingResult(
         partition=partition, marker=None, order=find_newest_owner(known), tail=None, unfenced=why
     )
 
 
 def explain_unanswered(why: str) -> str:
-    """Of a mirror that nobody answers for, which was accepted: why nobody is locked out."""
-    return f"nobody answers for its mirror, as was accepted: {why}"
+    """Reason for leaving a mirror unfenced that does not answer, after that was accepted."""
+    return f"its mirror does not answer, as accepted: {why}"
 
 
 def build_fencing_result(
@@ -106,8 +110,8 @@ def build_fencing_result(
     marker: int,
     tail: int | None,
 ) -> FencingResult:
-    """By the marker of this producer: an id other than that of who copied last locks nobody
-    out."""
+    """Build the result for a marker of this producer; it fences only older epochs of the same
+    producer id."""
     used = known.producers.get(producer_id)
     order, why = (0 if used is None else used.ordinal, epoch), ""
     if order[0] < find_newest_owner(known)[0]:

@@ -14,7 +14,7 @@ from mm2.topics.flow_config import Flow
 
 
 class FlowSide(ClusterClients, Protocol):
-    """What is asked of one cluster of a flow; `alias` is its name in the file."""
+    """One cluster of a flow; `alias` is its name in the configuration."""
 
     @property
     def alias(self) -> str: ...
@@ -23,11 +23,12 @@ class FlowSide(ClusterClients, Protocol):
     def admin(self) -> Admin: ...
 
     def map_reader(self, source_alias: str) -> OffsetMapReader:
-        """Of the flow from `source_alias` to this cluster. Whoever asks for it closes it."""
+        """Create a reader of the offset map of the flow from `source_alias`; the caller closes
+        it."""
 
 
 class FlowClusters(Protocol):
-    """Source and target of a flow. One thread at a time."""
+    """Clients of a flow's source and target; not thread-safe."""
 
     @property
     def flow(self) -> Flow: ...
@@ -40,7 +41,7 @@ class FlowClusters(Protocol):
 
 
 class FlowPair:
-    """Implements `FlowClusters`; use it in `with`."""
+    """Implements `FlowClusters`; a context manager."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class FlowPair:
         purpose: str,
         clock: Clock,
     ) -> None:
-        """`purpose` is the end of our `client.id`. Nothing is asked of the clusters yet."""
+        """`purpose` is the suffix of the `client.id`. Does not connect yet."""
         clients = settings.clients_of(flow)
         client_id = f"mm2-{flow.name}-{purpose}"
 

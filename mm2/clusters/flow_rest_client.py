@@ -1,6 +1,6 @@
-"""REST client for operators' actions on a running flow, over loopback.
+"""REST client for operator actions on a running flow, over loopback.
 
-Any node that runs the flow will do: what the group's leader must write is forwarded to it.
+Any node that runs the flow will do: it forwards requests to the group's leader.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from mm2.topics import assignment
 
 SOURCE_CONNECTOR = next(iter(dedicated_mode.CONNECTORS))
 RESPONSE_TIMEOUT_S = 95.0
-"""A little longer than a worker waits before it turns a request away."""
+"""A little longer than a worker's own request timeout."""
 
 
 CONFLICT_TIMEOUT_S = 20.0
-"""How long a request is repeated that a worker turns away because its group just changes."""
+"""How long a request is retried that a worker rejects during a rebalance (409)."""
 CONFLICT_RETRY_DELAY_S = 0.5
 _CONFLICT = 409
 
 
 class FlowRestError(FatalError):
-    """The worker refused, or did not answer; the message says what and why."""
+    """The worker rejected the request, or did not answer; the message has the reason."""
 
 
 class NoSuchTopicError(FatalError):
-    """No task of the flow copies the topic."""
+    """No task of the flow replicates the topic."""
 
 
 class FlowRestClient:
-    """One flow of one process. Every method raises `FlowRestError`."""
+    """Client for one flow of one process. Every method raises `FlowRestError`."""
 
     def __init__(self, flow: str, *, url: str, user: str, password: str) -> None:
-        """`url` is that of the flow: `http://127.0.0.1:port/source/target`."""
+        """`url` is the flow's base URL: `http://127.0.0.1:port/source/target`."""
         self._flow = flow
         self._url = url
         self._peers = RestClient(timeout_s=RESPONSE_TIMEOUT_S)
@@ -50,78 +50,81 @@ class FlowRestClient:
         self._authorization = f"Basic {pair}"
 
     def pause(self) -> None:
-        """All of the flow's topics; checkpoints and heartbeats go on."""
-        self._ask("PUT", _build_path("pause"))
+        """Pause all topics of the flow; checkpoints and heartbeats continue."""
+        self._send("PUT", _build_path("pause"))
 
     def resume(self) -> None:
-        """All that was paused, or stopped."""
-        for name in self._ask("GET", "/connectors"):
-            self._ask("PUT", peer_requests.build_connector_path(str(name), "resume"))
+        """Resume all connectors that are paused or stopped."""
+        for name in self._send("GET", "/connectors"):
+            self._send("PUT", peer_requests.build_connector_path(str(name), "resume"))
 
     def pause_topic(self, topic: str) -> None:
-        """Raises `NoSuchTopicError`, too."""
-        self._tasks_of(topic)
-        config = self._config()
-        self._change(config, operator_overrides.pause_topic(config, topic))
+        """Pause one topic. Also raises `NoSuchTopicError`."""
+        self._find_topic_tasks(topic)
+        config = self._read_config()
+        self._patch_config(config, operator_overrides.pause_topic(config, topic))
 
     def resume_topic(self, topic: str) -> None:
-        config = self._config()
-        self._change(config, operator_overrides.resume_topic(config, topic))
+        """Resume one topic."""
+        config = self._read_config()
+        self._patch_config(config, operator_overrides.resume_topic(config, topic))
 
     def throttle(self, limit: str | None, *, topic: str | None) -> None:
-        """As `operator_overrides.set_throttle`; raises `NoSuchTopicError`, too."""
+        """Set or remove a rate limit; see `operator_overrides.set_throttle`. Also raises
+        `NoSuchTopicError`."""
         if topic is not None and limit is not None:
-            self._tasks_of(topic)
-        config = self._config()
-        self._change(config, operator_overrides.set_throttle(config, limit, topic=topic))
+            self._find_topic_tasks(topic)
+        config = self._read_config()
+        self._patch_config(config, operator_overrides.set_throttle(config, limit, topic=topic))
 
     def restart(self) -> list[str]:
-        """All its connectors with their tasks; returns their names."""
-        names = [str(each) for each in self._ask("GET", "/connectors")]
+        """Restart all connectors with their tasks; returns the connectors' names."""
+        names = [str(each) for each in self._send("GET", "/connectors")]
         for name in names:
             flags = {"includeTasks": "true", "onlyFailed": "false"}
-            self._ask("POST", peer_requests.build_connector_path(name, "restart"), query=flags)
+            self._send("POST", peer_requests.build_connector_path(name, "restart"), query=flags)
         return names
 
     def restart_topic(self, topic: str) -> list[int]:
-        """The tasks that copy it; returns their numbers. Raises `NoSuchTopicError`, too."""
-        return self._restarted(self._tasks_of(topic))
+        """Restart the tasks that replicate the topic; returns their numbers. Also raises
+        `NoSuchTopicError`."""
+        return self._restart_tasks(self._find_topic_tasks(topic))
 
     def restart_partitions(self, partitions: Collection[TopicPartition]) -> list[int]:
-        """The tasks that have any of these; returns their numbers."""
+        """Restart the tasks that have any of these partitions; returns their numbers."""
         wanted = set(partitions)
-        return self._restarted(self._tasks_with(lambda where: where in wanted))
+        return self._restart_tasks(self._find_tasks(lambda where: where in wanted))
 
-    def _restarted(self, tasks: list[int]) -> list[int]:
+    def _restart_tasks(self, tasks: list[int]) -> list[int]:
         for number in tasks:
-            self._ask("POST", _build_path("tasks", str(number), "restart"))
+            self._send("POST", _build_path("tasks", str(number), "restart"))
         return tasks
 
-    def _tasks_of(self, topic: str) -> list[int]:
-        found = self._tasks_with(lambda where: where.topic == topic)
+    def _find_topic_tasks(self, topic: str) -> list[int]:
+        found = self._find_tasks(lambda where: where.topic == topic)
         if not found:
-            raise NoSuchTopicError(f"no task of {self._flow} copies a topic {topic!r}")
+            raise NoSuchTopicError(f"no task of {self._flow} replicates topic {topic!r}")
         return found
 
-    def _tasks_with(self, matches: Callable[[TopicPartition], bool]) -> list[int]:
+    def _find_tasks(self, matches: Callable[[TopicPartition], bool]) -> list[int]:
         return [
             int(each["id"]["task"])
-            for each in self._ask("GET", _build_path("tasks"))
+            for each in self._send("GET", _build_path("tasks"))
             if any(map(matches, assignment.parse_partitions(each["config"])))
         ]
 
-    def _config(self) -> dict[str, str]:
-        found: Mapping[str, str] = self._ask("GET", _build_path("config"))
+    def _read_config(self) -> dict[str, str]:
+        found: Mapping[str, str] = self._send("GET", _build_path("config"))
         return dict(found)
 
-    def _change(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        """What else was changed meanwhile stays."""
+    def _patch_config(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """Change only the override keys that differ; other changes made meanwhile are kept."""
         keys = {key for key in (*before, *after) if operator_overrides.is_override_key(key)}
         patch = {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
         if patch:
-            self._ask("PATCH", _build_path("config"), patch)
+            self._send("PATCH", _build_path("config"), patch)
 
-    def _ask(
+    def _send(
         self,
         method: str,
         path: str,

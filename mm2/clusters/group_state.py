@@ -40,7 +40,7 @@ _STREAMS_TOPIC_SUFFIXES = ("-changelog", "-repartition")
 
 
 def is_flow_topic(flow: Flow, topic: str) -> bool:
-    """Does the flow mirror the topic, or did it come from where the flow leads?"""
+    """Returns True if the flow replicates the topic, or if it was replicated from the target."""
     return flow.topics.takes(topic) or flow.policy.topic_source(topic) == flow.target
 
 
@@ -50,8 +50,9 @@ def build_checkpointed_group(
     points: GroupCheckpoints,
     written_ms: Mapping[TopicPartition, int],
 ) -> GroupSnapshot:
-    """A group whose committed offsets cannot be read: its position is that of its checkpoints.
-    `written_ms`: when each was written, by name on the target."""
+    """Build a group whose committed offsets cannot be read: its positions are its checkpoints.
+
+    `written_ms`: when each checkpoint was written, by partition of the target."""
     return GroupSnapshot(
         name=name,
         origin=PositionBasis.CHECKPOINTED,
@@ -73,7 +74,7 @@ def build_checkpointed_group(
 def build_checkpoint_pairs(
     flow: Flow, points: GroupCheckpoints
 ) -> Mapping[TopicPartition, CheckpointPair]:
-    """By name on the flow's source."""
+    """Map checkpoints to partitions of the flow's source."""
     return {
         _to_source_partition(flow, place): CheckpointPair(
             upstream=point.upstream, downstream=point.downstream
@@ -83,7 +84,7 @@ def build_checkpoint_pairs(
 
 
 def merge_earlier_positions(group: GroupSnapshot, before: CommittedPositions) -> GroupSnapshot:
-    """What it told itself counts alone; else also where it was `before`."""
+    """Use the higher of both positions, unless the group's committed offsets are known."""
     if group.origin is PositionBasis.COMMITTED:
         return group
     positions = pair_snapshot.merge_furthest(group.positions, before)
@@ -96,8 +97,8 @@ def merge_earlier_positions(group: GroupSnapshot, before: CommittedPositions) ->
 
 
 def find_streams_applications(groups: Collection[str], topics: Iterable[str]) -> frozenset[str]:
-    """Those of `groups` that are the application.id in names of Kafka Streams' internal topics,
-    `APPLICATION-NAME-changelog` or `-repartition`: of several that fit, the longest."""
+    """Find the groups that are Kafka Streams applications, by the names of internal topics:
+    `APPLICATION-NAME-changelog` or `-repartition`. If several groups match, the longest counts."""
     found = set()
     for topic in topics:
         if topic.endswith(_STREAMS_TOPIC_SUFFIXES):
@@ -108,7 +109,7 @@ def find_streams_applications(groups: Collection[str], topics: Iterable[str]) ->
 
 
 def _to_source_partition(flow: Flow, place: TopicPartition) -> TopicPartition:
-    """The name there of what checkpoints call by its name on the target."""
+    """Map a partition named as on the target, as in checkpoints, to its name on the source."""
     topic = naming.topic_on_source(
         flow.policy, place.topic, source_alias=flow.source, target_alias=flow.target
     )
@@ -121,13 +122,13 @@ _GroupState = GroupState
 _UNKNOWN_TARGET_GROUP = TargetGroup(state=_GroupState.UNKNOWN)
 _OFFSETS_TOPIC = "__consumer_offsets"
 GROUP_TYPES_TIMEOUT_S = 10.0
-"""So long at most share and streams groups are asked about, and groups that are named are listed
-for their types: no other group waits for that."""
+"""How long share and streams groups are queried, and the types of named groups: other groups do not
+wait for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPositions:
-    """`unlisted`, `unmoved` and `checkpointed_ms` as in `ClusterPairSnapshot`."""
+    """Collected groups; see `ClusterPairSnapshot` for the fields."""
 
     groups: tuple[GroupSnapshot, ...]
     unmoved: tuple[UnmovedGroup, ...] = ()
@@ -147,11 +148,12 @@ def collect_group_positions(
     clock: Clock,
     timeout_s: float,
 ) -> GroupPositions:
-    """The flow's groups, or those of `names`: by their own offsets where the source answers for
-    them, else by their checkpoints, or where they were `before`, whichever is further. `stable` as
-    in `groups.Groups.positions`. `streams`: groups that were Kafka Streams applications in an
-    earlier look; `topics`: some of the source, whose names tell of more. Raises `RetriableError`
-    and `FatalError`."""
+    """Collect the flow's groups, or those in `names`.
+
+    A position is the committed offset if the source answers, otherwise the checkpoint or the
+    position in `before`, whichever is higher. `stable`: see `ConsumerGroups.positions`. `streams`
+    are groups that an earlier snapshot identified as Kafka Streams applications; `topics` are
+    source topics whose names may identify more. Raises `RetriableError` and `FatalError`."""
     before = before or {}
     told = _read_checkpoints(sides, names, clock=clock, timeout_s=timeout_s)
     table = told.table
@@ -187,8 +189,8 @@ def collect_group_positions(
 def _list_groups(
     side: FlowSide, names: Collection[str], *, timeout_s: float
 ) -> tuple[list[ListedGroup] | None, str]:
-    """All groups, None where nobody can list them; and why there may be more, which is no matter
-    where groups are named. Every broker has to answer."""
+    """List all groups, None if that fails; the second value is why the list may be incomplete,
+    always "" if groups are named. Every broker has to answer."""
     try:
         listed = side.groups.list_groups(
             min(timeout_s, GROUP_TYPES_TIMEOUT_S) if names else timeout_s
@@ -204,8 +206,8 @@ def _select_groups(
     table: CheckpointTable,
     listed: Collection[ListedGroup] | None,
 ) -> list[str]:
-    """Whom to ask about. Of a broker that is known to be away nobody says which groups it has, so
-    those with checkpoints are asked about, too."""
+    """Select the groups to query. Groups with checkpoints are included even if they are not listed:
+    the broker that is their coordinator may be down."""
     if names:
         return sorted(names)
     if listed is None:
@@ -213,7 +215,7 @@ def _select_groups(
     unlisted = set(table.groups()).difference(each.group for each in listed)
     filtered = group_selection.filter_candidates(flow, listed)
     for name, why in filtered.unmatched.items():
-        _LOG.warning("group %.80s is left out: %s", name, why)
+        _LOG.warning("group %.80s is skipped: %s", name, why)
     return sorted({*filtered.taken, *unlisted})
 
 
@@ -224,7 +226,7 @@ def _collect_unmoved_groups(
     *,
     timeout_s: float,
 ) -> list[UnmovedGroup]:
-    """Share and streams groups, but for those that read other topics than the flow's alone."""
+    """Collect share and streams groups, except those that read only topics of other flows."""
     flow, groups = sides.flow, sides.source.groups
     timeout_s = min(timeout_s, GROUP_TYPES_TIMEOUT_S)
     types = {each.group: each.unmoved_type for each in listed if each.unmoved_type}
@@ -260,7 +262,7 @@ def _to_target_topic(flow: Flow, topic: str) -> str:
 
 
 def _explain_incomplete_list(side: FlowSide, timeout_s: float) -> str:
-    """ "" where all groups have a coordinator, or nobody tells us."""
+    """Explain which groups have no coordinator now; "" if all have one, or if that is unknown."""
     try:
         found = side.admin.describe_topics([_OFFSETS_TOPIC], timeout_s)
     except RetriableError as error:
@@ -286,8 +288,8 @@ def _collect_committed(
     clock: Clock,
     timeout_s: float,
 ) -> list[GroupSnapshot]:
-    """One whose coordinator is away, or that we may not read, stands where its checkpoints say, and
-    is waited for once."""
+    """Collect committed offsets; a group that does not answer or denies access gets the positions
+    of its checkpoints. Missing coordinators are waited for once."""
     flow, groups = sides.flow, sides.source.groups
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     positions = _fetch_per_group(
@@ -329,8 +331,8 @@ def _is_streams_assignor(assignor: str) -> bool | None:
 def _mark_streams_groups(
     found: Collection[GroupSnapshot], streams: Collection[str], topics: Collection[str]
 ) -> list[GroupSnapshot]:
-    """Of groups that have no members now, or cannot be described, what was known before counts,
-    and the names of Kafka Streams' internal topics."""
+    """Mark groups without members as Kafka Streams applications by an earlier snapshot, or by the
+    names of internal topics."""
     every = {*topics, *(place.topic for each in found for place in each.positions)}
     known = find_streams_applications({each.name for each in found}, every).union(streams)
     return [
@@ -344,7 +346,7 @@ def _mark_streams_groups(
 def _fetch_per_group(
     ask: Callable[[], PerGroupResult[T]], wanted: Collection[str]
 ) -> PerGroupResult[T]:
-    """Where nobody answers for any of them, that is so of each."""
+    """Run a query for all groups; if it fails as a whole, each group has failed."""
     try:
         return ask()
     except RetriableError as error:
@@ -353,14 +355,14 @@ def _fetch_per_group(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _GroupCheckpoints:
-    """`missing`: why there are none, "" where there are."""
+    """Checkpoints of the groups; `missing` is why there are none, "" if there are."""
 
     table: CheckpointTable
     times: CheckpointWriteTimes
     missing: str = ""
 
     def group(self, flow: Flow, name: str) -> GroupSnapshot:
-        """One whose own offsets cannot be had."""
+        """Build a group whose committed offsets cannot be read."""
         return build_checkpointed_group(flow, name, self.table.group(name), self.times.of(name))
 
 
@@ -385,7 +387,7 @@ def _read_checkpoints(
         return _GroupCheckpoints(
             table=CheckpointTable(takes_group=takes_group),
             times=times,
-            missing=f"{flow.source} does not answer, and there is no {topic} on {flow.target}: let "
+            missing=f"{flow.source} does not answer, and {flow.target} has no topic {topic}: let "
             "the flow write checkpoints (emit.checkpoints.enabled, the group filter)",
         )
     return _GroupCheckpoints(table=table, times=times)
@@ -394,7 +396,7 @@ def _read_checkpoints(
 def _add_target_state(
     side: FlowSide, found: Collection[GroupSnapshot], timeout_s: float
 ) -> Iterator[GroupSnapshot]:
-    """With how each stands there, or why nobody can look."""
+    """Add each group's state on the target, or why it is unknown."""
     states = side.groups.states([each.name for each in found], timeout_s)
     idle = [name for name, state in states.done.items() if state is _GroupState.EMPTY]
     positions = side.groups.positions(idle, timeout_s)

@@ -12,7 +12,7 @@ from mm2.topics import naming
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableIncident:
-    """A record of the topic that is no incident that this release can read. It may state a loss."""
+    """A record of the incident topic that this release cannot read; it may report a loss."""
 
     topic: str
     offset: int
@@ -21,19 +21,20 @@ class UnreadableIncident:
 
 @dataclass(slots=True, kw_only=True)
 class IncidentLog:
-    """`stated` oldest first; of a statement that was made again the last. `unreadable` as the topic
-    has them."""
+    """Incidents of a flow."""
 
     stated: list[Incident] = field(default_factory=list)
+    """Incidents, oldest first; repeated ones once, with their last content."""
     unreadable: list[UnreadableIncident] = field(default_factory=list)
+    """Unreadable records, in topic order."""
 
 
 def read_incidents(side: FlowSide, source: str, *, timeout_s: float) -> IncidentLog:
-    """Those of the flow from `source`. Raises `RetriableError` and `FatalError` if the target
-    cannot be read."""
+    """Read the incidents of the flow from `source`. Raises `RetriableError` and `FatalError` if the
+    target cannot be read."""
     topic = naming.incidents_topic(source)
     found: dict[bytes, Incident | UnreadableIncident] = {}
-    if topic not in side.topics.list_topics(timeout_s):  # whoever reads one waits for it
+    if topic not in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it
         return IncidentLog()
     for record in side.topics.read_topic(topic, timeout_s):
         if record.key is None:

@@ -1,4 +1,4 @@
-"""Fetches the first and the end offsets of partitions, one leader at a time.
+"""Fetches the start and end offsets of partitions, one leader at a time.
 
 Each leader gets its share of the timeout, so a broker that does not answer delays only its own
 partitions.
@@ -18,16 +18,16 @@ from mm2.offsets.log_bounds import LogBounds
 
 DescribedTopics = PerTopicResult[TopicDescription]
 PartitionLeaders = Mapping[TopicPartition, int | ConnectError]
-"""By partition the broker that leads it, or why there is none to be asked."""
-NO_LEADER = "no broker leads it"
+"""Leader by partition, or why there is none to query."""
+NO_LEADER = "it has no leader"
 
 
 class NoLeaderError(RetriableError):
-    """There is nobody who could be asked, and not one who does not answer."""
+    """The partition has no leader: nobody can be queried."""
 
 
 def list_partitions(topics: DescribedTopics) -> Iterator[TopicPartition]:
-    """All partitions of those that were described."""
+    """Yield all partitions of the described topics."""
     for name, topic in topics.done.items():
         for number in range(topic.partitions):
             yield TopicPartition(name, number)
@@ -36,7 +36,7 @@ def list_partitions(topics: DescribedTopics) -> Iterator[TopicPartition]:
 def find_leaders(
     partitions: Collection[TopicPartition], topics: DescribedTopics
 ) -> PartitionLeaders:
-    """By what was told of their topics."""
+    """Returns each partition's leader from the topic descriptions."""
     return {each: _find_leader(each, topics) for each in partitions}
 
 
@@ -48,8 +48,9 @@ def fetch_log_ends(
     clock: Clock,
     raises: bool = False,
 ) -> PerPartitionResult[LogBounds]:
-    """A leader that is away takes its share of the time that is left. `raises`: `RetriableError`
-    where none of them answers."""
+    """Fetch log bounds; a leader that does not answer takes its share of the remaining time.
+
+    `raises`: raise `RetriableError` if no leader answers."""
     done: dict[TopicPartition, LogBounds] = {}
     failed: dict[TopicPartition, ConnectError] = {}
     asked: dict[int, list[TopicPartition]] = {}
@@ -75,7 +76,7 @@ def fetch_log_ends(
 
 
 def list_unanswered(found: PerPartitionResult[LogBounds]) -> dict[TopicPartition, str]:
-    """Those that may be there all the same, and why nobody can say."""
+    """Returns the partitions that may exist, but did not answer, and why."""
     return {
         each: str(error)
         for each, error in found.failed.items()
@@ -88,6 +89,6 @@ def _find_leader(partition: TopicPartition, topics: DescribedTopics) -> int | Co
     if topic is None:
         return topics.failed[partition.topic]
     if partition.partition >= topic.partitions:
-        return TopicMissingError(f"there is no {partition}")
+        return TopicMissingError(f"partition {partition} does not exist")
     leader = topic.leaders[partition.partition]
     return NoLeaderError(NO_LEADER) if leader is None else leader

@@ -1,4 +1,4 @@
-"""What a flow has mirrored and how far, collected from its two clusters.
+"""What a flow has replicated and how far, collected from its two clusters.
 
 How far each partition was replicated is read from the flow's offset map on the target cluster;
 if the source does not answer, nothing else is known. The offset map is no longer valid for a
@@ -34,11 +34,12 @@ from mm2.topics import naming
 from mm2.topics.flow_config import Flow
 
 OffsetSyncsByPartition = Mapping[TopicPartition, tuple[OffsetSync, ...]]
-"""By the partition's name on the flow's source, as they were written."""
+"""Offset syncs by partition of the source, in the order in which they were written."""
 
 
 def read_offset_syncs(side: FlowSide, topic: str, timeout_s: float) -> OffsetSyncsByPartition:
-    """All that the topic still holds; what cannot be read is passed over, as by Java's readers.
+    """Read all offset syncs of a topic; unreadable records are skipped, as MirrorMaker 2 does.
+
     Raises `RetriableError` and `FatalError`."""
     found: dict[TopicPartition, tuple[OffsetSync, ...]] = {}
 
@@ -47,21 +48,21 @@ def read_offset_syncs(side: FlowSide, topic: str, timeout_s: float) -> OffsetSyn
             sync = mm2_records.decode_offset_sync(key, value)
             found[sync.partition] = (*found.get(sync.partition, ()), sync)
 
-    if topic in side.topics.list_topics(timeout_s):  # whoever reads what is not there waits for it
+    if topic in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it
         state_topic_reader.apply_records(side.topics.read_topic(topic, timeout_s), note)
     return found
 
 
 SYNC_CONTRADICTS_MAP = (
-    "its newest offset sync says other than its map: MirrorMaker 2 has copied it since"
+    "its newest offset sync contradicts its offset map: MirrorMaker 2 has replicated it since"
 )
 
 
 def describe_recreation(
     known: PartitionMap, *, source: uuid.UUID | None, target: uuid.UUID | None
 ) -> str:
-    """Are both topics, by their ids now, those that were copied last? "" where they are, or nobody
-    tells: brokers before 2.8 do not."""
+    """Explain which topic was recreated since it was last replicated, by topic ids; "" if neither
+    was, or if the ids are unknown (brokers before 2.8)."""
     eras = known.eras
     if not eras:
         return ""
@@ -71,7 +72,7 @@ def describe_recreation(
         (target, newest.target_topic_id, "its mirror"),
     ):
         if now is not None and was != offset_map_records.NO_TOPIC_ID and now.bytes != was:
-            return f"{which} was made anew, and what is known of it is of the one before"
+            return f"{which} was recreated, and its offset map entries belong to the old topic"
     return ""
 
 
@@ -80,7 +81,9 @@ def mark_contradicted(
     known: OffsetMap,
     syncs: Mapping[TopicPartition, Sequence[OffsetSync]],
 ) -> tuple[MirroredPartition, ...]:
-    """`syncs` by name on the flow's source, as they were written."""
+    """Mark partitions whose newest offset sync contradicts the offset map.
+
+    `syncs` are keyed by partition of the source, in the order in which they were written."""
     return tuple(
         dataclasses.replace(each, stopped=each.stopped or SYNC_CONTRADICTS_MAP)
         if (told := syncs.get(each.partition))
@@ -91,16 +94,17 @@ def mark_contradicted(
 
 
 TimestampsMs = Mapping[TopicPartition, int]
-"""UTC milliseconds."""
+"""UTC milliseconds by partition."""
 _LogEnds = Mapping[TopicPartition, LogBounds]
 _Reasons = Mapping[TopicPartition, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorObservations:
-    """What was told. `here`, `unknown` and `waiting_ms` go by partition on the source, `there`,
-    `unheard` and `newest_ms` by that of its mirror; topics by their names on either side. Fields as
-    in `MirroredPartition`; where the source was not asked, it is empty."""
+    """Responses of both clusters; empty if the source was not queried.
+
+    `here`, `unknown` and `waiting_ms` are keyed by partition of the source, `there`, `unheard` and
+    `newest_ms` by mirror partition. See `MirroredPartition` for their meaning."""
 
     known: OffsetMap
     here: _LogEnds = field(default_factory=dict)
@@ -113,6 +117,7 @@ class MirrorObservations:
     target_ids: Mapping[str, uuid.UUID | None] = field(default_factory=dict)
 
     def mirrored(self, partition: TopicPartition, mirror: TopicPartition) -> MirroredPartition:
+        """Combine the responses for one partition."""
         known, there = self.known.partition(partition), self.there.get(mirror)
         return MirroredPartition(
             partition=partition,
@@ -134,7 +139,7 @@ class MirrorObservations:
 
 
 def find_unreplicated_offsets(known: OffsetMap, here: _LogEnds) -> dict[TopicPartition, int]:
-    """The first offset that is not copied yet and still there, of partitions that have one."""
+    """Returns the first available offset that is not replicated, of partitions that have one."""
     found = {
         each: max(known.partition(each).copied_to or 0, ends.start) for each, ends in here.items()
     }
@@ -142,17 +147,18 @@ def find_unreplicated_offsets(known: OffsetMap, here: _LogEnds) -> dict[TopicPar
 
 
 def explain_exclusion(flow: Flow, topic: str, *, missing: bool) -> str:
-    """Why the flow mirrors a topic no more, "" for what it mirrors, and for heartbeats. `missing`:
-    the source has it no more."""
+    """Explain why the flow no longer replicates a topic; "" if it does, and for heartbeats.
+
+    `missing`: the topic no longer exists on the source."""
     if naming.is_heartbeats_topic(flow.policy, topic):
         return ""
     if missing:
-        return f"there is no such topic on {flow.source} any more"
+        return f"the topic no longer exists on {flow.source}"
     return flow.why_not(topic)
 
 
 def _count_unrecorded(known: PartitionMap, there: LogBounds | None) -> int:
-    """By offsets, behind what the flow has recorded, whoever may read it by now."""
+    """Count offsets on the mirror after the end of the offset map."""
     anchor = known.anchor
     if anchor is None or there is None:
         return 0
@@ -162,43 +168,47 @@ def _count_unrecorded(known: PartitionMap, there: LogBounds | None) -> int:
 MIN_SOURCE_TIMEOUT_S = 10.0
 _SOURCE_TIMEOUT_DIVISOR = 6
 TIMESTAMP_TIMEOUT_S = 5.0
-"""Records' times are worth no longer a wait: without them a lag has no age."""
+"""Timestamps are not waited for any longer: without them, a lag has no age."""
 
 _SourceEnds = Mapping[TopicPartition, LogBounds]
 _LOSS_KINDS = frozenset({IncidentKind.SOURCE_GONE, IncidentKind.NEW_ERA_REQUESTED})
 
 
 def compute_source_timeout_s(timeout_s: float) -> float:
-    """A source that has not answered for so long, of a look that may last `timeout_s`, is taken for
-    lost."""
+    """How long the source may take to answer, in a snapshot that may take `timeout_s`: after that
+    it is considered lost."""
     return min(timeout_s, max(MIN_SOURCE_TIMEOUT_S, timeout_s / _SOURCE_TIMEOUT_DIVISOR))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorState:
-    """`mirrored` is what the flow mirrors now, heartbeats left out: they lose nothing. `left_out`
-    are topics that it mirrored once, and why it does no more. `silent` says why the source did not
-    answer, "" where it did; `untold` are topics whose partitions it does not tell, and why.
-    `losses` counts incidents."""
+    """What a flow has replicated, without heartbeats, whose loss does not matter."""
 
     known: OffsetMap = field(repr=False)
     mirrored: tuple[MirroredPartition, ...]
+    """Partitions that the flow replicates now."""
     silent: str
+    """Why the source did not answer, "" if it did."""
     losses: int
+    """Number of incidents that report lost records."""
     left_out: Mapping[str, str] = field(default_factory=dict)
+    """Topics that the flow no longer replicates, and why."""
     untold: Mapping[str, str] = field(default_factory=dict)
+    """Topics whose partitions the source did not list, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SourceState:
-    """What the source says of the flow's topics. `missing`: those that it has no more; `failed`:
-    why it does not answer for a partition, `untold`: for a topic."""
+    """Responses of the source about the flow's topics."""
 
     topics: DescribedTopics = field(default_factory=lambda: PerTopicResult(done={}, failed={}))
     ends: _SourceEnds = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
+    """Topics that no longer exist."""
     failed: Mapping[TopicPartition, ConnectError] = field(default_factory=dict)
+    """Partitions that did not answer."""
     untold: Mapping[str, ConnectError] = field(default_factory=dict)
+    """Topics whose partitions were not listed."""
 
 
 _SOURCE_NOT_QUERIED = _SourceState()
@@ -212,10 +222,11 @@ def collect_mirror_state(
     known: OffsetMap | None = None,
     lost: str = "",
 ) -> MirrorState:
-    """`known`: the flow's map, where it was read already; `lost`: why the source is not asked.
+    """Collect the state of both clusters.
 
-    Raises `RetriableError` or `FatalError` where the target does not answer, or one of them
-    refuses us.
+    `known` is the flow's offset map, if it was already read; `lost` is the reason for not querying
+    the source. Raises `RetriableError` or `FatalError` if the target does not answer, or one of the
+    clusters denies access.
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     flow = sides.flow
@@ -296,19 +307,19 @@ def _collect_partitions(
 
 
 def read_offset_map(side: FlowSide, source_alias: str, timeout_s: float) -> OffsetMap:
-    """The whole map of the flow from `source_alias`; empty where there is none.
+    """Read the whole offset map of the flow from `source_alias`; empty if there is none.
 
-    Raises `RetriableError` and `FatalError`, also where another release wrote it.
+    Raises `RetriableError` and `FatalError`, also if it has an unknown version.
     """
     topic = naming.offset_map_topic(source_alias)
-    if topic not in side.topics.list_topics(timeout_s):  # whoever reads one waits for it
+    if topic not in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it
         return OffsetMap()
     with contextlib.closing(side.map_reader(source_alias)) as reader:
         return reader.read(timeout_s)
 
 
 def _count_losses(side: FlowSide, source_alias: str, timeout_s: float) -> int:
-    """How many incidents state a loss, or may: those that cannot be read are counted, too."""
+    """Count incidents that report lost records; unreadable ones may, and are counted."""
     found = incident_log.read_incidents(side, source_alias, timeout_s=timeout_s)
     return sum(each.kind in _LOSS_KINDS for each in found.stated) + len(found.unreadable)
 
@@ -320,8 +331,8 @@ def _collect_source(
     clock: Clock,
     timeout_s: float,
 ) -> _SourceState:
-    """Of what the flow mirrors, or has mirrored. What of it does not answer has failed, as long as
-    anything does."""
+    """Query the source for the topics that the flow replicates or has replicated; partitions that
+    do not answer are in `failed`, as long as others answer."""
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     side = sides.source
     listed = side.admin.list_topics(timeout_s)
@@ -351,7 +362,7 @@ def _get_topic_ids(topics: DescribedTopics) -> Mapping[str, uuid.UUID | None]:
 
 
 def _fetch_waiting_timestamps(side: FlowSide, begins: Mapping[TopicPartition, int]) -> TimestampsMs:
-    """Times of the oldest records not yet copied."""
+    """Fetch timestamps of the oldest records that are not replicated yet."""
     if not begins:
         return {}
     try:

@@ -1,7 +1,7 @@
 """`ClusterPairSnapshot`: everything that the plan of a failover or failback reads.
 
-`from` is the cluster that applications leave, `to` the cluster that they move to. Partitions
-have their names on `from` unless stated otherwise; times are UTC milliseconds.
+The origin is the cluster that applications leave, the destination the cluster that they move to.
+Partitions have their names on the origin unless stated otherwise; times are UTC milliseconds.
 """
 
 from __future__ import annotations
@@ -21,37 +21,36 @@ from mm2.replication import latency
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirroredPartition:
-    """One partition of `from` and its mirror on `to`.
-
-    `copied_to` is the next source offset to copy, None where nothing was copied yet. At most `tail`
-    records stand on the mirror behind what the flow has recorded as copied. `here` None: `from`
-    does not answer for it. `there` None: the mirror does not exist. `waiting_since_ms` is the
-    timestamp of the oldest record not yet copied; where `here` is None, `newest_ms` is that of the
-    last one on the mirror. `stopped` says why what is recorded of it no longer holds, or copying
-    has ended for good; "" where neither is so. `unknown`: why `here` is None, where `from` as a
-    whole answers; `unheard`: why `there` is, though the mirror may exist.
-    """
+    """One partition of the origin and its mirror on the destination."""
 
     partition: TopicPartition
     mirror: TopicPartition
     copied_to: int | None = None
+    """Next source offset to replicate, None if nothing was replicated yet."""
     tail: int = 0
+    """Upper bound of records on the mirror after the end of the offset map."""
     here: LogBounds | None = None
+    """Log bounds on the origin, None if it does not answer for the partition."""
     there: LogBounds | None = None
+    """Log bounds of the mirror, None if it does not exist or does not answer."""
     waiting_since_ms: int | None = None
+    """Timestamp of the oldest record that is not replicated yet."""
     newest_ms: int | None = None
+    """Timestamp of the last record on the mirror, if `here` is None."""
     stopped: str = ""
+    """Why its map entries are outdated or it is halted for good, "" otherwise."""
     unknown: str = ""
+    """Why `here` is None although the origin answers for other partitions."""
     unheard: str = ""
+    """Why `there` is None although the mirror may exist."""
 
     @property
     def lag_records(self) -> int | None:
-        """By offsets: an upper bound where the log has gaps. None: it cannot be told."""
+        """Lag in offsets: an upper bound if the log has gaps. None if it is unknown."""
         return None if self.here is None else self.here.left(self.copied_to)
 
     def lag_ms(self, now_ms: int) -> int | None:
-        """Age of the oldest record not yet copied, 0 if none, never negative; None: it cannot be
-        told."""
+        """Age of the oldest record that is not replicated, 0 if there is none; None if unknown."""
         if self.lag_records == 0:
             return 0
         if self.here is None or self.waiting_since_ms is None:
@@ -63,19 +62,19 @@ _ABSENT_GROUP = TargetGroup(state=GroupState.ABSENT)
 
 
 class PositionBasis(enum.Enum):
-    """The basis of a group's position on `from`."""
+    """What a group's position on the origin is taken from; the value is printed."""
 
     COMMITTED = "committed"
-    """The group's own offsets, read from `from` now."""
+    """The group's committed offset, just read from the origin."""
     CHECKPOINTED = "checkpoint"
-    """The last checkpoint on `to`: as of some seconds before `from` was lost."""
+    """The group's last checkpoint on the destination: older than its committed offset."""
     BEGUN = "committed at the start"
-    """What the group had committed when the move was begun; `from` has stopped answering since."""
+    """The group's committed offset when the move began; the origin has stopped answering since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPair:
-    """A checkpoint: who went on at `upstream` on `from` misses nothing from `downstream` on."""
+    """A checkpoint: a group at `upstream` on the origin misses nothing from `downstream` on."""
 
     upstream: int
     downstream: int
@@ -83,88 +82,99 @@ class CheckpointPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSnapshot:
-    """One consumer group. `state` is that on `from`, UNKNOWN where `from` does not answer for it.
-    `pairs` are its checkpoints; `unread` says why its own offsets could not be read, "" where they
-    were, or where `from` as a whole is silent; where we were `refused` they never will be.
-    `there_unread`: why its state `there` is UNKNOWN. `written_ms`: when the checkpoints were
-    written that positions are from; a position of a group that is not COMMITTED and has no such
-    time is what it had committed when the move was begun. `is_streams`: its members are of a Kafka
-    Streams application; None: not known, as of a group without members."""
+    """One consumer group on both clusters."""
 
     name: str
     origin: PositionBasis
+    """What the positions are taken from."""
     is_streams: bool | None = None
+    """True for a Kafka Streams application; None if unknown, as for a group without members."""
     positions: CommittedPositions
     written_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """When the checkpoint of a position was written; no entry for other positions."""
     state: GroupState = GroupState.UNKNOWN
+    """State on the origin, UNKNOWN if it does not answer for the group."""
     there: TargetGroup = _ABSENT_GROUP
+    """State and positions on the destination."""
     pairs: Mapping[TopicPartition, CheckpointPair] = field(default_factory=dict)
+    """The group's checkpoints."""
     unread: str = ""
+    """Why its committed offsets could not be read; "" if they were, or if the whole origin is
+    down."""
     refused: bool = False
+    """True if mm2 is not authorized to read them, so that retrying does not help."""
     there_unread: str = ""
+    """Why its state on the destination is UNKNOWN."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnmovedGroup:
-    """A share group (KIP-932) or a streams group (KIP-1071) of `from`, whose positions mm2 does not
-    move. `type` as ListGroups has it, in lower case. `topics`: those of the flow that it reads, and
-    what they are called on `to`; None: that could not be read, `unread` says why."""
+    """A share group (KIP-932) or streams group (KIP-1071) of the origin, which mm2 does not
+    move."""
 
     name: str
     type: str
+    """As in ListGroups, in lower case."""
     topics: Mapping[str, str] | None = field(default_factory=dict)
+    """The flow's topics that it reads, with their names on the destination; None if unknown."""
     unread: str = ""
+    """Why its topics are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatedPosition:
-    """Where an offset of `from` is on `to`: by which map, and the outcome. `unsure` says why what
-    was written on `to` itself may be missed by who goes on there; "" where it is not. `known_from`:
-    of what is `TOO_OLD` the first place behind it that is known: a checkpoint that goes further may
-    be of a mirror before this one. None: any may be. `stopped` as in `MirroredPartition`, of what
-    flows the other way."""
+    """The translation of an offset on the origin to the destination."""
 
     partition: TopicPartition
     outcome: TranslatedOffset
     known_from: int | None = None
+    """For `TOO_OLD`: the first offset on the destination that the map covers. A checkpoint after it
+    may belong to an earlier mirror. None if any may."""
     stopped: str = ""
+    """Why the reverse flow's map entries are outdated, "" if they are not."""
     unsure: str = ""
+    """Why the group may skip local records of the destination, "" if it does not."""
 
 
 TranslatePosition = Callable[[TopicPartition, int], TranslatedPosition | None]
-"""A partition and offset of `from`; None: no flow leads the topic to `to`, or led it from there."""
+"""Translates an offset of a partition of the origin; returns None if no flow replicates the topic
+in either direction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreplicatedRecords:
-    """What `to` holds in a partition, by its name there, that never reached `from`: what was
-    written there before it was left. `records` None: not all could be counted, `why`, where that is
-    known; `at_least` is what was. Times are those of the first and the last of them, None where
-    there is none.
-    """
+    """Records of one partition of the destination that never reached the origin."""
 
     partition: TopicPartition
+    """Partition of the destination."""
     start: int
     end: int
     records: int | None
+    """Number of records, None if not all could be counted."""
     at_least: int = 0
+    """Number of records that were counted."""
     first_ms: int | None = None
+    """Timestamp of the first of them, None if there is none."""
     last_ms: int | None = None
+    """Timestamp of the last of them, None if there is none."""
     why: str = ""
+    """Why not all could be counted, if known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanBaseline:
-    """What the plan said that the move was begun with: where groups stood on `from`, and of its
-    findings code and group. `streams`: groups of Kafka Streams applications."""
+    """The plan with which the move began."""
 
     positions: Mapping[str, CommittedPositions]
+    """Positions on the origin, by group."""
     findings: frozenset[tuple[str, str]]
+    """Code and group of each finding."""
     streams: frozenset[str] = frozenset()
+    """Groups that are Kafka Streams applications."""
 
 
 def merge_furthest(one: CommittedPositions, other: CommittedPositions) -> CommittedPositions:
-    """Of each partition where the group had got further."""
+    """Merge positions; the higher offset of each partition counts."""
     found = dict(one)
     for partition, position in other.items():
         known = found.get(partition)
@@ -175,44 +185,47 @@ def merge_furthest(one: CommittedPositions, other: CommittedPositions) -> Commit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPairSnapshot:
-    """Everything, as of `at_ms`.
-
-    `logs` are partitions of `to`, by their names there, as far as groups go there; `unheard` are
-    those of them that `to` does not answer for, though they may exist, and why. `silent` says
-    why `from` does not answer, `unlisted` why not all of its groups may be known, `checkpointed_ms`
-    when the newest checkpoint was written, None for never, `way_back` why the flow that leads back
-    could not be looked at there, `unsynced` why the flow's own offset syncs could not be read, ""
-    where none is so. `untold` are topics of `from` whose partitions it does not tell, and why.
-    `left_out` are topics that are on `to`, and why they are not mirrored now. `unfenced` are
-    partitions whose writers nobody could lock out, and why. `losses` counts incidents of the flow
-    that say records were lost on the way. `before`: None where the move is not begun yet.
-    `unmoved`: groups of other kinds than consumer groups, as far as `from` lists them. `tools`: how
-    Kafka's tools reach `to`.
-    """
+    """Everything that was collected for a plan."""
 
     at_ms: int
+    """When the snapshot was taken."""
     flow: str
     mirrored: tuple[MirroredPartition, ...]
     groups: tuple[GroupSnapshot, ...]
     unmoved: tuple[UnmovedGroup, ...] = ()
+    """Share and streams groups that the origin lists."""
     tools: ClusterCommands = field(default_factory=ClusterCommands)
+    """Commands with which Kafka's tools reach the destination."""
     logs: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
+    """Log bounds on the destination, of partitions that groups will read."""
     unheard: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Partitions of these that the destination does not answer for, and why."""
     silent: str = ""
+    """Why the origin does not answer, "" if it does."""
     unlisted: str = ""
+    """Why the list of groups may be incomplete, "" if it is complete."""
     checkpointed_ms: int | None = None
+    """When the newest checkpoint was written, None if there is none."""
     untold: Mapping[str, str] = field(default_factory=dict)
+    """Topics whose partitions the origin did not list, and why."""
     way_back: str = ""
+    """Why the reverse flow's state on the origin is unknown, "" if it is known."""
     unsynced: str = ""
+    """Why the flow's own offset syncs could not be read, "" if they were."""
     left_out: Mapping[str, str] = field(default_factory=dict)
+    """Topics of the destination that are no longer replicated, and why."""
     unfenced: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Partitions whose writers are not fenced, and why."""
     unreplicated: tuple[UnreplicatedRecords, ...] = ()
     losses: int = 0
+    """Number of the flow's incidents that report lost records."""
     before: PlanBaseline | None = None
+    """The plan with which the move began, None before that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreedEnds:
-    """What was agreed on before a planned move's final look: ends on `from`, by partition there."""
+    """Ends on the origin when both clusters were equal, before the final check of a planned
+    move."""
 
     ends: Mapping[TopicPartition, int]

@@ -1,10 +1,10 @@
 """Monitors, while `mm2 run` runs, whether the clusters of its flows answer.
 
-Uses connections of its own, so that the result depends neither on copy processes nor on the
-Connect worker, which stops its tasks when its group is gone. Every broker is polled. A cluster
-is unreachable once none of its brokers has answered for `unreachable.after.seconds` (the
-smallest value of the flows that share the connections), or at once if none ever did and
-connecting fails.
+Uses its own connections, so that the result depends neither on copy processes nor on the Connect
+worker, which stops its tasks when its group is gone. Every broker is polled. A cluster is
+unreachable once none of its brokers has answered for `unreachable.after.seconds` (the smallest
+value of the flows that share the connections), or at once if none ever answered and connecting
+fails.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHECK_INTERVAL_S = 0.5
 RETRY_DELAY_S = 5.0
 MAX_CLOCK_DRIFT_MS = 1_000
 MAX_POLL_S = 0.2
-"""How late `run` may notice that it is to stop, or that a check is due."""
+"""Maximum delay until `run` notices a stop request or a due check."""
 
 _NO_ANSWER = "no answer"
 
@@ -42,19 +42,19 @@ _log = logging.getLogger(__name__)
 
 
 class MonitoredNode(Protocol):
-    """Whose clusters are watched: `mm2.node.node.Mm2Node`."""
+    """The node whose clusters are monitored: `mm2.node.node.Mm2Node`."""
 
     @property
     def settings(self) -> Mm2Settings: ...
 
 
 _ConnectionKey = tuple[str, str]
-"""The cluster's alias and, "" for none, the flow whose own client properties reach it."""
+"""Cluster alias, and the flow if it has its own client properties for the cluster, else ""."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LostEntry:
-    """As in `UnreachableCluster`, whatever part the cluster plays in a flow."""
+    """An unreachable cluster or broker; see `UnreachableCluster`."""
 
     reason: str
     since_ms: int
@@ -63,7 +63,7 @@ class _LostEntry:
 
 @dataclass(slots=True, kw_only=True)
 class _MonitoredCluster:
-    """One cluster and what it answered."""
+    """One cluster with its connections and last known state."""
 
     alias: str
     settings: ClusterSettings
@@ -76,7 +76,7 @@ class _MonitoredCluster:
     lost: tuple[_LostEntry, ...] = ()
 
     def check(self, now_s: float, wall_ms: int) -> None:
-        """Update `lost` from what has been answered until now."""
+        """Update `lost` from the responses until now."""
         brokers = self.connections.view.brokers
         silent = self.watch.check(brokers.keys(), now_s)
         answers = [self.connections.answered_s(node_id) for node_id in brokers]
@@ -86,24 +86,24 @@ class _MonitoredCluster:
             self.lost = self._never_answered(now_s)
         elif silent.keys() == set(brokers):
             since_ms = wall_ms - round((now_s - self.last_answer_s) * 1000)
-            reason = self._trouble() or _NO_ANSWER
+            reason = self._describe_failure() or _NO_ANSWER
             self.lost = (
                 _LostEntry(reason=reason, since_ms=_keep_first_moment(before, "", since_ms)),
             )
         else:
             for node_id, last_s in sorted(silent.items()):
-                name = self._name(node_id)
+                name = self._format_broker(node_id)
                 since_ms = _keep_first_moment(
                     before, name, wall_ms - round((now_s - last_s) * 1000)
                 )
-                reason = self._trouble(node_id) or _NO_ANSWER
+                reason = self._describe_failure(node_id) or _NO_ANSWER
                 self.lost = (*self.lost, _LostEntry(reason=reason, since_ms=since_ms, broker=name))
 
     def broker_names(self) -> set[str]:
-        """Of the brokers in the cluster's metadata."""
-        return {self._name(node_id) for node_id in self.connections.view.brokers}
+        """Names of the brokers in the cluster's metadata."""
+        return {self._format_broker(node_id) for node_id in self.connections.view.brokers}
 
-    def _name(self, node_id: int) -> str:
+    def _format_broker(self, node_id: int) -> str:
         broker = self.connections.view.brokers[node_id]
         return f"{node_id} ({broker.host}:{broker.port})"
 
@@ -120,8 +120,8 @@ class _MonitoredCluster:
         reason = f"{reason}; {reachability_probe.DIAGNOSE_COMMAND}"
         return (_LostEntry(reason=reason, since_ms=self.began_ms),)
 
-    def _trouble(self, node_id: int | None = None) -> str:
-        """Why the broker cannot be reached, None: why any cannot."""
+    def _describe_failure(self, node_id: int | None = None) -> str:
+        """Why the broker (None: any broker) cannot be reached, "" if unknown."""
         if node_id is not None:
             found = self.connections.trouble(node_id)
         else:
@@ -134,48 +134,46 @@ class _MonitoredCluster:
 
 
 def _keep_first_moment(before: tuple[_LostEntry, ...], broker: str, since_ms: int) -> int:
-    """The moment that was known already, while a silence lasts: the two clocks drift apart."""
+    """Keep the recorded start of an outage while it lasts: wall clock and monotonic clock drift."""
     known = next((each.since_ms for each in before if each.broker == broker), since_ms)
     return known if abs(known - since_ms) < MAX_CLOCK_DRIFT_MS else since_ms
 
 
 class ReachabilityMonitor:
-    """`run` is its thread's body; `unreachable` may be asked by any thread."""
+    """Monitors all clusters; `run` is the body of its thread, `unreachable` is thread-safe."""
 
     def __init__(self, running: MonitoredNode, *, clock: Clock) -> None:
         self._running = running
         self._clock = clock
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
-        self._watched: dict[_ConnectionKey, _MonitoredCluster] = {}
+        self._monitored: dict[_ConnectionKey, _MonitoredCluster] = {}
         self._unusable: dict[_ConnectionKey, tuple[ClusterSettings, _LostEntry]] = {}
-        """Clusters to which no connection can be made with these settings."""
+        """Clusters with settings for which no connection can be created."""
         self._unreachable: Mapping[str, tuple[UnreachableCluster, ...]] = {}
 
     def unreachable(self, flow: Flow) -> tuple[UnreachableCluster, ...]:
-        """What of the flow's source and target does not answer; the source first."""
+        """Unreachable clusters and brokers of the flow, the source's first."""
         return self._unreachable.get(flow.name, ())
 
     def reason(self, flow: str) -> str:
-        """Why a whole cluster of the flow of that name does not answer; "" while both do."""
+        """Why a whole cluster of the named flow does not answer, "" if both do."""
         found = [each for each in self._running.settings.flows if each.name == flow]
         lost = (each for of in found for each in self.unreachable(of) if not each.broker)
         return "; ".join(each.describe() for each in lost)
 
     def run(self, stop: threading.Event) -> None:
-        """An error of ours is logged, and what was known stays, until the watch begins again."""
+        """Monitor until stopped; after an unexpected error, keep the last state and start again."""
         while True:
             try:
-                self._watch(stop)
-            except Exception:  # noqa: BLE001 - blind, it would report dead clusters as reachable
-                _log.exception(
-                    "watching the clusters failed; trying again in %.0f s", RETRY_DELAY_S
-                )
+                self._monitor(stop)
+            except Exception:  # noqa: BLE001 - it would keep reporting old states
+                _log.exception("monitoring the clusters failed; retrying in %.0f s", RETRY_DELAY_S)
                 if not stop.wait(RETRY_DELAY_S):
                     continue
             self._unreachable = {}
             return
 
-    def _watch(self, stop: threading.Event) -> None:
+    def _monitor(self, stop: threading.Event) -> None:
         selector = Poller()
         next_check_s = 0.0
         try:
@@ -184,24 +182,24 @@ class ReachabilityMonitor:
                 if now_s >= next_check_s:
                     next_check_s = now_s + CHECK_INTERVAL_S
                     settings = self._running.settings
-                    self._follow_settings(settings, selector)
+                    self._apply_settings(settings, selector)
                     self._check(settings)
-                waits = [each.connections.tick(now_s) for each in self._watched.values()]
+                waits = [each.connections.tick(now_s) for each in self._monitored.values()]
                 selector.poll(max(0.0, min([MAX_POLL_S, *waits])))
         finally:
-            for each in self._watched.values():
+            for each in self._monitored.values():
                 each.connections.close()
-            self._watched.clear()
+            self._monitored.clear()
             selector.close()
 
     def _check(self, settings: Mm2Settings) -> None:
         now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
-        for each in self._watched.values():
+        for each in self._monitored.values():
             before = each.lost
             each.check(now_s, wall_ms)
             _log_change(each, before)
         lost = {
-            **{key: each.lost for key, each in self._watched.items()},
+            **{key: each.lost for key, each in self._monitored.items()},
             **{key: (lost,) for key, (_, lost) in self._unusable.items()},
         }
         self._unreachable = {
@@ -219,8 +217,8 @@ class ReachabilityMonitor:
             for flow in settings.flows
         }
 
-    def _follow_settings(self, settings: Mm2Settings, selector: Poller) -> None:
-        """Connect to clusters that are new in the settings, or reached otherwise; leave others."""
+    def _apply_settings(self, settings: Mm2Settings, selector: Poller) -> None:
+        """Connect to clusters that are new or have new settings; keep the others."""
         wanted, after_s = {}, dict[_ConnectionKey, int]()
         for flow in settings.flows:
             for side in ClusterSide:
@@ -229,22 +227,22 @@ class ReachabilityMonitor:
                 after_s[key] = min(
                     flow.unreachable_after_s, after_s.get(key, reachability.MAX_UNREACHABLE_AFTER_S)
                 )
-        for key, each in list(self._watched.items()):
+        for key, each in list(self._monitored.items()):
             if key not in wanted or wanted[key][1] != each.settings:
                 each.connections.close()
-                del self._watched[key]
+                del self._monitored[key]
         self._unusable = {
             key: known
             for key, known in self._unusable.items()
             if key in wanted and wanted[key][1] == known[0]
         }
         for key, (alias, reached) in wanted.items():
-            if key in self._watched:
-                self._watched[key].watch.unreachable_after_s = after_s[key]
-            if key in self._watched or key in self._unusable:
+            if key in self._monitored:
+                self._monitored[key].watch.unreachable_after_s = after_s[key]
+            if key in self._monitored or key in self._unusable:
                 continue
             try:
-                self._watched[key] = self._connect(alias, reached, selector, after_s[key])
+                self._monitored[key] = self._connect(alias, reached, selector, after_s[key])
             except ConnectError as error:
                 cause = reachability_probe.describe_connect_failure(
                     error, reached.bootstrap_servers
@@ -284,20 +282,20 @@ def _cluster_alias(flow: Flow, side: ClusterSide) -> str:
 
 
 def _cluster_settings(settings: Mm2Settings, flow: Flow, side: ClusterSide) -> ClusterSettings:
-    """As the copies reach it."""
+    """Settings with which copy processes reach the cluster."""
     clients = settings.clients_of(flow)
     return clients.consumer if side is ClusterSide.SOURCE else clients.producer
 
 
 def _connection_key(settings: Mm2Settings, flow: Flow, side: ClusterSide) -> _ConnectionKey:
-    """Flows share the connections to what they reach alike."""
+    """Flows with equal client properties share connections."""
     alias = _cluster_alias(flow, side)
     own = _cluster_settings(settings, flow, side) != settings.clusters[alias]
     return alias, f"{flow.name} {side.value}" if own else ""
 
 
 def _log_change(each: _MonitoredCluster, before: tuple[_LostEntry, ...]) -> None:
-    """One line for each cluster or broker that is lost, and for each that is back, or gone."""
+    """Log one line for each cluster or broker that is lost, recovered or removed."""
     known, now = ({lost.broker for lost in found} for found in (before, each.lost))
     over = known - now if "" not in now else set[str]()
     for lost in each.lost:

@@ -1,8 +1,8 @@
-"""Finds out within seconds why a cluster cannot be reached, and waits for clusters to answer.
+"""Detects within seconds why a cluster cannot be reached, and waits for clusters to answer.
 
-The Kafka library retries silently and names a cause only at a request's timeout, a minute
-later. Here each cluster is asked for its metadata over connections of our own, which report
-the cause of every failed attempt at once.
+The Kafka library retries silently and reports a cause only at a request's timeout, a minute later.
+Here each cluster's metadata is requested over separate connections, which report the cause of every
+failed attempt at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from connect_runtime.protocol.request_errors import (
 )
 
 ANSWER_TIMEOUT_S = 4.0
-"""A broker that has not answered by then is reported as silent. It is still asked."""
+"""A broker that has not answered by then is reported; requests to it continue."""
 RETRY_DELAY_S = 1.0
 RECHECK_DELAY_S = 3.0
 DIAGNOSE_COMMAND = "diagnose with: mm2 check"
@@ -39,16 +39,16 @@ _CONNECT_STAGES = (" while connecting", " while opening")
 
 
 class MetadataProbe:
-    """Asks one cluster for its metadata, again and again; one thread.
+    """Requests one cluster's metadata repeatedly; not thread-safe.
 
-    The second question goes to a broker's advertised address, so that a listener which cannot be
-    reached from here is found, too. `trouble`: why there is no answer, None while there is one, or
-    the first attempt is under way. Raises `ConnectError` for settings that cannot be honoured.
+    The second request goes to a broker's advertised address, so that an unreachable listener is
+    detected, too. Raises `ConnectError` for invalid settings.
     """
 
     def __init__(self, access: KafkaClusterAccess, *, clock: Clock, random: Random) -> None:
         self.answered = False
         self.trouble: ConnectError | None = None
+        """Why there is no answer; None if there is one, or during the first attempt."""
         self._bootstrap = access.bootstrap
         self._clock = clock
         self._asked = False
@@ -72,14 +72,14 @@ class MetadataProbe:
             raise
 
     def tick(self) -> None:
-        """Move what can move, without waiting."""
+        """Send and receive what is possible without waiting."""
         now_s = self._clock.now_s()
         if not self._asked and now_s >= self._ask_at_s:
             self._asked = True
             self._connections.call(
                 AnyNodeTarget(),
                 request_builders.request_metadata(()),
-                done=self._replied,
+                done=self._on_response,
                 timeout_s=ANSWER_TIMEOUT_S,
             )
         self._connections.tick(now_s)
@@ -87,13 +87,13 @@ class MetadataProbe:
         if self._asked and not self._connections.view.brokers:
             trouble = find_first_failure(self._connections.troubles(), self._bootstrap)
             if trouble is not None:
-                self._failed(trouble)
+                self._record_failure(trouble)
 
     def close(self) -> None:
         self._connections.close()
         self._poller.close()
 
-    def _replied(self, reply: ClientResponse) -> None:
+    def _on_response(self, reply: ClientResponse) -> None:
         self._asked = False
         now_s = self._clock.now_s()
         if reply.failure is None:
@@ -101,15 +101,15 @@ class MetadataProbe:
             self._ask_at_s = now_s + RECHECK_DELAY_S
         else:
             troubles = self._connections.troubles()
-            self._failed(find_first_failure(troubles, self._bootstrap) or reply.failure)
+            self._record_failure(find_first_failure(troubles, self._bootstrap) or reply.failure)
             self._ask_at_s = now_s + RETRY_DELAY_S
 
-    def _failed(self, failure: ConnectError) -> None:
+    def _record_failure(self, failure: ConnectError) -> None:
         self.answered, self.trouble = False, failure
 
 
 def describe_connect_failure(failure: ConnectError, bootstrap: Sequence[str]) -> str:
-    """`connection refused (127.0.0.1:9092), retrying`."""
+    """Format a failure, such as `connection refused (127.0.0.1:9092), retrying`."""
     address = ""
     match failure:
         case ConnectionFailed():
@@ -132,23 +132,25 @@ def describe_connect_failure(failure: ConnectError, bootstrap: Sequence[str]) ->
 
 
 def describe_no_answer(bootstrap: Sequence[str]) -> str:
-    """Of a cluster that accepts connections, or swallows them, and never answers."""
+    """Format the failure of a cluster that accepts connections or drops packets, but never
+    answers."""
     return f"no answer within {ANSWER_TIMEOUT_S:g} s ({','.join(bootstrap)}), retrying"
 
 
 def find_first_failure(
     troubles: Mapping[str, ConnectError], bootstrap: Sequence[str]
 ) -> ConnectError | None:
-    """Why no broker can be reached; None while an address is still being tried. Until the first
-    answer `troubles` are by bootstrap address, then by broker."""
+    """Why no broker can be reached; None while an address is still being tried.
+
+    `troubles` are keyed by bootstrap address until the first answer, then by broker."""
     if any(each in bootstrap for each in troubles):
         return troubles[bootstrap[0]] if all(each in troubles for each in bootstrap) else None
     return next(iter(troubles.values()), None)
 
 
 REFUSAL_GIVE_UP_S = 4.0
-"""A cluster whose every address refuses connections, or whose name does not resolve, for so long is
-not waited for any longer."""
+"""A cluster is no longer waited for if all its addresses have refused connections or not resolved
+for this long."""
 FIRST_LINE_DELAY_S, LINE_INTERVAL_S = 1.5, 5.0
 WAIT_POLL_INTERVAL_S = 0.02
 
@@ -162,8 +164,9 @@ def wait_for_clusters(
     tell: Callable[[str], object],
     clock: Clock,
 ) -> FailuresByCluster:
-    """Why clusters do not answer, by `Access.name`; nothing where all did. Returns as soon as that
-    is known of each: it answered, refused us, or could not be reached for `REFUSAL_GIVE_UP_S`; at
+    """Wait until each cluster has answered or failed; returns the failures by cluster name.
+
+    A cluster has failed if it denied access, or could not be reached for `REFUSAL_GIVE_UP_S`; at
     the latest after `timeout_s`."""
     waits = [_ClusterWait(each, clock=clock) for each in accesses]
     began_s = clock.now_s()
@@ -196,7 +199,7 @@ def require_clusters(
     tell: Callable[[str], object],
     clock: Clock,
 ) -> None:
-    """Raises `UnreachableError` where a cluster does not answer, `FatalError` where one refuses."""
+    """Raise `UnreachableError` if a cluster does not answer, `FatalError` if one denies access."""
     found = wait_for_clusters(accesses, timeout_s=timeout_s, tell=tell, clock=clock)
     if found:
         kind = (
@@ -213,17 +216,17 @@ def require_clusters(
 
 
 def describe_cluster_failure(access: KafkaClusterAccess, failure: ConnectError) -> str:
-    """`west: connection refused (127.0.0.1:9092)`."""
+    """Format a failure with the alias: `west: connection refused (127.0.0.1:9092)`."""
     return f"{access.name}: {describe_cause(access, failure)}"
 
 
 def describe_cause(access: KafkaClusterAccess, failure: ConnectError) -> str:
-    """`connection refused (127.0.0.1:9092)`."""
+    """Format a failure: `connection refused (127.0.0.1:9092)`."""
     return describe_connect_failure(failure, access.bootstrap).removesuffix(", retrying")
 
 
 class _ClusterWait:
-    """For one cluster."""
+    """Waits for one cluster."""
 
     def __init__(self, access: KafkaClusterAccess, *, clock: Clock) -> None:
         self.name = access.name
@@ -241,6 +244,7 @@ class _ClusterWait:
             self.failure = error
 
     def settled(self, now_s: float) -> bool:
+        """Poll; returns True if the cluster has answered or failed."""
         if self._probe is None:
             return True
         self._probe.tick()
@@ -258,7 +262,7 @@ class _ClusterWait:
         return False
 
     def left_s(self, now_s: float) -> float:
-        """How long it is still waited for, unless it answers."""
+        """Remaining wait if it does not answer."""
         return max(0.0, self._unreachable_since_s + REFUSAL_GIVE_UP_S - now_s)
 
     def describe(self) -> str:
@@ -273,7 +277,7 @@ class _ClusterWait:
 
 
 def _is_connection_refused(failure: ConnectError | None) -> bool:
-    """Is there an answer at once that nobody listens there?"""
+    """Returns True if connecting fails at once: refused, unreachable or unresolvable."""
     if not isinstance(failure, ConnectionFailed):
         return False
     return not failure.cause.endswith("in time while connecting") and failure.layer in (

@@ -21,16 +21,16 @@ _UNKNOWN_COUNT = "unknown (at least 0 records)"
 def are_all_groups_known(
     groups: Collection[Mapping[str, Any]], findings: Collection[Mapping[str, Any]], *, silent: str
 ) -> bool:
-    """Of a plan: does it have all groups, and a position of each? Not where the cluster that is
-    left is silent, does not list all, or does not let a group without checkpoints be read."""
+    """Returns True if a plan has all groups and their positions: the origin answered, listed all
+    groups, and let mm2 read every group without checkpoints."""
     unlisted = any(each["code"] == "groups-unlisted" for each in findings)
     unread = any(each["unread"] and not each["partitions"] for each in groups)
     return not (silent or unlisted or unread)
 
 
 def bound_rereads(groups: Collection[Mapping[str, Any]], *, all_known: bool) -> int | None:
-    """The bound of all groups that move; None where none can be proven of one of them, or none
-    moves and not all are known."""
+    """Upper bound of re-reads for all moved groups; None if one has no bound, or if none is moved
+    and not all are known."""
     if not all_known and not _select_moved(groups):
         return None
     return _sum_bounds(groups, "read_again_max")
@@ -39,9 +39,10 @@ def bound_rereads(groups: Collection[Mapping[str, Any]], *, all_known: bool) -> 
 def describe_rereads(
     groups: Collection[Mapping[str, Any]], *, at_ms: int, planned: bool, all_known: bool
 ) -> str:
-    """`at most 0 records`, or what is known where positions are those of checkpoints. `at_ms`: when
-    the clusters were looked at. `planned`: the move waits until no group has members. `all_known`:
-    as in `are_all_groups_known`."""
+    """Describe the re-reads: `at most 0 records`, or less if positions are from checkpoints.
+
+    `at_ms`: time of the snapshot. `planned`: the move waits until no group has members.
+    `all_known`: see `are_all_groups_known`."""
     if not all_known and not _select_moved(groups):
         return _UNKNOWN_COUNT
     known = _describe_known(groups, at_ms=at_ms)
@@ -70,7 +71,7 @@ def _describe_known(groups: Collection[Mapping[str, Any]], *, at_ms: int) -> str
 
 
 def _describe_stale(groups: Collection[Mapping[str, Any]], at_ms: int) -> str:
-    """What is known of groups whose committed offsets of now are not."""
+    """Describe the age of positions that are not committed offsets."""
     written = [each["checkpointed_ms"] for each in groups if each["partitions"]]
     nowhere = len(groups) - len(written)
     found = []
@@ -85,14 +86,14 @@ def _describe_stale(groups: Collection[Mapping[str, Any]], at_ms: int) -> str:
 
 
 def describe_basis(origin: PositionBasis, written_ms: int | None, *, at_ms: int) -> str:
-    """What a position is from: `committed`, or `checkpoint, 149 s old`."""
+    """Describe the basis of a position: `committed`, or `checkpoint, 149 s old`."""
     if origin is not PositionBasis.CHECKPOINTED or written_ms is None or written_ms < 0:
         return origin.value
     return f"{origin.value}, {format_age(at_ms - written_ms)} old"
 
 
 def format_age(ms: int) -> str:
-    """`149 s`, `25 min`, `3.4 h`, `2.1 d`."""
+    """Format an age: `149 s`, `25 min`, `3.4 h`, `2.1 d`."""
     ms = max(0, ms)
     if ms < _WHOLE_SECONDS_MS:
         return f"{ms // _SECOND_MS} s"
@@ -102,7 +103,7 @@ def format_age(ms: int) -> str:
 
 
 def _select_moved(groups: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Groups that stay as they are read nothing again because of the move."""
+    """Select the groups that are moved: the others re-read nothing because of the move."""
     return [each for each in groups if each["barred"] is None]
 
 

@@ -1,7 +1,7 @@
-"""Tells the records of a flow from foreign records in a range of a log.
+"""Separates the records of a flow from foreign records in a range of a log.
 
-Writers are told apart by producer id. Only committed records count: the records of a transaction
-wait for its marker. A scan is limited by time, by bytes, and by the record ranges kept in memory.
+Writers are distinguished by producer id. Only committed records count: the records of a transaction
+are held until its marker. A scan is limited by time, by bytes, and by the ranges kept in memory.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from mm2.formats import record_batch
 from mm2.formats.record_batch import BatchHeader
 
 MAX_MERGED_RECORDS = 1_000
-"""So many records at most are one stretch together: their times are those of the whole."""
+"""Maximum records of merged ranges: the timestamps of a range cover all its records."""
 
 
 class RecordRange(NamedTuple):
-    """Records from offset `first` to `last`, both included, of one batch, or of several without a
-    gap in between; times are UTC milliseconds."""
+    """Records from offset `first` to `last`, both included: a batch, or adjacent batches without
+    gaps. Times are UTC milliseconds."""
 
     first: int
     last: int
@@ -31,33 +31,35 @@ class RecordRange(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
-        """Does every offset hold a record?"""
+        """Returns True if every offset has a record."""
         return self.records == self.last - self.first + 1
 
 
 @dataclass(slots=True, kw_only=True)
 class Provenance:
-    """Of offsets from `start` up to, not including, `end`. `ours`: ids of the flow's producers.
-
-    `mine` counts the flow's records, `mine_end` is the offset behind the last of them (`start`
-    where there is none); `others` are everybody else's, in order of their decision, unless it
-    `keeps_others` not.
-    """
+    """Counts and collects the records of a log range by their writer."""
 
     ours: Collection[int]
+    """Producer ids of the flow."""
     start: int
+    """First offset of the range."""
     end: int
+    """End of the range, exclusive."""
     keeps_others: bool = True
+    """Whether foreign records are collected."""
     mine: int = 0
+    """Number of records of the flow."""
     mine_end: int = field(init=False)
+    """Offset after the flow's last record; `start` if there is none."""
     others: list[RecordRange] = field(default_factory=list)
+    """Foreign records, in commit order."""
     _open: dict[int, list[RecordRange]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.mine_end = self.start
 
     def take(self, header: BatchHeader, control: int | None) -> None:
-        """The batches of the log in order; `control` is the kind of a marker, None for records."""
+        """Process the next batch of the log; `control` is the marker type, None for records."""
         if control is not None:
             if header.base_offset < self.end:
                 waiting = self._open.pop(header.producer_id, [])
@@ -84,12 +86,12 @@ class Provenance:
 
     @property
     def held(self) -> int:
-        """How many stretches stand in memory."""
+        """Number of ranges in memory."""
         return len(self.others) + sum(len(each) for each in self._open.values())
 
 
 def _append_range(found: list[RecordRange], more: RecordRange) -> None:
-    """With the last one, where they are neighbours."""
+    """Append a range, or merge it with the last one if they are adjacent."""
     last = found[-1] if found else None
     if (
         last is not None
@@ -110,8 +112,8 @@ def _append_range(found: list[RecordRange], more: RecordRange) -> None:
 
 
 def skip_records(others: Collection[RecordRange], passed: int) -> list[RecordRange]:
-    """Others' stretches in the order of the log, without the first `passed` records; where a part
-    of a stretch is passed, offsets count as records."""
+    """Returns foreign ranges in log order without the first `passed` records; within a range, each
+    offset counts as a record."""
     found = []
     for each in sorted(others):
         if passed >= each.records:
@@ -126,8 +128,8 @@ def skip_records(others: Collection[RecordRange], passed: int) -> list[RecordRan
 
 
 def count_records_within(found: Collection[RecordRange], start: int, end: int) -> int:
-    """How many of the records stand from `start` on and before `end`; of a stretch that is cut,
-    offsets count as records."""
+    """Count records from `start` up to `end` (exclusive); within a range, each offset counts as a
+    record."""
     count = 0
     for each in found:
         first, last = max(start, each.first), min(end - 1, each.last)
@@ -141,18 +143,18 @@ MAX_SCAN_BYTES = 256 << 20
 
 
 MAX_HELD_RANGES = 400_000
-"""So many may be held by all scans together: 100 MB."""
+"""Maximum number of ranges that all scans together keep in memory: about 100 MB."""
 
 
 class ScanBudget:
-    """For the stretches that scans hold; several threads share it."""
+    """Limits the ranges that scans keep in memory; thread-safe."""
 
     def __init__(self, most: int = MAX_HELD_RANGES) -> None:
         self._left = most
         self._lock = threading.Lock()
 
     def takes(self, more: int) -> bool:
-        """Is there room for so many more? It is taken then; fewer than none are given back."""
+        """Reserve `more` ranges; returns False if they exceed the budget. Negative: release."""
         with self._lock:
             if more > self._left:
                 return False
@@ -161,7 +163,7 @@ class ScanBudget:
 
 
 class ReadableLog(Protocol):
-    """A partition's log: a `fenced_partition.FencedPartition`."""
+    """A partition's log: a `PartitionFencer`."""
 
     def start(self) -> int: ...
 
@@ -176,10 +178,11 @@ def scan_log(
     end: Deadline,
     room: ScanBudget | None = None,
 ) -> bool:
-    """Is it read to its end? Batches are taken from `found.start` on, or from where the log begins
-    by now, for `SCAN_TIMEOUT_S` at most and up to `end`, as long as there is `room` for what is
-    kept of them; what is read to its end keeps it. Raises `ConnectError` where the cluster does not
-    answer."""
+    """Scan a log range into `found`; returns True if the end was reached.
+
+    The scan begins at `found.start` or at the log's start, and is limited by `SCAN_TIMEOUT_S`, by
+    `end` and by `room`, whose reservation is kept if the end is reached. Raises `ConnectError` if
+    the cluster does not answer."""
     room, held = room or ScanBudget(), 0
     end_s = clock.now_s() + min(SCAN_TIMEOUT_S, end.left_s(clock.now_s()))
     at, read = found.start, 0

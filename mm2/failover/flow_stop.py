@@ -1,8 +1,9 @@
 """Stops a flow durably from outside, then fences its writers.
 
-The flow's connectors are set to STOPPED in the config topic of its Connect group, as a leader
-writes it for `PUT /connectors/NAME/stop`. Running nodes, ours and Java's from Kafka 3.5 on, stop
-the flow as soon as they read it; nodes that start later do not run it. `mm2 resume FLOW` undoes it.
+The flow's connectors are set to STOPPED in the config topic of its Connect group, with the records
+that `PUT /connectors/NAME/stop` writes. Running nodes (mm2, and MirrorMaker 2 from Kafka 3.5 on)
+stop the flow as soon as they read them; nodes that start later do not run it. `mm2 resume FLOW`
+undoes it.
 """
 
 from __future__ import annotations
@@ -29,26 +30,26 @@ from mm2.failover.writer_fencing import FencingRounds
 from mm2.kafka.client_interfaces import RecordWriter
 
 STOPPED_CONNECTORS = tuple(name for name in dedicated_mode.CONNECTORS if "Heartbeat" not in name)
-"""What a move stops: copying, and checkpoints, which would set groups by what they do on the
-cluster that was left. Heartbeats lose nothing."""
+"""Connectors that a move stops: the source connector, and the checkpoint connector, which would
+sync group offsets from the cluster that was left. Heartbeats do no harm."""
 _RUNNING_STATES = frozenset({RunState.RUNNING, RunState.PAUSED})
 _STOPPED_STATE = TargetState.STOPPED
 _WRITE_POLL_INTERVAL_S = 0.1
 
 
 class WritableFlowSide(FlowSide, Protocol):
-    """The cluster that the flow's Connect group keeps its state on."""
+    """The cluster that stores the flow's Connect topics."""
 
     def writer(self, topic: str) -> RecordWriter: ...
 
 
 def list_configured_connectors(found: ConnectGroupSnapshot) -> list[str]:
-    """Those of the flow's connectors that were ever configured."""
+    """Returns the flow's connectors that have a configuration."""
     return [name for name in STOPPED_CONNECTORS if found.config.config(name) is not None]
 
 
 def list_active_connectors(found: ConnectGroupSnapshot) -> list[str]:
-    """Those that go on, or begin again, as soon as somebody runs the group."""
+    """Returns the connectors that would run as soon as a worker joins the group."""
     config = found.config
     return [
         name
@@ -58,8 +59,8 @@ def list_active_connectors(found: ConnectGroupSnapshot) -> list[str]:
 
 
 def list_running_tasks(found: ConnectGroupSnapshot) -> list[str]:
-    """The tasks of which somebody says that they still run: a worker says otherwise once its
-    producer is closed, one that was killed never; a group without members has none."""
+    """Returns the tasks whose last status is running: a worker that was killed never reported their
+    end. A group without members has none."""
     if found.hosts == ():
         return []
     return [
@@ -77,11 +78,10 @@ def stop_connectors(
     clock: Clock,
     timeout_s: float,
 ) -> list[str]:
-    """Returns the connectors that are stopped now, for good; empty where none was ever configured.
-    `props` are the worker's.
+    """Stop the flow's connectors durably; returns their names, empty if none is configured.
 
-    Raises `RetriableError` and `FatalError`; what was written then may stand all the same. Doing it
-    again does no harm.
+    `props` are the worker's properties. Raises `RetriableError` and `FatalError`; records written
+    before the error stay. Repeating it does no harm.
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     topic = props["config.storage.topic"]
@@ -99,8 +99,8 @@ def stop_connectors(
     )
     if left := list_active_connectors(after):
         raise RetriableError(
-            f"{', '.join(left)}: written down as stopped in {topic}, and read back as "
-            "going on; does somebody resume the flow at the same time?"
+            f"{', '.join(left)}: written as stopped to {topic}, but read back as not stopped: "
+            "the flow was probably resumed at the same time"
         )
     return list_configured_connectors(after)
 
@@ -112,7 +112,7 @@ def _write_stop_records(
     end: Deadline,
     clock: Clock,
 ) -> None:
-    """First it has no tasks, then it is stopped: in the order of Java's leaders."""
+    """Remove a connector's tasks, then stop it: the order of Kafka Connect's leader."""
     records = [
         record
         for name in names
@@ -127,7 +127,7 @@ def _write_stop_records(
         writer.write(record.key, record.value, on_written=told.append)
     while len(told) < len(records):
         if end.passed(clock.now_s()):
-            raise RetriableError("stopping the flow: the cluster did not answer in time")
+            raise RetriableError("stopping the flow: the cluster did not acknowledge in time")
         writer.poll(_WRITE_POLL_INTERVAL_S)
     failure = next((each for each in told if each is not None), None)
     if failure is not None:
@@ -135,20 +135,22 @@ def _write_stop_records(
 
 
 TASK_END_TIMEOUT_S = 20.0
-"""So long is waited for tasks of a stopped flow to say that they have ended: who was killed says
-nothing, and is fenced all the same."""
+"""How long to wait for tasks of a stopped flow to report their end: a killed worker never does, and
+is fenced anyway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppedFlow:
-    """`connectors` are stopped now; `running` tasks had not said that they ended."""
+    """Result of stopping a flow."""
 
     connectors: list[str]
+    """Connectors that are stopped now."""
     running: list[str]
+    """Tasks that have not reported their end."""
 
 
 def stop_flow(about: MoveContext, wanted: MoveRequest) -> StoppedFlow:
-    """Who takes part in the flow reads that it is stopped, ends its tasks and says so."""
+    """Stop the flow durably, and wait a limited time until its workers report that tasks ended."""
     stopped = list(about.stop())
     if not stopped and readiness.NO_CONNECTORS_CODE not in wanted.accepted:
         raise FatalError(readiness.explain_no_connectors(about.both.flow.name, wanted.destination))
@@ -159,15 +161,16 @@ def stop_flow(about: MoveContext, wanted: MoveRequest) -> StoppedFlow:
         return not left
 
     if stopped:
-        with contextlib.suppress(RetriableError):  # they are fenced all the same
-            about.await_(ended, lambda: f"{', '.join(left)} still run", most_s=TASK_END_TIMEOUT_S)
+        with contextlib.suppress(RetriableError):  # running writers are fenced anyway
+            about.await_(ended, lambda: f"running: {', '.join(left)}", most_s=TASK_END_TIMEOUT_S)
     return StoppedFlow(connectors=stopped, running=left)
 
 
 def fence_flow(about: MoveContext, wanted: MoveRequest) -> list[FencingResult]:
-    """Once more where somebody takes a partition meanwhile, or begins one: he has not read yet
-    that the flow is stopped. What does not answer is left unfenced where that is accepted; what
-    answers never is. Raises `ConnectError`."""
+    """Fence all partitions, again for those that a worker acquires before it reads the stop.
+
+    Partitions that do not answer are left unfenced if that is accepted; partitions that answer
+    never are. Raises `ConnectError`."""
     leaves = wanted.accepts(plan_findings.MIRROR_UNKNOWN)
     turns = FencingRounds(about, leaves=leaves)
     try:
@@ -183,8 +186,8 @@ def fence_flow(about: MoveContext, wanted: MoveRequest) -> list[FencingResult]:
 def fence_flow_again(
     about: MoveContext, wanted: MoveRequest, fenced: Collection[FencingResult]
 ) -> list[FencingResult]:
-    """Whoever has taken a partition since, or begun one, is fenced once more, with all others;
-    empty where nobody has."""
+    """Fence all partitions again if one was acquired or begun since; returns an empty list
+    otherwise."""
     known = about.known()
     fresh = writer_fencing.list_partitions_to_fence(about, known).keys() - {
         each.partition for each in fenced

@@ -1,4 +1,4 @@
-"""Writes the groups' offsets on the cluster to move to, reads them back and verifies them."""
+"""Writes the groups' offsets on the destination, reads them back and verifies them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from mm2.offsets.checkpoint_rules import CommittedPositions
 from mm2.offsets.group_offset_sync import GroupState
 
 STANDS_BEFORE_CODE = "stands-before"
-"""The code by which an operator accepts it."""
+"""Code by which an operator accepts a position that is before the written one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedPosition:
-    """A group in one partition, by its name there; `at` None: it stands nowhere."""
+    """A group's committed offset in one partition of the destination, compared with the written."""
 
     group: str
     partition: TopicPartition
     moved_to: int
     at: int | None
+    """Committed offset, None if there is none."""
 
     @property
     def is_before(self) -> bool:
-        """Further is right: whoever consumes there already goes on."""
+        """True if records would be re-read; further on is fine, the group may be consuming."""
         return self.at is None or self.at < self.moved_to
 
     def __str__(self) -> str:
@@ -43,7 +44,7 @@ class VerifiedPosition:
 def compare_positions(
     finals: Mapping[str, FinalPositions], stands: Mapping[str, CommittedPositions]
 ) -> list[VerifiedPosition]:
-    """Of each group and partition."""
+    """Compare the committed offsets with the final positions, for each group and partition."""
     found = []
     for group, final in sorted(finals.items()):
         for partition, to in sorted(final.positions.items()):
@@ -62,7 +63,7 @@ def compare_positions(
 def select_unaccepted_positions(
     found: Iterable[VerifiedPosition], accepted: Collection[str]
 ) -> list[VerifiedPosition]:
-    """`accepted`: see `MoveRequest`."""
+    """Select the positions that are too low and not accepted; see `MoveRequest.accepted`."""
     return [
         each
         for each in found
@@ -74,20 +75,20 @@ def select_unaccepted_positions(
 def explain_unaccepted_positions(
     found: Collection[VerifiedPosition], wanted: MoveRequest, *, journal: str
 ) -> str:
-    """What differs, and what to type next."""
+    """Explain which positions are too low, and which commands to use next."""
     groups = sorted({each.group for each in found})
     only = [word for each in groups for word in ("--group", each)]
     accept = [word for each in groups for word in ("--accept", f"{STANDS_BEFORE_CODE}:{each}")]
     return (
-        f"groups stand before where they were moved to: {'; '.join(map(str, found))}. Did somebody "
-        "set them back? They would read again from there. To move them once more: "
-        f"{wanted.command(*only, '--execute')}; to leave them where they stand and go on: "
+        f"groups are before the position they were moved to: {'; '.join(map(str, found))}. They "
+        "may have been set back, and would re-read records. To move them again: "
+        f"{wanted.command(*only, '--execute')}; to leave them and resume the move: "
         f"{wanted.command('--resume', '--journal', journal, *accept)}"
     )
 
 
 def position_to_json(each: VerifiedPosition) -> Mapping[str, Any]:
-    """As it is noted in the journal, and reported."""
+    """Encode a verified position for the journal and the report."""
     return {
         "group": each.group,
         "topic": each.partition.topic,
@@ -106,10 +107,11 @@ def write_group_offsets(
     moved: Collection[str],
     note: Callable[[str], object],
 ) -> list[str]:
-    """Who stands there already, or has got further, is not written again: it may be that we died
-    behind the write, or that somebody consumes there by now. `note` is told of each group that
-    stands. The groups that stay as they are, as that is accepted; raises `RetriableError` where
-    others do."""
+    """Write the final positions; returns the groups that stay unmoved, as accepted.
+
+    Positions that are already there or further are not written again: the process may have died
+    after the write, or the group may be consuming. `note` is called for each group that is done.
+    Raises `RetriableError` if a group could not be moved and that is not accepted."""
     groups, timeout_s = about.both.target.groups, about.planner.timeout_s
     standing = groups.positions([name for name in finals if name not in moved], timeout_s)
     writes = {name: finals[name].to_write(stands) for name, stands in standing.done.items()}
@@ -131,14 +133,14 @@ def write_group_offsets(
         if wanted.accepts(code, name):
             left.append(name)
         else:
-            refused.append(f"group {name}: {failure} (to leave it: --accept {code}:{name})")
+            refused.append(f"group {name}: {failure} (to skip it: --accept {code}:{name})")
     if refused:
         raise RetriableError(f"not all groups were moved: {'; '.join(refused)}")
     return left
 
 
 def _choose_finding_code(failure: ConnectError) -> str:
-    """By which a plan forbids the same, and an operator accepts it."""
+    """Returns the code of the plan finding for the same failure."""
     if isinstance(failure, GroupInUseError):
         return plan_findings.GROUP_ACTIVE
     if isinstance(failure, NotAuthorizedError):
@@ -153,7 +155,8 @@ def record_written_groups(
     moved: Collection[str],
     note: Callable[[str], object],
 ) -> None:
-    """Whoever has members there by now, and stands, was written before we died: `note` is told."""
+    """Report groups as moved that have members and are at their final positions: they were written
+    before an earlier run died."""
     groups, timeout_s = about.both.target.groups, about.planner.timeout_s
     states = groups.states([name for name in finals if name not in moved], timeout_s).done
     active = [name for name, state in states.items() if state is GroupState.ACTIVE]
@@ -165,7 +168,7 @@ def record_written_groups(
 def read_group_offsets(
     about: MoveContext, finals: Mapping[str, FinalPositions]
 ) -> Mapping[str, CommittedPositions]:
-    """Where the groups stand now."""
+    """Read the groups' committed offsets on the destination."""
     found = about.both.target.groups.positions(list(finals), about.planner.timeout_s)
     failure = found.first_failure()
     if failure is not None:

@@ -31,92 +31,102 @@ _ALL_ANSWERED: Mapping[TopicPartition, str] = {}
 
 
 class GroupAction(enum.Enum):
-    """What becomes of a group's position in one partition."""
+    """What happens to a group's position in one partition; the value is printed."""
 
     MOVES = "moves"
-    """Its position is written."""
+    """Its position is written on the destination."""
     IS_THERE = "is there"
-    """It has this position already."""
+    """It already has this position on the destination."""
     IS_AHEAD = "is ahead"
-    """It has read further there; positions are never set back unless that is asked for, or they are
-    beyond the end of the log: of a log that was cut."""
+    """It has read further on the destination. Positions are not set back, except if requested, or
+    if they are beyond the end of a truncated log."""
     NOT_MIRRORED = "not mirrored"
-    """The topic is on no flow between the two clusters."""
+    """No flow between the two clusters replicates the topic."""
     UNTRANSLATED = "untranslated"
-    """Nobody can say where it is there; the outcome says why."""
+    """The offset cannot be translated; `why` has the reason."""
     MISSING = "no mirror"
-    """There is no such partition there (any more); of one that nobody answers for that is not
-    known, and its place is where the map says."""
+    """The mirror partition does not exist (any more). If it merely does not answer, the translated
+    position is used instead."""
     PAST_THE_END = "past the end"
-    """It would be behind the end of the log there, which was cut or made anew."""
+    """The translated position is beyond the end of the mirror's log: truncated or recreated."""
     NO_OFFSET = "no offset"
-    """The group has reset it to nowhere, and goes on nowhere there, too."""
+    """The group has deleted its committed offset, and gets none on the destination."""
 
 
 _IDLE_STATES = {_GroupState.ABSENT, _GroupState.EMPTY}
 _RESET_ACTIONS = (GroupAction.UNTRANSLATED, GroupAction.PAST_THE_END)
-"""Of these nothing is written: auto.offset.reset may let the group begin at the first record."""
+"""Nothing is written for these: auto.offset.reset may let the group start at the first record."""
 POSITIONED_ACTIONS = (GroupAction.MOVES, GroupAction.IS_THERE, GroupAction.IS_AHEAD)
-"""Of these the group stands at `to`, or further, once it has moved."""
+"""After the move, the group is at `to` or further in these partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMove:
-    """One partition of one group; offsets as in Kafka, records as counts.
-
-    `basis` says what `committed` is: the committed offset itself, or a checkpoint's, which was
-    written at `written_ms`. `to` is the offset to go on from there, `at` the group's position there
-    now. At most `again_max` records are read again, None where no bound can be proven: what a group
-    has read after a checkpoint is unknown, but it cannot be more than the mirror holds behind it.
-    `unmirrored` records, at most, were read on the cluster that is left and never reached this one;
-    of a checkpoint that many are known, and more may be. `gone` records were deleted here before
-    the group read them, by offsets. `oldest`: its place is before all that is known, so it goes on
-    at the first record that is left. `unsure` and `stopped` as in `TranslatedPosition`; `unheard`:
-    why the cluster gone to does not answer for the partition there, "" where it does."""
+    """The move of one group's position in one partition."""
 
     partition: TopicPartition
     way: GroupAction
+    """What happens to the position."""
     committed: int | None
+    """Offset on the origin that is translated; see `basis`."""
     mirror: TopicPartition | None = None
     basis: PositionBasis = PositionBasis.COMMITTED
+    """Whether `committed` is the committed offset itself or a checkpoint's."""
     written_ms: int | None = None
+    """When the checkpoint was written, if there is one."""
     to: int | None = None
+    """Offset on the destination to resume at."""
     at: int | None = None
+    """The group's current committed offset on the destination."""
     again_max: int | None = 0
+    """Upper bound of re-read records, None if there is none. Reads after a checkpoint are unknown,
+    but bounded by the records on the mirror after it."""
     unmirrored: int = 0
+    """Records that the group has read and that never reached the destination: an upper bound for a
+    committed offset, a lower bound for a checkpoint."""
     unread: int | None = None
+    """Records on the destination from `to` on."""
     gone: int = 0
+    """Offsets that were deleted on the destination before the group read them."""
     metadata: str = ""
     why: str = ""
+    """Why the offset could not be translated."""
     oldest: bool = False
+    """True if the offset is older than the offset map: the group resumes at the first record."""
     unsure: str = ""
+    """See `TranslatedPosition`."""
     stopped: str = ""
+    """See `TranslatedPosition`."""
     unheard: str = ""
+    """Why the destination does not answer for the partition, "" if it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMove:
-    """`barred`: the group has members there, or is no consumers' one, so nothing is written.
-    `unread_why`, `refused` and `there_unread` as in `GroupSnapshot`, `is_streams`: as far as that
-    is known. Of a group whose committed offsets of now are not known: `unlisted_max` records stand
-    on mirrors of its topics in partitions that it has no position in, and may have read, None:
-    nobody can tell; `may_read_more`: there are other mirrored topics, which it may read by now."""
+    """The move of one group."""
 
     group: str
     origin: PositionBasis
     state: GroupState
     barred: GroupState | None
+    """The group's state on the destination if that forbids writing offsets: it has members there,
+    or is not a consumer group."""
     partitions: tuple[PartitionMove, ...]
     unread_why: str = ""
+    """See `GroupSnapshot.unread`."""
     refused: bool = False
     is_streams: bool = False
+    """True if the group is known to be a Kafka Streams application."""
     there_unread: str = ""
     unlisted_max: int | None = 0
+    """Records on mirrors of its topics in partitions without a known position, which it may have
+    read; None if unknown. 0 for a group whose committed offsets are known."""
     may_read_more: bool = False
+    """True if the group may have begun to read other replicated topics after its checkpoint."""
 
     @property
     def written_ms(self) -> int | None:
-        """When its newest checkpoint was written; None where no position is a checkpoint's."""
+        """When its newest checkpoint was written; None if no position is from a checkpoint."""
         return max(
             (each.written_ms for each in self.partitions if each.written_ms is not None),
             default=None,
@@ -124,7 +134,7 @@ class GroupMove:
 
     @property
     def sets_back(self) -> frozenset[TopicPartition]:
-        """Where it is written though it had got further there; by names there."""
+        """Partitions of the destination where the group's position is set back."""
         return frozenset(
             each.mirror
             for each in self.partitions
@@ -135,7 +145,7 @@ class GroupMove:
 
     @property
     def write(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """By names there; empty where the group is barred."""
+        """Offsets to write, by partition of the destination; empty if writing is barred."""
         if self.barred is not None:
             return {}
         return {
@@ -146,7 +156,7 @@ class GroupMove:
 
     @property
     def expected(self) -> dict[TopicPartition, int]:
-        """Where the group has to stand there at least once it has moved."""
+        """Minimum position after the move, by partition of the destination."""
         if self.barred is not None:
             return {}
         return {
@@ -157,12 +167,12 @@ class GroupMove:
 
     @property
     def again_max(self) -> int | None:
-        """None: no bound can be proven."""
+        """Upper bound of re-read records; None if there is none."""
         return None if self.may_read_more else self.again_known_max
 
     @property
     def again_known_max(self) -> int | None:
-        """The bound of the topics that it is known to read; None: none can be proven."""
+        """Upper bound for the topics that the group is known to read; None if there is none."""
         found = [self.unlisted_max, *(each.again_max for each in self.partitions)]
         return None if None in found else sum(each or 0 for each in found)
 
@@ -184,9 +194,10 @@ def plan_group(
     unheard: Mapping[TopicPartition, str] = _ALL_ANSWERED,
     sets_back: bool = False,
 ) -> GroupMove:
-    """`mirrored` by name on the cluster that is left, `logs` and `unheard` as in
-    `ClusterPairSnapshot`. `sets_back`: also write positions that are behind where the group has got
-    there."""
+    """Plan one group's move.
+
+    `mirrored` is keyed by partition of the origin; see `ClusterPairSnapshot` for `logs` and
+    `unheard`. `sets_back` also writes positions that are before the group's current one."""
     there = group.there
     positions = there.positions if there.state is _GroupState.EMPTY else {}
 
@@ -235,8 +246,8 @@ def plan_group(
 def _bound_checkpointed(
     group: GroupSnapshot, move: PartitionMove, log: LogBounds | None
 ) -> PartitionMove:
-    """Of a position that is not the group's committed offset of now: how far it has read since is
-    unknown, and bounded only by what the mirror holds behind its place."""
+    """Bound the re-reads of a position that is not the group's current committed offset: how far it
+    has read since then is unknown, but not beyond the end of the mirror."""
     written_ms = group.written_ms.get(move.partition)
     begins = {GroupAction.IS_AHEAD: move.at, **dict.fromkeys(_RESET_ACTIONS)}.get(move.way, move.to)
     return dataclasses.replace(
@@ -248,7 +259,7 @@ def _bound_checkpointed(
 
 
 def _count_held_from(at: int | None, log: LogBounds | None, *, unheard: str) -> int | None:
-    """Offsets that the mirror holds from `at` on, None for all: no more can be read again."""
+    """Count the mirror's offsets from `at` on (None: all): no more records can be re-read."""
     if log is None:
         return None if unheard else 0
     return max(0, log.high_watermark - (log.start if at is None else at))
@@ -273,8 +284,8 @@ def _bound_unlisted(group: GroupSnapshot, mirrored: Iterable[MirroredPartition])
 
 
 def _may_read_more(group: GroupSnapshot, mirrored: Iterable[MirroredPartition]) -> bool:
-    """A topic that it began to read after its last checkpoint has none, and is read whole with
-    auto.offset.reset=earliest."""
+    """A topic that the group began to read after its last checkpoint has no checkpoint, and is
+    re-read from the start with auto.offset.reset=earliest."""
     if group.origin is PositionBasis.COMMITTED:
         return False
     topics = {each.topic for each in _list_positioned(group)}
@@ -292,8 +303,8 @@ def _list_positioned(group: GroupSnapshot) -> set[TopicPartition]:
 def cap_rereads(
     forward: TranslatedOffset, committed: int, mirrored: MirroredPartition | None
 ) -> TranslatedOffset:
-    """Of what was read beyond all that the flow has recorded, no more is read again than stands on
-    the mirror behind that. `forward`: by the flow's map."""
+    """Lower the re-read bound of `forward`, a translation by the flow's map: of the records read
+    beyond the end of the map, no more are re-read than the mirror has after that end."""
     beyond = _count_beyond(committed, mirrored)
     if mirrored is None or not beyond or not isinstance(forward, EarlierOffset):
         return forward
@@ -361,8 +372,8 @@ def _translate_to_start(log: LogBounds) -> EarlierOffset:
 def _use_checkpoint(
     place: TranslatedPosition, pair: CheckpointPair | None, *, committed: int, log: LogBounds | None
 ) -> TranslatedPosition:
-    """What the map does not know a checkpoint may, unless it can be of a mirror before this one:
-    it says nothing of which topics it is, and stays when they are made anew."""
+    """Use a checkpoint for what the offset map does not cover, unless the checkpoint may belong to
+    an earlier topic: checkpoints have no topic id and stay when a topic is recreated."""
     if pair is None or pair.upstream > committed or log is None:
         return place
     match place.outcome:

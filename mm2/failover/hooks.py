@@ -16,17 +16,18 @@ from mm2.failover.move_request import MoveRequest
 from mm2.failover.move_steps import MoveStep
 
 MAX_OUTPUT_CHARS = 4_000
-"""Of what a command prints, so much of the end is kept."""
+"""Only the end of a command's output is kept, up to this length."""
 
 
 HookCommands = Mapping[str, HookCommand]
-"""By the names of `move_steps.HOOK_STEPS`."""
+"""Hook commands by step name; see `move_steps.HOOK_STEPS`."""
 
 
 def run_hook(hook: HookCommand, step: MoveStep, *, wanted: MoveRequest, flow: str) -> str:
-    """The end of what it printed. Raises `FatalError` where it fails or takes too long.
+    """Run the command and return the end of its output.
 
-    Its environment is ours, and MM2_STEP, MM2_FROM, MM2_TO, MM2_FLOW.
+    It gets this process's environment and MM2_STEP, MM2_FROM, MM2_TO, MM2_FLOW. Raises `FatalError`
+    if it fails or times out.
     """
     about = {
         "MM2_STEP": step.value,
@@ -35,9 +36,9 @@ def run_hook(hook: HookCommand, step: MoveStep, *, wanted: MoveRequest, flow: st
         "MM2_FLOW": flow,
     }
     doing = f"hook {step.value} ({hook.command[0]})"
-    with tempfile.TemporaryFile() as output:  # a pipe would wait for whoever it left behind
+    with tempfile.TemporaryFile() as output:  # a pipe would wait for the command's own children
         try:
-            child = subprocess.Popen(  # noqa: S603  # it is the operator who says what to run
+            child = subprocess.Popen(  # noqa: S603  # the operator configures the command
                 hook.command,
                 env={**os.environ, **about},
                 stdin=subprocess.DEVNULL,
@@ -51,7 +52,7 @@ def run_hook(hook: HookCommand, step: MoveStep, *, wanted: MoveRequest, flow: st
             status = child.wait(hook.timeout_s)
         except subprocess.TimeoutExpired as error:
             raise FatalError(
-                f"{doing} did not end within {hook.timeout_s:g} s and was killed; it said: "
+                f"{doing} was killed after {hook.timeout_s:g} s (timeout); last output: "
                 f"{_read_output_end(output)}"
             ) from error
         finally:
@@ -61,7 +62,7 @@ def run_hook(hook: HookCommand, step: MoveStep, *, wanted: MoveRequest, flow: st
                 child.wait()
         said = _read_output_end(output)
     if status:
-        raise FatalError(f"{doing} ended with {status}; it said: {said}")
+        raise FatalError(f"{doing} exited with {status}; last output: {said}")
     return said
 
 

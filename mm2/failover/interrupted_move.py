@@ -1,8 +1,8 @@
-"""What an interrupted move repeats when it is resumed, and whether it can be resumed.
+"""Decides what an interrupted move repeats when it is resumed, and whether it can be resumed.
 
-Nothing is known of what happened meanwhile, and moved groups cannot be moved back. So the earlier
-results hold only if no partition was replicated since and, for a planned move, nothing was
-written on the cluster to leave.
+It is unknown what happened meanwhile, and moved groups cannot be moved back. So earlier results
+hold only if no partition was replicated since and, for a planned move, nothing was written on the
+cluster to leave.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _QUIESCENCE_STEPS = (_Step.STOP_PRODUCERS, _Step.STOP_CONSUMERS, _Step.IDLE, _St
 
 
 def find_outdated_steps(found: MoveJournal) -> list[MoveStep]:
-    """Steps that are done and that it does again. Before the flow is stopped whoever was stopped
-    may have been started again; afterwards positions count that were final, until all groups are
-    moved by them."""
+    """Returns the completed steps to repeat.
+
+    Before the flow is stopped, applications may have been restarted. Afterwards, final positions
+    are computed again, unless all groups have been moved by them."""
     if _Step.STOP_FLOW not in found.details:
         return [step for step in _QUIESCENCE_STEPS if step in found.details]
     looked = found.details.get(_Step.LOOK_AGAIN)
@@ -38,7 +39,7 @@ def find_outdated_steps(found: MoveJournal) -> list[MoveStep]:
 
 
 def drop_moved_groups(found: MovePlan, moved: Collection[str]) -> MovePlan:
-    """The plan without the groups that were moved: what is said of them is past."""
+    """Returns the plan without the groups that were already moved."""
     return dataclasses.replace(
         found,
         groups=tuple(each for each in found.groups if each.group not in moved),
@@ -47,9 +48,10 @@ def drop_moved_groups(found: MovePlan, moved: Collection[str]) -> MovePlan:
 
 
 def explain_abandoning(found: MoveJournal, *, path: str, resume: str) -> str:
-    """How to leave it at that, in words, with the command that resumes the flow; "" where groups
-    were moved, which cannot be undone."""
-    assert found.begun is not None, "it was begun"
+    """Explain how to abandon the move; "" if groups were moved, which cannot be undone.
+
+    `resume` is the command that resumes the flow."""
+    assert found.begun is not None, "the move has begun"
     if found.moved:
         return ""
     lets_go_on = f"resume the flow ({resume}), " if _Step.STOP_FLOW in found.started_ms else ""
@@ -57,7 +59,7 @@ def explain_abandoning(found: MoveJournal, *, path: str, resume: str) -> str:
 
 
 def read_last_fencing(found: MoveJournal) -> list[FencingResult]:
-    """As the last step that fenced has noted them."""
+    """Returns the results of the last step that fenced."""
     voided = found.voided.get(_Step.LOOK_AGAIN, {})
     again = found.details.get(_Step.LOOK_AGAIN, voided).get("fenced_again", [])
     return step_details.decode_fencing_results(
@@ -72,18 +74,20 @@ def explain_change(
     to_fence: Collection[TopicPartition],
     mirrored: Collection[MirroredPartition],
 ) -> str:
-    """ "" where it is as it was. `mirrored` as seen now, of a planned move."""
+    """Explain what changed since the final positions; "" if nothing did.
+
+    `mirrored` is the current state, given for a planned move."""
     fenced = read_last_fencing(found)
     begun = sorted(set(to_fence) - {each.partition for each in fenced})
     taken = [each.partition for each in fenced if fencing_results.is_acquired_since(known, each)]
     for partition in (*begun, *taken):
-        return f"somebody has copied {partition}"
+        return f"{partition} was acquired by another process"
     agreed: Mapping[TopicPartition, int] = {}
     if _Step.AGREE in found.details:
         agreed = step_details.decode_offsets(found.details[_Step.AGREE]["ends"])
     for each in mirrored:
         end = agreed.get(each.partition)
         if end is not None and (each.here is None or each.here.end != end):
-            now = "cannot be asked for" if each.here is None else f"is {each.here.end}"
-            return f"the end of {each.partition} was {end} when both agreed, and {now}"
+            now = "is unknown" if each.here is None else f"is {each.here.end}"
+            return f"the end of {each.partition} was {end} when both were equal, and {now}"
     return ""

@@ -34,10 +34,12 @@ _YEAR_10000_MS = 253_402_300_800_000
 
 
 class JournalError(FatalError):
-    """The file is not one of ours, of a release that this one does not know, or damaged."""
+    """The file is not a journal, has an unknown version, or is damaged."""
 
 
 class JournalEntryKind(enum.Enum):
+    """Kind of a journal line: the value of its key `what`."""
+
     BEGUN = "begun"
     ACCEPTED = "accepted"
     STARTED = "started"
@@ -49,7 +51,7 @@ class JournalEntryKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveIdentity:
-    """What is moved, and how; it stays the same for the whole move."""
+    """What is moved, and how; constant for the whole move."""
 
     wanted: MoveRequest
     flow: str
@@ -58,31 +60,35 @@ class MoveIdentity:
 
     @property
     def order(self) -> tuple[MoveStep, ...]:
+        """The steps of the move in order."""
         return move_steps.order_steps(self.wanted, self.hooks)
 
 
 @dataclass(slots=True)
 class MoveJournal:
-    """A fold over the lines. `details` are those of steps that are done, `encode_voided` what such
-    steps had found last that are done again, `moved` the groups that were moved."""
+    """State of a move, built from the lines of its journal."""
 
     begun: MoveIdentity | None = None
     begun_at_ms: int = 0
     details: dict[MoveStep, Mapping[str, Any]] = field(default_factory=dict)
+    """Results of the completed steps."""
     voided: dict[MoveStep, Mapping[str, Any]] = field(default_factory=dict)
+    """Last results of steps that have to be repeated."""
     started_ms: dict[MoveStep, int] = field(default_factory=dict)
     done_ms: dict[MoveStep, int] = field(default_factory=dict)
     failures: list[tuple[MoveStep, str]] = field(default_factory=list)
     moved: set[str] = field(default_factory=set)
+    """Groups that were moved."""
 
     @property
     def next_step(self) -> MoveStep | None:
-        """The first that is not done; None: all are. One that was only started is done again."""
-        assert self.begun is not None, "nothing was begun"
+        """The first step that is not done; None if all are done. A step that only started
+        is repeated."""
+        assert self.begun is not None, "the move has not begun"
         return next((step for step in self.begun.order if step not in self.details), None)
 
     def apply(self, line: Mapping[str, Any]) -> None:
-        """Take one line in, as `decode_entry` gives it."""
+        """Apply one line, decoded by `decode_entry`."""
         at_ms = int(line["at_ms"])
         if not 0 <= at_ms < _YEAR_10000_MS:
             raise ValueError("at_ms is not a valid time")
@@ -91,7 +97,7 @@ class MoveJournal:
                 self.begun, self.begun_at_ms = _decode_begun(line), at_ms
             case JournalEntryKind.ACCEPTED:
                 if self.begun is None:
-                    raise ValueError("nothing was begun")
+                    raise ValueError("the move has not begun")
                 more = self.begun.wanted.accepted.union(_to_texts(line["codes"]))
                 wanted = dataclasses.replace(self.begun.wanted, accepted=more)
                 self.begun = dataclasses.replace(self.begun, wanted=wanted)
@@ -111,7 +117,7 @@ class MoveJournal:
 
 
 def read_journal(text: str) -> MoveJournal:
-    """A whole file; what stands behind its last line feed was cut off. Raises `JournalError`."""
+    """Read a whole journal; text after the last line feed is ignored. Raises `JournalError`."""
     found = MoveJournal()
     whole, _, _ = text.rpartition("\n")
     for number, line in enumerate(whole.split("\n") if whole else (), start=1):
@@ -119,29 +125,27 @@ def read_journal(text: str) -> MoveJournal:
             found.apply(decode_entry(line))
         except JournalError:
             raise
-        except Exception as error:  # whatever stands there: infinite numbers, nesting, other types
+        except Exception as error:  # damaged lines: infinite numbers, deep nesting, wrong types
             raise JournalError(
-                f"line {number} cannot be read ({error}): it is damaged, or not a file of a move"
+                f"line {number} cannot be read ({error}): the file is damaged, or not a journal"
             ) from error
     if found.begun is None:
-        raise JournalError("it says nothing of a move that was begun")
+        raise JournalError("the journal has no line that begins a move")
     return found
 
 
 def decode_entry(line: str) -> Mapping[str, Any]:
-    """Raises `ValueError`, and `JournalError` for another version."""
+    """Decode one line. Raises `ValueError`, and `JournalError` for an unknown version."""
     found = json.loads(line)
     if not isinstance(found, dict):
-        raise TypeError("it is no object")
+        raise TypeError("it is not a JSON object")
     if found.get("v") != JOURNAL_VERSION:
-        raise JournalError(
-            f"it was written by a release that this one does not know (version {found.get('v')})"
-        )
+        raise JournalError(f"it was written by another release of mm2 (version {found.get('v')})")
     return found
 
 
 def encode_begun(begin: MoveIdentity, *, at_ms: int) -> str:
-    """The first line, with its line feed."""
+    """Encode the first line, with its line feed."""
     wanted = begin.wanted
     return _encode_entry(
         JournalEntryKind.BEGUN,

@@ -24,22 +24,22 @@ MAX_FIRST_LINE_BYTES = 1 << 20
 
 
 def explain_unusable_path(path: pathlib.Path) -> str:
-    """Why no new journal can be begun there, "" where one can."""
+    """Explain why no new journal can be created at this path; "" if it can."""
     if path.exists():
         return _explain_existing_file(path)
     folder = path.absolute().parent
     if not folder.is_dir():
-        return f"the journal {path} cannot be made: there is no folder {folder}"
+        return f"cannot create the journal {path}: the folder {folder} does not exist"
     if not os.access(folder, os.W_OK | os.X_OK):
-        return f"the journal {path} cannot be made: {folder} may not be written"
+        return f"cannot create the journal {path}: {folder} is not writable"
     return ""
 
 
 def find_unfinished_moves(
     folder: pathlib.Path, ends: Collection[str], *, but: pathlib.Path
 ) -> list[UnfinishedMove]:
-    """Of the journals in a folder (files `*.jsonl`), those of moves between these two clusters, in
-    whichever direction, that are not done. What is no journal is passed over."""
+    """Find the unfinished moves between two clusters, in either direction, by the journals
+    (`*.jsonl`) in a folder. Other files are skipped, and the journal `but`."""
     found = []
     for path in sorted(itertools.islice(folder.glob("*.jsonl"), MAX_JOURNALS)):
         try:
@@ -77,15 +77,15 @@ def _read_unfinished_move(path: pathlib.Path, ends: Collection[str]) -> Unfinish
 
 def _explain_existing_file(path: pathlib.Path) -> str:
     return (
-        f"{path} is there already: go on with it (--resume --journal {path}), or name another one"
+        f"{path} already exists: resume the move (--resume --journal {path}), or use another file"
     )
 
 
 class JournalFile:
-    """Raises `FatalError` where the file cannot be made, read, locked or written."""
+    """An open and locked journal. Raises `FatalError` if it cannot be created or used."""
 
     def __init__(self, path: pathlib.Path, *, begin: str | None = None) -> None:
-        """`begin` is the first line of a new journal; None: it is there, and is gone on with."""
+        """`begin` is the first line of a new journal; None opens an existing one."""
         self.path = path
         flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if begin else 0)
         try:
@@ -116,7 +116,7 @@ class JournalFile:
         os.close(self._fd)
 
     def append(self, line: str) -> None:
-        """It stands on the disk when this returns, and counts in `found`."""
+        """Append a line durably, and apply it to `found`."""
         self._append(line)
         self.found.apply(journal.decode_entry(line))
 
@@ -125,7 +125,7 @@ class JournalFile:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise FatalError(
-                f"{self.path} is in use: another process does this move; wait for it, or end it"
+                f"{self.path} is in use: another process executes this move; wait for it or stop it"
             ) from error
 
     def _read(self) -> MoveJournal:
@@ -139,11 +139,11 @@ class JournalFile:
             raise FatalError(f"{self.path}: {error}") from error
 
     def _append(self, line: str) -> None:
-        """Whole, or not at all: what is appended next begins a line."""
+        """Append the whole line or nothing, so that the next one begins a new line."""
         before = os.fstat(self._fd).st_size
         try:
             left = line.encode()
-            while left:  # a disk that is full takes part of it
+            while left:  # a full disk accepts only a part
                 left = left[os.write(self._fd, left) :]
             os.fsync(self._fd)
         except OSError as error:
@@ -153,7 +153,7 @@ class JournalFile:
 
 
 def _sync_folder(folder: pathlib.Path) -> None:
-    """So that the file's name is on the disk, too."""
+    """Make the new file's directory entry durable."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -25,35 +25,40 @@ PROGRESS_INTERVAL_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveContext:
-    """`offset_map_reader` reads the flow's map as it grows, and not each time anew. `stop` stops
-    the flow durably, and says which of its connectors there are; `running` says which of its tasks
-    still run, as far as somebody lives to say it; `fence` fences these partitions, in this order;
-    `export` writes records to a file, for the move of this name, and says how many. `pause` waits
-    so many seconds; `tell` says a line to the operator. `settle_s`: how long both ends have to
-    agree. `wait_s`: how long is waited for what others do. `file` configures it all: commands are
-    told with its name."""
+    """Everything that the steps of one move need."""
 
     both: FlowClusters
     map_reader: OffsetMapReader
+    """Reads the flow's offset map incrementally: each read continues where the last one ended."""
     planner: MovePlanner
     stop: Callable[[], Sequence[str]]
+    """Stops the flow durably; returns the names of its stopped connectors."""
     running: Callable[[], Sequence[str]]
+    """Lists the flow's tasks that are still reported as running."""
     fence: Callable[[OffsetMap, Sequence[TopicPartition]], list[FencingResult]]
+    """Fences partitions in the given order."""
     export: Callable[[pathlib.Path, Collection[UnreplicatedTail], str], int]
+    """Exports records to a file for the named move; returns the number of records."""
     clock: Clock
     pause: Callable[[float], object]
+    """Sleeps for a number of seconds."""
     tell: Callable[[str], object]
+    """Prints one line for the operator."""
     hooks: HookCommands = field(default_factory=dict)
     settle_s: float = 60.0
+    """How long both clusters must have equal ends."""
     wait_s: float = 600.0
+    """How long to wait for applications and for unavailable brokers."""
     file: str = operator_commands.DEFAULT_CONFIG_FILE
+    """Configuration file, named in the commands that are printed."""
 
     def await_(
         self, done: Callable[[], bool], why: Callable[[], str], *, most_s: float | None = None
     ) -> None:
-        """What fails and may heal is not done yet; every few seconds the operator is told what is
-        waited for, and how long still. Raises `RetriableError` when time is up, with what failed
-        last, or else `why` it is not done."""
+        """Poll `done` until it is true; a `RetriableError` counts as not done yet.
+
+        Progress and remaining time are printed every few seconds. Raises `RetriableError` with the
+        last error, or else with `why()`, when the time is up."""
         wait_s = self.wait_s if most_s is None else min(most_s, self.wait_s)
         end = Deadline.after(wait_s, now_s=self.clock.now_s())
         failure: RetriableError | None = None
@@ -69,15 +74,15 @@ class MoveContext:
             if end.passed(now_s) or now_s >= tell_s:
                 said = why() if failure is None else str(failure)
                 if end.passed(now_s):
-                    raise RetriableError(f"after {wait_s:g} s {said}")
-                self.tell(f"waiting, {end.left_s(now_s):.0f} s more at most: {said}")
+                    raise RetriableError(f"timed out after {wait_s:g} s: {said}")
+                self.tell(f"waiting, up to {end.left_s(now_s):.0f} s more: {said}")
                 tell_s = now_s + PROGRESS_INTERVAL_S
             self.pause(POLL_INTERVAL_S)
 
     def known(self) -> OffsetMap:
-        """The flow's map, as it stands: what was known before is brought up to it."""
+        """Read the flow's offset map up to its current end."""
         return self.map_reader.read(self.planner.timeout_s)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection of the offset map reader."""
         self.map_reader.close()

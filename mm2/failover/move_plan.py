@@ -1,6 +1,6 @@
 """`MovePlan`: what a move would do and cost now, with its verdict.
 
-A plan changes nothing. `move_steps` has the order of the steps, `journal` the steps that are done.
+A plan changes nothing. `move_steps` has the order of the steps, `journal` the completed steps.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from mm2.failover.plan_findings import PlanFinding, PlanVerdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovePlan:
-    """What moving now would cost. Lag as DESIGN defines it, None where it cannot be told. `silent`,
-    `unmoved` and `checkpointed_ms` as in `ClusterPairSnapshot`; of the topics `untold` nothing is
-    known."""
+    """What the move would cost if it were executed now."""
 
     wanted: MoveRequest
     at_ms: int
@@ -34,25 +32,30 @@ class MovePlan:
     mirrored: tuple[MirroredPartition, ...]
     groups: tuple[GroupMove, ...]
     unmoved: tuple[UnmovedGroup, ...] = ()
+    """Share and streams groups, which are not moved."""
     silent: str = ""
+    """Why the origin did not answer, "" if it did."""
     untold: tuple[str, ...] = ()
+    """Topics whose partitions the origin did not list."""
     checkpointed_ms: int | None = None
+    """Time of the newest checkpoint."""
     unreplicated: tuple[UnreplicatedRecords, ...] = ()
     findings: tuple[PlanFinding, ...] = field(default=())
 
     @property
     def verdict(self) -> PlanVerdict:
+        """The verdict that follows from the most severe finding."""
         return plan_findings.decide_verdict(self.findings)
 
     @property
     def lag_records(self) -> int | None:
-        """Of all partitions: the recovery point in records; None as soon as one is unknown."""
+        """Total lag: the recovery point in records; None if one partition's lag is unknown."""
         found = [each.lag_records for each in self.mirrored]
         return None if None in found or self.untold else sum(each or 0 for each in found)
 
     @property
     def lag_ms(self) -> int | None:
-        """Of the partition that is furthest behind: the recovery point in time."""
+        """Largest lag of a partition: the recovery point in time; None if one is unknown."""
         found = [each.lag_ms(self.at_ms) for each in self.mirrored]
         return (
             None if None in found or self.untold else max((each or 0 for each in found), default=0)
@@ -60,13 +63,13 @@ class MovePlan:
 
     @property
     def newest_ms(self) -> int | None:
-        """Timestamp of the newest record that arrived of what nobody knows the lag of: what was
+        """Timestamp of the newest replicated record of partitions with unknown lag: records
         written later may be missing."""
         return max((each.newest_ms for each in self.mirrored if each.newest_ms), default=None)
 
     @property
     def unreplicated_records(self) -> int | None:
-        """What the cluster gone to holds that never reached this one; None: too many to count."""
+        """Records of the destination that never reached the origin; None if not all are counted."""
         found = [each.records for each in self.unreplicated]
         return None if None in found else sum(each or 0 for each in found)
 
@@ -78,8 +81,10 @@ def build_plan(
     *,
     settled: AgreedEnds | None = None,
 ) -> MovePlan:
-    """Numbers and verdict, of what was seen. `settled`: this is the last look of a planned move,
-    when the flow is stopped and fenced: what was only worth knowing before forbids it now."""
+    """Build the plan from a snapshot.
+
+    `settled` is given for the final check of a planned move, after the flow was stopped and fenced:
+    lag and moving ends, which were only information before, then forbid the move."""
     mirrored = {each.partition: each for each in found.mirrored}
     groups = tuple(
         group_plan.plan_group(
@@ -109,6 +114,6 @@ def build_plan(
 
 
 def add_findings(found: MovePlan, more: Iterable[PlanFinding]) -> MovePlan:
-    """The plan with further findings, weighed as its own."""
+    """Returns the plan with further findings, to which the same acceptance is applied."""
     weighed = tuple(plan_findings.apply_acceptance(each, found.wanted.accepted) for each in more)
     return replace(found, findings=(*found.findings, *weighed))

@@ -1,6 +1,6 @@
 """The report of a finished move as text.
 
-It has the time and read-back of each step, the recovery point, and the position of each group.
+It has the duration and verification of each step, the recovery point, and each group's position.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ _MAX_NAMES = 10
 
 
 def format_report(report: Mapping[str, Any], *, file: str) -> Iterator[str]:
-    """`report` as `details.report` makes it, and the journal keeps it. `file` configures the
-    flow."""
+    """Yield the lines of a report, as built by `step_details.build_report`.
+
+    `file` is the configuration file for printed commands."""
     yield ""
     yield f"{report['kind']} {report['from']} -> {report['to']}, flow {report['flow']}"
-    ends = f"{plan_output.format_time(report['begun_at_ms'])} to {plan_output.format_time(report['ended_at_ms'])}"
+    begun = plan_output.format_time(report["begun_at_ms"])
+    ends = f"{begun} to {plan_output.format_time(report['ended_at_ms'])}"
     yield f"done in {text_format.format_duration(report['took_ms'] / 1000)}, {ends}"
     yield plan_output.format_rpo(
         report["to"],
@@ -49,7 +51,7 @@ def format_report(report: Mapping[str, Any], *, file: str) -> Iterator[str]:
         _STEP_COLUMNS, [_build_step_row(each) for each in report["steps"]]
     )
     for each in report["failures"]:
-        yield f"{each['step']} had failed: {each['error']}"
+        yield f"earlier attempt of {each['step']} failed: {each['error']}"
     yield ""
     yield from text_format.format_columns(_GROUP_COLUMNS, list(_build_group_rows(report)))
     yield from _format_differences(report)
@@ -92,8 +94,8 @@ def _format_differences(report: Mapping[str, Any]) -> Iterator[str]:
         if each["before"]:
             at = "nowhere" if each["stands_at"] is None else f"at {each['stands_at']}"
             yield (
-                f"group {each['group']} stands {at} in {each['topic']}-{each['partition']}, before "
-                f"{each['moved_to']}: it reads again from there, as was accepted"
+                f"group {each['group']} is {at} in {each['topic']}-{each['partition']}, before "
+                f"{each['moved_to']}: it re-reads from there, as accepted"
             )
     for name in report["unmoved"]:
         yield f"group {name} was not moved"
@@ -104,22 +106,23 @@ def _format_differences(report: Mapping[str, Any]) -> Iterator[str]:
 def _format_next_steps(report: Mapping[str, Any], file: str) -> Iterator[str]:
     flow, there, active = report["flow"], report["to"], report["active"]
     if active is None:
-        yield f"which groups have members on {there} by now could not be seen"
+        yield f"whether the groups have members on {there} is unknown: it did not answer"
     else:
         known = set(active)
         idle = [each["group"] for each in report["moved"] if each["group"] not in known]
         if active:
-            yield f"members on {there} already: {_format_names(active)}"
+            yield f"members on {there}: {_format_names(active)}"
         if idle:
             yield f"no members on {there} yet: {_format_names(idle)}"
     operator = OperatorCommands(file=file)
-    yield f"the flow {flow} stays stopped until: {operator.go_on(flow, None)}"
+    yield f"the flow {flow} stays stopped; to resume it: {operator.go_on(flow, None)}"
     if report["kind"] == MoveKind.BACK.value:
         forth = f"{report['to']}->{report['from']}"
-        yield f"and so does {forth}, if it was stopped: {operator.go_on(forth, None)}"
+        yield f"if {forth} was stopped, resume it too: {operator.go_on(forth, None)}"
     stranded = report["stranded_records"]
     if stranded:
-        yield f"{plurals.format_count(stranded, 'record')} came to the cluster left after the last look"
+        count = plurals.format_count(stranded, "record", "were")
+        yield f"{count} written to {report['from']} after the final check and not replicated"
 
 
 def _format_names(groups: Sequence[str]) -> str:

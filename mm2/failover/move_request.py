@@ -1,4 +1,4 @@
-"""`MoveRequest`: the move of consumer groups that an operator asks for, and the command to type."""
+"""`MoveRequest`: the move of consumer groups that an operator requests, and its command line."""
 
 from __future__ import annotations
 
@@ -9,41 +9,45 @@ from mm2 import operator_commands
 
 
 class MoveKind(enum.Enum):
-    """EMERGENCY: `from` is lost, or as good as; PLANNED and BACK: both clusters serve, nothing may
-    be lost. BACK returns to the cluster that was left before."""
+    """Why groups are moved, which decides whether the source cluster must be available."""
 
     EMERGENCY = "failover"
+    """The cluster to leave is lost or unreliable; data loss is possible."""
     PLANNED = "switch-over"
+    """Both clusters are available; no record may be lost."""
     BACK = "failback"
+    """Return to the cluster that was left before; both are available, no record may be lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveRequest:
-    """`accepted`: codes of findings that shall not forbid, each for all or, as `CODE:GROUP`, for
-    one group. `groups` empty: those of the flow. `export`: where what never left `destination`
-    is written to first, "" for nowhere; a move back alone has it. `file` configures it, however it
-    is named just now: commands are told with its name."""
+    """What to move, from where to where, and which risks the operator has accepted."""
 
     origin: str
     destination: str
     kind: MoveKind
     sets_back: bool = False
+    """Also write positions that are lower than the group's current position."""
     accepted: frozenset[str] = frozenset()
+    """Accepted finding codes: `CODE` for all groups or `CODE:GROUP` for one."""
     groups: frozenset[str] = frozenset()
+    """Groups to move; empty for all groups of the flow."""
     export: str = ""
+    """File for the records that never left `destination` (failback only); "" for none."""
     file: str = operator_commands.DEFAULT_CONFIG_FILE
+    """Configuration file, named in the commands that are printed."""
 
     @property
     def planned(self) -> bool:
-        """Do both clusters serve?"""
+        """True if both clusters must be available."""
         return self.kind is not MoveKind.EMERGENCY
 
     def accepts(self, code: str, group: str = "") -> bool:
-        """Has the operator accepted this finding, of all groups or of this one?"""
+        """Returns True if the operator has accepted this finding for all groups or for `group`."""
         return code in self.accepted or f"{code}:{group}" in self.accepted
 
     def command(self, *more: str) -> str:
-        """What is typed to begin such a move, and with `more` words to go on with it."""
+        """Command line of such a move; `more` words are appended, such as `--resume`."""
         verb = "failback" if self.kind is MoveKind.BACK else "failover"
         planned = ("--planned",) if self.kind is MoveKind.PLANNED else ()
         words = (*planned, *more)
@@ -52,7 +56,7 @@ class MoveRequest:
         )
 
     def to_do_it(self, *more: str) -> str:
-        """What is typed to have done what was asked for, with `more` words."""
+        """Command line that executes this request with all its options, and `more` words."""
         words = [word for each in sorted(self.groups) for word in ("--group", each)]
         words += [word for each in sorted(self.accepted) for word in ("--accept", each)]
         words += ["--set-back"] * self.sets_back
@@ -62,39 +66,40 @@ class MoveRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterIds:
-    """The ids that both clusters gave themselves; "" of one that did not tell."""
+    """Kafka cluster ids; "" if a cluster did not answer."""
 
     origin: str = ""
     destination: str = ""
 
 
 def describe_changed_clusters(wanted: MoveRequest, begun: ClusterIds, now: ClusterIds) -> list[str]:
-    """Of a move that was begun: aliases that now lead to another cluster than then, in words."""
+    """Describe each alias that now leads to another cluster than when the move began."""
     ends = (
         (wanted.origin, begun.origin, now.origin),
         (wanted.destination, begun.destination, now.destination),
     )
     return [
-        f"{alias} was the cluster {was} when it was begun, and is {found} by this file"
+        f"{alias} was cluster {was} when the move began, and is {found} in this file"
         for alias, was, found in ends
         if was and found and was != found
     ]
 
 
 def describe_contradictions(begun: MoveRequest, asked: MoveRequest) -> list[str]:
-    """Of a move that was begun and is gone on with: what is asked for now and was not then, in
-    words. Codes that are accepted now are no contradiction, they are taken in."""
+    """Describe how a resumed move differs from the options given now.
+
+    Newly accepted finding codes are not a contradiction: they are added to the move."""
     found = []
     ends = (begun.origin, begun.destination), (asked.origin, asked.destination)
     if ends[0] != ends[1]:
-        found.append(f"it moves from {begun.origin} to {begun.destination}")
+        found.append(f"the move goes from {begun.origin} to {begun.destination}")
     if asked.kind not in {begun.kind, MoveKind.EMERGENCY}:
-        found.append(f"it is a {begun.kind.value}, no {asked.kind.value}")
+        found.append(f"the move is a {begun.kind.value}, not a {asked.kind.value}")
     if asked.sets_back and not begun.sets_back:
-        found.append("it sets no group back")
+        found.append("the move was begun without --set-back")
     if asked.groups and asked.groups != begun.groups:
         said = ", ".join(sorted(begun.groups)) or "all of the flow"
-        found.append(f"its groups are {said}")
+        found.append(f"the move is for these groups: {said}")
     if asked.export and asked.export != begun.export:
-        found.append(f"it exports to {begun.export or 'no file'}")
+        found.append(f"the move exports to {begun.export or 'no file'}")
     return found

@@ -1,6 +1,6 @@
 """The steps of a move in order.
 
-Each step is done, read back and recorded before the next one begins. The source is closed before
+Each step is executed, verified and recorded before the next one begins. The source is fenced before
 positions are read, positions are read before they are written, and consumers move before
 producers.
 """
@@ -14,31 +14,36 @@ from mm2.failover.move_request import MoveRequest
 
 
 class MoveStep(enum.Enum):
-    """The value is its name in files, output and the configuration's hooks."""
+    """A step; its value is its name in the journal, the output and the `hooks` configuration."""
 
     RECORD = "record"
-    """The state of both clusters goes to a file."""
+    """Record the state of both clusters in the journal."""
     EXPORT = "export"
-    """What never left the cluster that is gone back to is written to a file."""
+    """Write records that never left the destination to a file (failback)."""
     STOP_PRODUCERS = "stop-producers"
+    """Stop producers: a hook, or the operator."""
     STOP_CONSUMERS = "stop-consumers"
+    """Stop consumers: a hook, or the operator."""
     IDLE = "idle"
-    """The groups have no members any more where they were."""
+    """Wait until the groups have no members on the cluster to leave."""
     AGREE = "agree"
-    """Both ends are seen to hold the same, twice."""
+    """Wait until both clusters twice show equal ends and no lag."""
     STOP_FLOW = "stop-flow"
-    """It copies nothing more, also when nodes are started again."""
+    """Stop the flow durably, so that restarted nodes do not run it."""
     FENCE = "fence"
-    """Who still believes to copy cannot write any more."""
+    """Fence the flow's writers, including frozen and disconnected processes."""
     LOOK_AGAIN = "look-again"
-    """Positions that nobody changes any more are taken."""
+    """Compute the final positions, now that nothing changes them any more."""
     MOVE_GROUPS = "move-groups"
+    """Write the groups' offsets on the destination."""
     VERIFY = "verify"
-    """The groups' positions are read back."""
+    """Read the groups' offsets back and compare them."""
     START_CONSUMERS = "start-consumers"
+    """Start consumers: a hook, or the operator."""
     START_PRODUCERS = "start-producers"
+    """Start producers: a hook, or the operator."""
     REPORT = "report"
-    """And a last look at what came to the cluster that was left meanwhile."""
+    """Build the report, and count records written on the cluster that was left meanwhile."""
 
 
 HOOK_STEPS = frozenset(
@@ -49,31 +54,33 @@ HOOK_STEPS = frozenset(
         MoveStep.START_PRODUCERS,
     }
 )
-"""Steps that are the operator's: `hooks:` says which commands do them; without one they are told
-to the operator and taken as done elsewhere."""
+"""Steps for the operator: commands in `hooks:` execute them. Without a command, the step is printed
+for the operator and counts as done."""
 
 _PLANNED_ONLY = frozenset({MoveStep.STOP_PRODUCERS, MoveStep.AGREE, MoveStep.IDLE})
 STEP_TEXTS: Mapping[MoveStep, str] = {
-    MoveStep.RECORD: "write down what both clusters hold",
-    MoveStep.EXPORT: "write what {destination} holds and {origin} never got to {export}",
+    MoveStep.RECORD: "record the state of both clusters",
+    MoveStep.EXPORT: "export records of {destination} that never reached {origin} to {export}",
     MoveStep.STOP_PRODUCERS: "stop producers on {origin}",
     MoveStep.STOP_CONSUMERS: "stop consumers on {origin}",
     MoveStep.IDLE: "wait until the groups have no members on {origin}",
-    MoveStep.AGREE: "wait until both ends agree, twice",
-    MoveStep.STOP_FLOW: "stop {flow}, so that it stays stopped",
-    MoveStep.FENCE: "fence its writers",
-    MoveStep.LOOK_AGAIN: "take the final positions",
-    MoveStep.MOVE_GROUPS: "write the groups' positions on {destination}",
-    MoveStep.VERIFY: "read them back",
+    MoveStep.AGREE: "wait until both clusters have equal ends, checked twice",
+    MoveStep.STOP_FLOW: "stop {flow} until mm2 resume",
+    MoveStep.FENCE: "fence the writers of {flow}",
+    MoveStep.LOOK_AGAIN: "compute the final positions",
+    MoveStep.MOVE_GROUPS: "write the groups' offsets on {destination}",
+    MoveStep.VERIFY: "read the groups' offsets back",
     MoveStep.START_CONSUMERS: "start consumers on {destination}",
     MoveStep.START_PRODUCERS: "start producers on {destination}",
-    MoveStep.REPORT: "say what came of it",
+    MoveStep.REPORT: "report the result",
 }
 
 
 def order_steps(wanted: MoveRequest, hooks: Sequence[str]) -> tuple[MoveStep, ...]:
-    """The steps of a move. `hooks`: names of steps that commands are given for; in an emergency,
-    consumers and producers are only dealt with where there are."""
+    """Returns the steps of a move in order.
+
+    `hooks` are the names of steps with a command. In an emergency, the steps for consumers and
+    producers are included only if they have one."""
     given = frozenset(hooks)
 
     def takes(step: MoveStep) -> bool:
@@ -87,11 +94,13 @@ def order_steps(wanted: MoveRequest, hooks: Sequence[str]) -> tuple[MoveStep, ..
 
 
 def describe_step(step: MoveStep, wanted: MoveRequest, flow: str, *, one_name: bool) -> str:
-    """For people, without the full stop. `one_name`: topics are called the same on both clusters,
-    so what is written on the one gone to is brought to the other, too."""
+    """Describe a step without a full stop.
+
+    `one_name`: topics have the same name on both clusters, so records written on the destination
+    are replicated to the origin as well."""
     said = STEP_TEXTS[step]
     if one_name and step is MoveStep.STOP_PRODUCERS:
-        said += " and on {destination}: what they write there comes to {origin}, too"
+        said += " and on {destination}: records written there are replicated to {origin}"
     return said.format(
         origin=wanted.origin, destination=wanted.destination, flow=flow, export=wanted.export
     )

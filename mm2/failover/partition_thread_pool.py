@@ -1,7 +1,7 @@
 """`BoundedPool`: work on many partitions with a bounded number of threads and one deadline.
 
 Each thread has its own connections. An item that fails with a transient error is retried after
-all waiting items.
+the waiting items.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ MAX_THREADS = 8
 POLL_INTERVAL_S = 0.2
 PROGRESS_INTERVAL_S = 5.0
 _CLOSE_TIMEOUT_S = 50.0
-"""A request that was sent is waited for."""
+"""A request in flight is waited for."""
 
 ConnectClient = Callable[[], BlockingClient]
 PartitionWork = Callable[[BlockingClient, K, Deadline], T]
-"""On one item. What takes long minds the deadline."""
+"""Processes one item; long operations must check the deadline."""
 ReportProgress = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolResult(Generic[K, T]):
-    """Every item is in one of the two: `left` says what failed last, "" where it was not begun."""
+    """Result by item: each is in `done` or in `left`."""
 
     done: Mapping[K, T] = field(default_factory=dict)
     left: Mapping[K, str] = field(default_factory=dict)
+    """Last error of each unfinished item, "" if it was not attempted."""
 
     def __str__(self) -> str:
-        """How far it came, with the first reason that there is."""
+        """Progress, with the first error."""
         all_of_them = plurals.format_count(len(self.done) + len(self.left), "partition", "are")
         count = f"{len(self.done):,} of {all_of_them} done"
         why = next((f"; {item}: {why}" for item, why in self.left.items() if why), "")
@@ -50,18 +51,21 @@ class PoolResult(Generic[K, T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedPool:
-    """`doing` is what the operator is told while it lasts, with how far it is."""
+    """Runs a function for many items, in threads with their own connections."""
 
     connect: ConnectClient
     clock: Clock
     doing: str = ""
+    """What progress lines say is being done."""
     tell: ReportProgress = lambda _: None
 
     def run(
         self, work: PartitionWork[K, T], items: Collection[K], *, timeout_s: float
     ) -> PoolResult[K, T]:
-        """What raises `RetriableError` is tried again, that one alone and behind all that wait,
-        until time is up for all; every other error is raised at once."""
+        """Process all items until the deadline.
+
+        `RetriableError` of an item is retried after the waiting items; any other error stops the
+        run and is raised."""
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         shared = _PoolQueue(work, items, end=end, connect=self.connect, clock=self.clock)
         ends: list[ThreadDied] = []
@@ -69,7 +73,7 @@ class BoundedPool:
         try:
             size = min(MAX_THREADS, len(items))
             running = [owned.start(f"partitions {n}", shared.body) for n in range(size)]
-            self._watch(running, shared, ends)
+            self._report_progress(running, shared, ends)
         finally:
             owned.stop_all(_CLOSE_TIMEOUT_S)
         failure = next((each.error for each in ends if each.error is not None), None)
@@ -78,7 +82,7 @@ class BoundedPool:
         left = {item: shared.failed.get(item, "") for item in items if item not in shared.done}
         return PoolResult(shared.done, left)
 
-    def _watch(
+    def _report_progress(
         self,
         running: list[OwnedThread],
         shared: _PoolQueue[K, T],
@@ -94,7 +98,7 @@ class BoundedPool:
 
 
 class _PoolQueue(Generic[K, T]):
-    """`done` and `failed` are written by several threads, an item by one of them."""
+    """Items shared by the threads; each item is processed by one thread at a time."""
 
     def __init__(
         self,
@@ -117,19 +121,20 @@ class _PoolQueue(Generic[K, T]):
         self.failed: dict[K, str] = {}
 
     def body(self, stop: threading.Event) -> None:
+        """Process waiting items until none is left, the time is up, or `stop` is set."""
         with self._connect() as questions:
-            while not stop.is_set() and not self._over:
+            while not stop.is_set() and not self._is_expired:
                 try:
                     item = self._waiting.get_nowait()
                 except queue.Empty:
                     return
-                self._try(item, questions, stop)
+                self._process(item, questions, stop)
 
     @property
-    def _over(self) -> bool:
+    def _is_expired(self) -> bool:
         return self._end.passed(self._clock.now_s())
 
-    def _try(self, item: K, questions: BlockingClient, stop: threading.Event) -> None:
+    def _process(self, item: K, questions: BlockingClient, stop: threading.Event) -> None:
         try:
             self.done[item] = self._work(questions, item, self._end)
         except RetriableError as error:

@@ -1,8 +1,8 @@
 """Findings of a plan: codes, severities, and the verdict that follows from them.
 
 Operators accept a finding that forbids the move by its code, for all groups or for one
-(`--accept CODE:GROUP`). Codes with a constant here are also used by steps, which then leave
-alone what the accepted finding is about.
+(`--accept CODE:GROUP`). Codes with a constant here are also used by steps, which then skip what the
+accepted finding is about.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 
 class PlanSeverity(enum.Enum):
-    """How much a finding weighs: it forbids the move, costs something, or is worth knowing."""
+    """Severity of a finding: it forbids the move, has a cost, or is information."""
 
     FORBIDS = "no-go"
     COSTS = "cost"
@@ -21,6 +21,8 @@ class PlanSeverity(enum.Enum):
 
 
 class PlanVerdict(enum.Enum):
+    """Whether the move can be executed; the value is printed."""
+
     GO = "GO"
     GO_AT_A_COST = "GO, AT A COST"
     NO_GO = "NO-GO"
@@ -28,17 +30,20 @@ class PlanVerdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFinding:
-    """`code` is for programs and stays the same; `text` says what was found and what to do.
-    `group`: whose it is, "" where it is nobody's alone."""
+    """One finding of a plan."""
 
     weight: PlanSeverity
+    """Severity."""
     code: str
+    """Stable identifier for scripts and `--accept`."""
     text: str
+    """What was found and what to do."""
     group: str = ""
+    """The consumer group concerned, "" if none in particular."""
 
 
 def apply_acceptance(finding: PlanFinding, accepted: Collection[str]) -> PlanFinding:
-    """What the operator accepts costs, and no longer forbids. `accepted`: see `orders.Wanted`."""
+    """Lower an accepted finding from no-go to cost; see `MoveRequest.accepted`."""
     named = finding.code in accepted or f"{finding.code}:{finding.group}" in accepted
     if named and finding.weight is PlanSeverity.FORBIDS:
         return replace(finding, weight=PlanSeverity.COSTS)
@@ -46,7 +51,7 @@ def apply_acceptance(finding: PlanFinding, accepted: Collection[str]) -> PlanFin
 
 
 def decide_verdict(findings: Iterable[PlanFinding]) -> PlanVerdict:
-    """The gravest finding decides."""
+    """Returns the verdict that follows from the most severe finding."""
     weights = {each.weight for each in findings}
     if PlanSeverity.FORBIDS in weights:
         return PlanVerdict.NO_GO
@@ -126,5 +131,5 @@ ALL_CODES = frozenset(
 
 
 def find_unknown_codes(accepted: Iterable[str]) -> list[str]:
-    """Of what an operator accepts, as `CODE` or `CODE:GROUP`, that no finding ever has."""
+    """Returns the accepted codes (`CODE` or `CODE:GROUP`) that no finding can have."""
     return sorted({each for each in accepted if each.partition(":")[0] not in ALL_CODES})

@@ -44,15 +44,17 @@ _SEVERITY_LABELS = {
     PlanSeverity.NOTE: "NOTE",
 }
 _MAX_ALIKE_FINDINGS = 3
-"""Of findings of one code so many are shown to people: the tables above say the rest. What forbids
-is shown whole."""
+"""Maximum number of findings with one code that are printed: the tables above have the details.
+Findings that forbid the move are all printed."""
 
 
 def format_plan(
     found: MovePlan, hooks: Sequence[str], properties: Mapping[str, str]
 ) -> Iterator[str]:
-    """The whole plan. `hooks`: steps that commands are given for; `properties` are what clients
-    need there, secrets left out."""
+    """Yield the lines of the whole plan.
+
+    `hooks` are the names of steps with a command; `properties` are client properties for the
+    destination, without secrets."""
     wanted = found.wanted
     yield f"{wanted.kind.value} {wanted.origin} -> {wanted.destination}, flow {found.flow}"
     yield f"as of {format_time(found.at_ms)}"
@@ -69,7 +71,7 @@ def format_plan(
         yield from text_format.format_columns(_UNMOVED_COLUMNS, others)
         yield ""
     if found.unreplicated:
-        yield f"on {wanted.destination}, and never on {wanted.origin}:"
+        yield f"on {wanted.destination}, but never replicated to {wanted.origin}:"
         yield from text_format.format_columns(
             _TAIL_COLUMNS, [_build_tail_row(each) for each in found.unreplicated]
         )
@@ -96,7 +98,7 @@ def format_plan(
 
 
 def format_findings(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """As JSON has them, the gravest first. Of many alike the first ones."""
+    """Yield findings, as encoded in JSON, the most severe first; similar ones are summarized."""
     for weight in PlanSeverity:
         alike: dict[str, list[str]] = {}
         for each in findings:
@@ -107,11 +109,11 @@ def format_findings(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             for text in texts[:most]:
                 yield f"{_SEVERITY_LABELS[weight]:<6} {text} ({code})"
             if len(texts) > most:
-                yield f"{_SEVERITY_LABELS[weight]:<6} and {len(texts) - most} more such ({code})"
+                yield f"{_SEVERITY_LABELS[weight]:<6} and {len(texts) - most} similar ({code})"
 
 
 def _format_clients(found: MovePlan, properties: Mapping[str, str]) -> Iterator[str]:
-    yield f"clients on {found.wanted.destination}, of every group:"
+    yield f"client properties on {found.wanted.destination}, for all groups:"
     for name, value in properties.items():
         yield f"  {name}={value}"
     rows = [
@@ -127,13 +129,15 @@ def _format_clients(found: MovePlan, properties: Mapping[str, str]) -> Iterator[
 def plan_to_json(
     found: MovePlan, hooks: Sequence[str], properties: Mapping[str, str]
 ) -> dict[str, Any]:
-    """For programs; `version` says how it reads. Times are UTC milliseconds, lag as DESIGN says:
-    null where it cannot be told. Then `newest_ms` is of the newest record that arrived of what it
-    cannot be told of, else null; of the topics `untold` nothing is known. `mirror_exists` is null
-    where nobody answers for it. `read_again_max` is null where no bound can be proven, as of a
-    group that may have begun to read other topics after its last checkpoint; a group's
-    `read_again_known_max` leaves those out. `read_again` says in words what is known.
-    `unmoved_groups` are share and streams groups."""
+    """Encode the plan as JSON (`version` is the format's).
+
+    - Times are UTC milliseconds. Lag is null if it is unknown; `newest_ms` is then the timestamp of
+      the newest replicated record of the partitions concerned. Topics in `untold` did not answer.
+    - `mirror_exists` is null if the destination did not answer for the partition.
+    - `read_again_max` is null if there is no upper bound, as for a group that may have begun to
+      read other topics after its last checkpoint; `read_again_known_max` excludes those topics.
+      `read_again` states in words what is known.
+    - `unmoved_groups` are share and streams groups."""
     wanted = found.wanted
     groups = [_group_to_json(each) for each in found.groups]
     all_known = _are_all_groups_known(found)
@@ -170,27 +174,27 @@ def plan_to_json(
 def format_rpo(
     there: str, *, lag_records: int | None, lag_ms: int | None, newest_ms: int | None
 ) -> str:
-    """The recovery point of a move to the cluster `there`, in a line."""
+    """Format the recovery point objective of a move to cluster `there` as one line."""
     if lag_records is None:
         newest = text_format.UNKNOWN_NUMBER if newest_ms is None else format_time(newest_ms)
-        return f"RPO: unknown; the newest record on {there} is of {newest}"
+        return f"RPO: unknown; the newest record on {there} was written at {newest}"
     seconds = text_format.format_duration(None if lag_ms is None else lag_ms / 1000)
     return f"RPO: {plurals.format_count(lag_records, 'record')}, {seconds}"
 
 
 def format_time(ms: int) -> str:
-    """UTC, to the second."""
+    """Format a timestamp as UTC with a resolution of seconds."""
     found = datetime.datetime.fromtimestamp(ms / 1000, tz=datetime.UTC)
     return found.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def format_number(value: int | None) -> str:
-    """As it is, without commas: it is to be typed again."""
+    """Format an offset without thousands separators, so that it can be pasted into a command."""
     return text_format.UNKNOWN_NUMBER if value is None else str(value)
 
 
 def _list_renamed_topics(found: MovePlan) -> dict[str, str]:
-    """What is mirrored, and what groups read that had come from there."""
+    """Map topic names on the origin to their names on the destination, if they differ."""
     places = {each.partition.topic: each.mirror.topic for each in found.mirrored}
     for group in found.groups:
         places |= _map_subscriptions(group)
@@ -198,7 +202,7 @@ def _list_renamed_topics(found: MovePlan) -> dict[str, str]:
 
 
 def _map_subscriptions(group: GroupMove) -> dict[str, str]:
-    """What its clients subscribe to, by what they did before."""
+    """Map each topic that the group reads to the topic to subscribe to on the destination."""
     return {
         each.partition.topic: each.mirror.topic
         for each in group.partitions
@@ -226,14 +230,14 @@ def _describe_absence(each: MirroredPartition) -> str:
 
 
 def format_reread(again_max: int | None, basis: str) -> str:
-    """A cell: a number is a bound; after a checkpoint it may be anything between."""
+    """Format a table cell; after a checkpoint the number is only an upper bound."""
     if again_max is None:
         return "unknown"
     return str(again_max) if basis == PositionBasis.COMMITTED.value else f"0 to {again_max}"
 
 
 def format_basis(basis: str, written_ms: int | None, at_ms: int) -> str:
-    """A cell, of what JSON has."""
+    """Format the basis of a position, as encoded in JSON, as a table cell."""
     return reread_estimate.describe_basis(PositionBasis(basis), written_ms, at_ms=at_ms)
 
 
@@ -255,7 +259,7 @@ def _build_group_rows(group: GroupMove, at_ms: int) -> Iterator[tuple[str, ...]]
 
 
 def _format_missing(each: PartitionMove) -> str:
-    """A cell: what a group has read after a checkpoint may be missing, too."""
+    """Format a table cell; records read after a checkpoint may be missing as well."""
     if _is_committed(each):
         return str(each.unmirrored)
     return f">= {each.unmirrored}" if each.unmirrored else "unknown"
@@ -278,7 +282,7 @@ def _format_totals(found: MovePlan) -> Iterator[str]:
         there, lag_records=found.lag_records, lag_ms=found.lag_ms, newest_ms=found.newest_ms
     )
     waits = found.wanted.planned and found.lag_records
-    yield point + (" as it stands now; the move waits until all is copied" if waits else "")
+    yield point + (" now; the move waits until all records are replicated" if waits else "")
     if not found.groups:
         return
     again = reread_estimate.describe_rereads(
@@ -291,7 +295,7 @@ def _format_totals(found: MovePlan) -> Iterator[str]:
     missing = plurals.format_count(sum(each.unmirrored for each in found.groups), "record")
     if any(each.origin is not PositionBasis.COMMITTED for each in found.groups):
         missing = "unknown" if missing.startswith("0 ") else f"at least {missing}"
-    yield f"already read, but missing on {there}: {missing}"
+    yield f"already read, but not on {there}: {missing}"
 
 
 def _are_all_groups_known(found: MovePlan) -> bool:

@@ -1,4 +1,4 @@
-"""Rules that make the findings of a plan from a snapshot: what forbids the move and what it costs."""
+"""Rules that derive a plan's findings from a snapshot: what forbids the move and what it costs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MAX_TOPICS_NAMED = 5
 def check_group(
     wanted: MoveRequest, found: ClusterPairSnapshot, group: GroupMove, *, final: bool
 ) -> Iterator[PlanFinding]:
-    """`final`: this is the last look of a planned move."""
+    """Yield the findings of one group; `final`: the flow is already stopped and fenced."""
     yield from _check_missing_positions(wanted, found, group)
     yield from _check_group_state(wanted, group, final=final)
     if group.is_streams:
@@ -42,11 +42,11 @@ def check_group(
 def describe_unmoved_group(
     wanted: MoveRequest, found: ClusterPairSnapshot, group: UnmovedGroup
 ) -> PlanFinding:
-    """A share or streams group: named, so that nobody takes it for moved."""
+    """Describe a share or streams group, which is not moved."""
     name, here, there = group.name, wanted.origin, wanted.destination
     topics = sorted(group.topics or ())
     if group.unread:
-        reads = f"what it reads on {here} is unknown ({group.unread})"
+        reads = f"its topics on {here} are unknown ({group.unread})"
     elif topics:
         more = len(topics) - _MAX_TOPICS_NAMED
         reads = f"it reads {', '.join(topics[:_MAX_TOPICS_NAMED])}" + f" and {more} more" * (
@@ -64,11 +64,11 @@ def describe_unmoved_group(
     else:
         code, starts = (
             plan_findings.STREAMS_GROUP,
-            "as auto.offset.reset says, with empty state stores",
+            "where auto.offset.reset says, with empty state stores",
         )
         offsets = operator_commands.build_translate_command(name, found.flow, file=wanted.file)
         reset = found.tools.reset_streams_group(name, "FILE")
-        do = f"to let it continue at its offsets: {offsets} > FILE && {reset}"
+        do = f"to let it resume at its offsets: {offsets} > FILE && {reset}"
     text = (
         f"{group.type} group {name} is not moved: mm2 moves only consumer groups; {reads}. On "
         f"{there} it starts {starts}; {do}. Then add --accept {code}:{name}"
@@ -79,7 +79,7 @@ def describe_unmoved_group(
 def _check_missing_positions(
     wanted: MoveRequest, found: ClusterPairSnapshot, group: GroupMove
 ) -> Iterator[PlanFinding]:
-    """Of a topic that it reads: its consumers begin there as a new group's do."""
+    """Find partitions of the group's topics without a committed offset."""
     stands = {each.partition for each in group.partitions if each.way is not _Action.NO_OFFSET}
     topics = {each.topic for each in stands}
     nowhere = [
@@ -95,17 +95,17 @@ def _check_missing_positions(
         yield _GroupFinding(
             weight=_GroupSeverity.NOTE,
             code="no-position",
-            text=f"group {group.group} has no position in {min(nowhere)}{more}: on "
-            f"{wanted.destination} auto.offset.reset says where it begins, and latest passes over "
-            "what is there",
+            text=f"group {group.group} has no committed offset for {min(nowhere)}{more}: on "
+            f"{wanted.destination} it starts where auto.offset.reset says; with latest, it "
+            "skips the existing records",
             group=group.group,
         )
 
 
 _BLOCKED_REASONS = {
     GroupState.ACTIVE: ("group-active", "has members there already: stop them"),
-    GroupState.FOREIGN: ("group-foreign", "is no consumers' group there"),
-    GroupState.UNKNOWN: ("group-unknown", "could not be looked at there"),
+    GroupState.FOREIGN: ("group-foreign", "is a group of another type there, such as connect"),
+    GroupState.UNKNOWN: ("group-unknown", "could not be described there"),
 }
 
 
@@ -128,15 +128,15 @@ def _check_group_state(
         code, words = _BLOCKED_REASONS[group.barred]
         text = f"group {name} on {wanted.destination} {words}"
         if group.there_unread:
-            text += f" ({group.there_unread}): try again, or see that we may Describe it"
+            text += f" ({group.there_unread}): try again, or grant mm2 DESCRIBE on the group"
         yield _GroupFinding(weight=_GroupSeverity.FORBIDS, code=code, text=text, group=name)
     reads_on = group.state is GroupState.ACTIVE and group.barred is None
     if reads_on and (final or not wanted.planned):
         yield _GroupFinding(
             weight=_GroupSeverity.FORBIDS if final else _GroupSeverity.COSTS,
             code="group-still-here",
-            text=f"group {name} has members on {wanted.origin} still: what they read from now on "
-            "is read again",
+            text=f"group {name} still has members on {wanted.origin}: records that they read from "
+            "now on are re-read",
             group=name,
         )
 
@@ -144,15 +144,15 @@ def _check_group_state(
 def _check_position_basis(
     wanted: MoveRequest, found: ClusterPairSnapshot, group: GroupMove
 ) -> Iterator[PlanFinding]:
-    """By whose word it is known how far it had got."""
+    """Report groups whose committed offsets are unknown, and what is used instead."""
     name, why = group.group, group.unread_why
-    then = "its last checkpoint counts" if group.partitions else "and it has no checkpoint"
+    then = "its last checkpoint is used" if group.partitions else "it has no checkpoint"
     if why and group.refused:
         yield _GroupFinding(
             weight=_GroupSeverity.FORBIDS,
             code="group-refused",
-            text=f"group {name} may not be read on {wanted.origin} ({why}): grant us Describe of "
-            f"it there; without that {then}",
+            text=f"not authorized to read the offsets of group {name} on {wanted.origin} ({why}): "
+            f"grant mm2 DESCRIBE on the group there ({then})",
             group=name,
         )
     elif why:
@@ -161,29 +161,29 @@ def _check_position_basis(
             if wanted.planned or not group.partitions
             else _GroupSeverity.COSTS,
             code="group-unread",
-            text=f"group {name} could not be read on {wanted.origin} ({why}); {then}",
+            text=f"offsets of group {name} could not be read on {wanted.origin} ({why}); {then}",
             group=name,
         )
     if group.origin is PositionBasis.CHECKPOINTED and not group.partitions:
         yield _GroupFinding(
             weight=_GroupSeverity.COSTS,
             code="as-of-checkpoint",
-            text=f"group {name} begins on {wanted.destination} where auto.offset.reset says; how "
-            "many records it reads again is unknown",
+            text=f"group {name} starts on {wanted.destination} where auto.offset.reset says; the "
+            "number of re-read records is unknown",
             group=name,
         )
     elif group.origin is PositionBasis.CHECKPOINTED:
         last = "its last checkpoint"
         if group.written_ms is not None:
             last += f", {reread_estimate.format_age(found.at_ms - group.written_ms)} old"
-        many = "how many records is unknown"
+        many = "their number is unknown"
         if group.again_known_max is not None:
             held = plurals.format_count(group.again_known_max, "record")
             many += f", at most the {held} on {wanted.destination} after the checkpoint"
         if group.may_read_more:
             many += (
-                ", and of topics it began to read since, auto.offset.reset says where it begins: "
-                "earliest reads all of them again, latest passes over what is there"
+                ", and topics that it began to read since then start where auto.offset.reset says: "
+                "earliest re-reads all their records, latest skips them"
             )
         yield _GroupFinding(
             weight=_GroupSeverity.COSTS,
@@ -212,29 +212,29 @@ def _check_action(
     wanted: MoveRequest, each: PartitionMove
 ) -> Iterator[tuple[PlanSeverity, str, str]]:
     if each.unheard:
-        place = f", {each.to} by the map," if each.to is not None else ""
+        place = f", {each.to} by the offset map," if each.to is not None else ""
         text = (
-            f"{wanted.destination} does not answer for {each.mirror} ({each.unheard}), so its "
-            f"place there{place} could not be looked at: ask again when it has a leader that does"
+            f"{wanted.destination} does not answer for {each.mirror} ({each.unheard}), so the "
+            f"position there{place} cannot be checked: try again when its leader is available"
         )
         yield _GroupSeverity.FORBIDS, plan_findings.MIRROR_UNKNOWN, text
     match each.way:
         case _Action.UNTRANSLATED:
-            text = f"its offset {each.committed} has no place there ({each.why})"
+            text = f"its offset {each.committed} cannot be translated ({each.why})"
             yield _GroupSeverity.FORBIDS, "untranslated", text
         case _Action.MISSING | _Action.PAST_THE_END:
-            text = f"its place there, {each.mirror} at {each.to}, does not exist"
+            text = f"its position there, {each.mirror} at {each.to}, does not exist"
             yield _GroupSeverity.FORBIDS, "no-place", text
         case _Action.IS_AHEAD:
             count = plurals.format_count((each.at or 0) - (each.to or 0), "offset")
             text = (
-                f"it stands at {each.at} there, {count} beyond its place {each.to}, and is "
-                "left there: what of them it has not read is passed over (--set-back would let it "
-                "read again)"
+                f"it is at {each.at} there, {count} beyond its translated position {each.to}, and "
+                "is not moved: records in between that it has not read are skipped (--set-back "
+                "moves it back)"
             )
             yield _GroupSeverity.COSTS, "is-ahead", text
         case _Action.MOVES if each.at is not None and each.to is not None and each.to < each.at:
-            text = f"it stands at {each.at} there, and is set back to its place {each.to}"
+            text = f"it is at {each.at} there, and is set back to its translated position {each.to}"
             yield _GroupSeverity.NOTE, "set-back", text
         case _Action.NOT_MIRRORED:
             yield _GroupSeverity.NOTE, "not-mirrored", "it is not mirrored"
@@ -245,34 +245,34 @@ def _check_action(
 def _check_rereads(
     wanted: MoveRequest, each: PartitionMove, *, waits: bool
 ) -> Iterator[tuple[PlanSeverity, str, str]]:
-    """`waits`: what is not copied yet is waited for before positions are taken."""
+    """`waits`: the move waits for unreplicated records before it reads final positions."""
     weight, waited = _GroupSeverity.COSTS, ""
     if waits and each.unmirrored:
         weight, waited = (
             _GroupSeverity.NOTE,
-            " as it stands now; what is not copied yet is waited for",
+            " now; the move waits until all records are replicated",
         )
     if each.stopped:
-        text = f"of {each.mirror} nobody knows what it has read: {each.stopped}"
+        text = f"how much of {each.mirror} it has read is unknown: {each.stopped}"
         yield _GroupSeverity.FORBIDS, "stopped", text
     if each.unsure:
         yield _GroupSeverity.FORBIDS, "shared-names", each.unsure
     if each.oldest:
-        text = f"its offset {each.committed} is older than all that is known: it goes on at the"
-        yield _GroupSeverity.COSTS, "too-old", f"{text} first record that is left, {each.to}"
+        text = f"its offset {each.committed} is older than the offset map: it resumes at the"
+        yield _GroupSeverity.COSTS, "too-old", f"{text} first available record, {each.to}"
     elif each.again_max and each.basis is PositionBasis.COMMITTED and each.to is not None:
         count = plurals.format_count(each.again_max, "record", "are")
-        yield weight, "again", f"up to {count} read again{waited}"
+        yield weight, "again", f"up to {count} re-read{waited}"
     if each.unmirrored:
         count = plurals.format_count(each.unmirrored, "record")
         if each.basis is not PositionBasis.COMMITTED:
             count = f"at least {count}"
         are = plurals.conjugate(each.unmirrored, "are")
-        text = f"{count} it has read {are} not on {wanted.destination}{waited}"
+        text = f"{count} that it has read {are} not on {wanted.destination}{waited}"
         yield weight, "unmirrored", text
     if each.gone:
         count = plurals.format_count(each.gone, "record", "were")
-        yield _GroupSeverity.COSTS, "gone", f"{count} deleted there before it had read so far"
+        yield _GroupSeverity.COSTS, "gone", f"{count} deleted there before it could read them"
 
 
 _Severity, _PlanFinding = PlanSeverity, PlanFinding
@@ -285,7 +285,8 @@ _LESS_INFORMATION_CODES = frozenset(
         "way-back-unknown",
     }
 )
-"""Of a cluster that is left that told more when the move was begun: nobody has agreed to it."""
+"""Findings that forbid the final step if they are new: the source answered for them when the move
+began, so the operator has not accepted them."""
 
 
 def check_plan(
@@ -295,14 +296,16 @@ def check_plan(
     *,
     settled: AgreedEnds | None,
 ) -> Iterator[PlanFinding]:
-    """As weighed here: what the operator accepts is not looked at. `settled` as in `plan.make`."""
+    """Yield all findings before acceptance is applied.
+
+    `settled`: see `move_plan.build_plan`."""
     before = found.before
     for each in _apply_rules(wanted, found, groups, settled=settled):
         known = before is None or (each.code, each.group) in before.findings
         if known or each.code not in _LESS_INFORMATION_CODES:
             yield each
         else:
-            text = f"{each.text}; it was not so when the move was begun"
+            text = f"{each.text}; this was not so when the move began"
             yield dataclasses.replace(each, weight=_Severity.FORBIDS, text=text)
 
 
@@ -336,34 +339,35 @@ def _check_clusters(wanted: MoveRequest, found: ClusterPairSnapshot) -> Iterator
         yield _PlanFinding(
             weight=_Severity.FORBIDS,
             code="nothing-mirrored",
-            text=f"the flow {found.flow} has mirrored nothing to {there} yet",
+            text=f"the flow {found.flow} has not replicated anything to {there} yet",
         )
     if found.silent:
         yield _PlanFinding(
             weight=_Severity.FORBIDS if wanted.planned else _Severity.COSTS,
             code="origin-unreachable",
-            text=f"{here} does not answer ({found.silent}): what it holds that {there} lacks "
-            "cannot be counted; groups without checkpoints, and all share and streams groups, are "
-            "unknown"
-            + ("; a planned move needs both (leave --planned away if it is lost)" * wanted.planned),
+            text=f"{here} does not answer ({found.silent}): unreplicated records cannot be "
+            "counted; groups without checkpoints, and all share and streams groups, are unknown"
+            + (
+                "; a planned move needs both clusters (omit --planned if it is lost)"
+                * wanted.planned
+            ),
         )
     for topic, why in sorted(found.left_out.items()):
         yield _PlanFinding(
-            weight=_Severity.NOTE, code="left-out", text=f"{topic} was mirrored once: {why}"
+            weight=_Severity.NOTE, code="left-out", text=f"{topic} was replicated earlier: {why}"
         )
     for partition, why in sorted(found.unfenced.items()):
         yield _PlanFinding(
             weight=_Severity.COSTS,
             code="unfenced",
-            text=f"{partition}: nobody is locked out ({why}); who copies it still may write on",
+            text=f"{partition}: writers are not fenced ({why}); a process that copies it may go on",
         )
     if found.losses:
         yield _PlanFinding(
             weight=_Severity.NOTE,
             code="losses",
-            text=f"{plurals.format_count(found.losses, 'incident', 'say')} that records were "
-            "lost before:"
-            " see mm2 incidents",
+            text=f"{plurals.format_count(found.losses, 'incident', 'report')} lost records: "
+            "see mm2 incidents",
         )
 
 
@@ -377,35 +381,35 @@ def _check_group_list(
         )
     if not why:
         return
-    known = "those that have checkpoints are" if groups else "none is"
+    known = "only those with checkpoints are" if groups else "none is"
     yield _PlanFinding(
         weight=_Severity.FORBIDS if wanted.planned or not groups else _Severity.COSTS,
         code="groups-unlisted",
-        text=f"not all groups of {wanted.origin} may be known ({why}): {known}",
+        text=f"the list of groups of {wanted.origin} may be incomplete ({why}): {known} known",
     )
 
 
 def _check_partial_source(
     wanted: MoveRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
 ) -> Iterator[PlanFinding]:
-    """`from` answers, but not for all that is asked of it."""
+    """Report what an available but partly failing source did not answer."""
     here = wanted.origin
     weight = _Severity.FORBIDS if wanted.planned else _Severity.COSTS
     for topic, why in sorted(found.untold.items()):
-        text = f"{topic}: {here} does not tell its partitions ({why}), so nothing is known of it"
+        text = f"{topic}: {here} did not list its partitions ({why}), so its lag is unknown"
         yield _PlanFinding(weight=weight, code="lag-unknown", text=text)
     if found.way_back:
         yield _PlanFinding(
             weight=weight,
             code="way-back-unknown",
-            text=f"what the flow back has brought to {here} cannot be seen ({found.way_back}): "
-            f"groups that read what came from {wanted.destination} may read more of it again",
+            text=f"the progress of the reverse flow on {here} is unknown ({found.way_back}): "
+            f"groups that read records from {wanted.destination} may re-read more of them",
         )
     if found.unsynced:
         yield _PlanFinding(
             weight=_Severity.NOTE,
             code="syncs-unread",
-            text=f"whether MirrorMaker 2 has copied since we did could not be seen "
+            text="whether MirrorMaker 2 has replicated since mm2 did is unknown "
             f"({found.unsynced})",
         )
     partly = (
@@ -419,8 +423,8 @@ def _check_partial_source(
         yield _PlanFinding(
             weight=_Severity.NOTE,
             code="half-lost",
-            text=f"{here} answers for a part only; with --origin-lost nothing is asked of it, and "
-            "all groups are moved by their last checkpoints",
+            text=f"{here} answers only in part; with --origin-lost it is not queried, and all "
+            "groups are moved by their last checkpoints",
         )
 
 
@@ -428,50 +432,50 @@ def _check_mirror(wanted: MoveRequest, each: MirroredPartition) -> Iterator[Plan
     name = f"{each.partition}"
     if each.stopped:
         yield _PlanFinding(
-            weight=_Severity.FORBIDS, code="stopped", text=f"{name} is not copied: {each.stopped}"
+            weight=_Severity.FORBIDS, code="stopped", text=f"{name} is halted: {each.stopped}"
         )
     if each.unheard:
         yield _PlanFinding(
             weight=_Severity.FORBIDS,
             code="mirror-unknown",
             text=f"{name}: {wanted.destination} does not answer for {each.mirror} "
-            f"({each.unheard}): ask again when it has a leader that does. Where this is accepted, "
-            "groups go by the map alone, and who still copies it is not locked out",
+            f"({each.unheard}): try again when its leader is available. If this is accepted, "
+            "groups are moved by the offset map alone, and its writers are not fenced",
         )
     elif each.there is None:
         yield _PlanFinding(
             weight=_Severity.FORBIDS,
             code="mirror-missing",
-            text=f"{name}: there is no {each.mirror} on {wanted.destination}",
+            text=f"{name}: {each.mirror} does not exist on {wanted.destination}",
         )
     if each.here is not None and each.copied_to is not None and each.copied_to > each.here.end:
         yield _PlanFinding(
             weight=_Severity.FORBIDS,
             code="origin-truncated",
             text=f"{name} ends at {each.here.end} on {wanted.origin}, but was copied up to "
-            f"{each.copied_to}: it was truncated, as where brokers died, or made anew. If nobody "
-            f"has written there since, {wanted.destination} has all that it lost, and this may be "
-            "accepted",
+            f"{each.copied_to}: it was truncated (after broker failures) or recreated. If nothing "
+            f"was written there since, {wanted.destination} has all records that it lost, and this "
+            "may be accepted",
         )
 
 
 def _check_lag(
     wanted: MoveRequest, each: MirroredPartition, settled: AgreedEnds | None
 ) -> Iterator[PlanFinding]:
-    """A planned move waits for what is missing, until the last look: then there is none."""
+    """Report unreplicated records; a planned move waits for them, so its final check has none."""
     name, here = f"{each.partition}", each.here
     if here is None:
         yield _PlanFinding(
             weight=_Severity.FORBIDS if wanted.planned else _Severity.COSTS,
             code="lag-unknown",
-            text=f"{name}: what {wanted.origin} holds of it that {wanted.destination} lacks "
-            f"cannot be told ({each.unknown or 'it does not answer for it'})",
+            text=f"{name}: the number of records on {wanted.origin} that {wanted.destination} "
+            f"lacks is unknown ({each.unknown or 'no answer'})",
         )
         return
     weight, waited = _Severity.COSTS, ""
     if wanted.planned:
         weight = _Severity.NOTE if settled is None else _Severity.FORBIDS
-        waited = " yet; what lacks is waited for" if settled is None else ""
+        waited = " yet; the move waits for them" if settled is None else ""
     if each.lag_records:
         yield _PlanFinding(
             weight=weight,
@@ -483,17 +487,16 @@ def _check_lag(
         yield _PlanFinding(
             weight=weight,
             code="open-transactions",
-            text=f"{name}: {plurals.format_count(here.pending, 'offset', 'stand')} behind a "
-            "transaction "
-            f"that is open on {wanted.origin}: what it commits later is not copied",
+            text=f"{name}: {plurals.format_count(here.pending, 'offset', 'are')} after the start "
+            f"of an open transaction on {wanted.origin}: later commits are not replicated",
         )
     agreed = None if settled is None else settled.ends.get(each.partition)
     if settled is not None and agreed != here.end:
         yield _PlanFinding(
             weight=_Severity.FORBIDS,
             code="ends-moved",
-            text=f"{name} ends at {here.end} on {wanted.origin}, and did at {agreed} when both "
-            "agreed: somebody writes there still",
+            text=f"{name} ends at {here.end} on {wanted.origin}, but ended at {agreed} when both "
+            "clusters were equal: a producer is still writing",
         )
 
 
@@ -503,10 +506,10 @@ def _check_unreplicated(wanted: MoveRequest, each: UnreplicatedRecords) -> Itera
     here, there = wanted.origin, wanted.destination
     least = "at least " if each.records is None else ""
     count = least + plurals.format_count(each.records or each.at_least, "record")
-    text = f"{count} of {there} never reached {here}; who goes on there reads them now"
+    text = f"{count} of {there} never reached {here}; consumers that start there read them"
     if each.records is None and not each.at_least:
-        why = each.why or "it could not be read to its end in time"
-        text = f"what of {there} never reached {here} is not counted: {why}"
+        why = each.why or "the scan did not reach the end in time"
+        text = f"records of {there} that never reached {here} are not counted: {why}"
     yield _PlanFinding(
         weight=_Severity.COSTS, code="unreplicated", text=f"{each.partition}: {text}"
     )
@@ -517,7 +520,7 @@ def _check_requested_groups(
 ) -> Iterator[PlanFinding]:
     if not groups and not found.silent:
         yield _PlanFinding(
-            weight=_Severity.NOTE, code="no-groups", text="no group has a position to move"
+            weight=_Severity.NOTE, code="no-groups", text="no group has a committed offset to move"
         )
     named = {group.name for group in found.unmoved}
     named |= {group.group for group in groups if group.partitions or group.unread_why}
@@ -526,7 +529,7 @@ def _check_requested_groups(
         yield _PlanFinding(
             weight=_Severity.FORBIDS,
             code="no-such-group",
-            text=f"group {name} has no position on {wanted.origin}: is its name right?",
+            text=f"group {name} has no committed offset on {wanted.origin}: check the name",
             group=name,
         )
 
@@ -539,7 +542,7 @@ def _check_vanished_groups(
         yield _PlanFinding(
             weight=_Severity.FORBIDS,
             code="group-gone",
-            text=f"group {name} had positions on {wanted.origin} when the move was begun, and has "
-            "none now: it would not be moved",
+            text=f"group {name} had committed offsets on {wanted.origin} when the move began, and "
+            "has none now: it would not be moved",
             group=name,
         )

@@ -1,4 +1,4 @@
-"""Collects a snapshot of both clusters and makes the plan of a move from it."""
+"""Collects a snapshot of both clusters and builds the plan of a move from it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ from mm2.operator_commands import ClusterCommands
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedFlow:
-    """What is known once the flow is stopped: `locked`, what was found when it was fenced;
-    `settled` as in `move_plan.build_plan`, `before` as in `ClusterPairSnapshot`."""
+    """What is known after the flow has been stopped and fenced."""
 
     locked: FencingSummary
+    """Result of fencing the flow's writers."""
     settled: AgreedEnds | None = None
+    """See `move_plan.build_plan`."""
     before: PlanBaseline | None = None
+    """See `ClusterPairSnapshot`."""
 
 
 _OPEN_FLOW = ClosedFlow(locked=FencingSummary())
@@ -41,38 +43,42 @@ _OPEN_FLOW = ClosedFlow(locked=FencingSummary())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovePlanner:
-    """`find` counts what the cluster gone to holds and the other one lacks. `lost`: why the cluster
-    that is left is not asked anything, "" where it is. `timeout_s`: how long a look may last.
-    `ways`: what the file says of the flow that leads back. `tools` as in `ClusterPairSnapshot`."""
+    """Plans moves of one flow's groups; makes no changes."""
 
     both: FlowClusters
     find: FindUnreplicated
+    """Finds records of the destination that never reached the origin."""
     clock: Clock
     timeout_s: float
+    """How long collecting one snapshot may take."""
     lost: str = ""
+    """Why the origin is not queried, "" if it is."""
     ways: OffsetSources = field(default_factory=OffsetSources)
+    """Where the configuration says that offsets of the reverse flow are found."""
     tools: ClusterCommands = field(default_factory=ClusterCommands)
 
     def make(self, wanted: MoveRequest, closed: ClosedFlow | None = None) -> MovePlan:
-        """Raises `RetriableError` or `FatalError` where the cluster gone to does not answer, or one
-        of them refuses us."""
+        """Collect a snapshot and build the plan.
+
+        Raises `RetriableError` or `FatalError` if the destination does not answer, or either
+        cluster denies access."""
         return self.look(wanted, closed)[0]
 
     def look(
         self, wanted: MoveRequest, closed: ClosedFlow | None = None
     ) -> tuple[MovePlan, Mapping[TopicPartition, UnreplicatedTail]]:
-        """The plan, and what never left the cluster gone to, as far as that was asked."""
+        """As `make`, and the unreplicated records of the destination, if they were counted."""
         known, both = closed or _OPEN_FLOW, self.both
         end = Deadline.after(self.timeout_s, now_s=self.clock.now_s())
         found = mirror_state.collect_mirror_state(
             both, clock=self.clock, timeout_s=self.timeout_s, lost=self.lost
         )
-        standing = self._standing(wanted, known.before, found, timeout_s=self._left_s(end))
+        standing = self._collect_groups(wanted, known.before, found, timeout_s=self._left_s(end))
         topics = {place.topic for group in standing.groups for place in group.positions}
         opposite = ReverseFlowCollector(
             both=both, find=self.find, ways=self.ways, timeout_s=self.timeout_s
         ).look(wanted, found, topics)
-        own, why_no_syncs = self._own_syncs(found)
+        own, why_no_syncs = self._read_own_syncs(found)
         mirrored = mirror_state.mark_contradicted(
             fencing_results.apply_counted_tails(found.mirrored, known.locked), found.known, own
         )
@@ -84,7 +90,7 @@ class MovePlanner:
             left=opposite.left,
             still=closed is not None,
         )
-        ends = self._ends(where.of_groups(standing.groups), self._left_s(end))
+        ends = self._fetch_log_ends(where.of_groups(standing.groups), self._left_s(end))
         what = ClusterPairSnapshot(
             at_ms=self.clock.wall_ms(),
             flow=both.flow.name,
@@ -94,7 +100,7 @@ class MovePlanner:
             tools=self.tools,
             logs=ends.done,
             unheard=log_end_offsets.list_unanswered(ends),
-            silent=self._silent(found),
+            silent=self._explain_silence(found),
             unlisted=standing.unlisted,
             checkpointed_ms=standing.checkpointed_ms,
             untold=found.untold,
@@ -110,10 +116,10 @@ class MovePlanner:
             wanted, what, where.translate, settled=known.settled
         ), opposite.left
 
-    def _ends(
+    def _fetch_log_ends(
         self, places: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
-        """Of the cluster gone to."""
+        """Fetch log ends on the destination."""
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         side = self.both.target
         topics = side.admin.describe_topics({each.topic for each in places}, timeout_s)
@@ -121,10 +127,10 @@ class MovePlanner:
         return log_end_offsets.fetch_log_ends(side, led, end=end, clock=self.clock)
 
     def _left_s(self, end: Deadline) -> float:
-        """What comes last is asked for long enough, too."""
+        """Time left for the next query, with a minimum for the last ones."""
         return max(reverse_flow_state.LOG_ENDS_TIMEOUT_S, end.left_s(self.clock.now_s()))
 
-    def _standing(
+    def _collect_groups(
         self,
         wanted: MoveRequest,
         before: PlanBaseline | None,
@@ -144,14 +150,14 @@ class MovePlanner:
             timeout_s=timeout_s,
         )
 
-    def _silent(self, found: MirrorState) -> str:
+    def _explain_silence(self, found: MirrorState) -> str:
         if not found.silent or self.lost:
             return found.silent
         asked_s = mirror_state.compute_source_timeout_s(self.timeout_s)
-        return f"{found.silent}; it was asked for {asked_s:g} s, and is for longer by --look"
+        return f"{found.silent}; waited for {asked_s:g} s, use --look to wait longer"
 
-    def _own_syncs(self, found: MirrorState) -> tuple[ReverseOffsetSyncs, str]:
-        """The flow's own offset syncs, and why they could not be read."""
+    def _read_own_syncs(self, found: MirrorState) -> tuple[ReverseOffsetSyncs, str]:
+        """Read the flow's own offset syncs; the second value is the reason if that fails."""
         flow, here = self.both.flow, self.ways.syncs_here
         if here and found.silent:
             return {}, ""

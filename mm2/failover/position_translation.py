@@ -34,16 +34,18 @@ from mm2.topics.flow_config import Flow, TargetTopicAccess
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalRecords:
-    """What is known of records that were born on `to` and had not reached `from`: `stretches` of
-    them, all that stand at `through` and behind, up to `end`. None: nobody counted them."""
+    """Local records of a partition of the destination that had not reached the origin."""
 
     through: int
+    """End of the reverse flow's map: local records from here on may not have reached the origin."""
     end: int
+    """End of the destination's log."""
     stretches: Sequence[RecordRange] | None
+    """The local records, None if they were not counted."""
 
     @property
     def first(self) -> int:
-        """Before it all that was born on `to` had reached `from`."""
+        """All local records before this offset have reached the origin."""
         if self.stretches is None:
             return self.through
         return min((each.first for each in self.stretches), default=self.end)
@@ -57,13 +59,15 @@ def translate_shared_name(
     read_all_copied: bool,
     past_all_back: bool,
 ) -> TranslatedOffset:
-    """`forward`: by the flow's map, `back`: by the opposite one's.
+    """Combine both translations of a topic that both flows write under one name.
 
-    `read_all_copied`: the group has read all that the flow ever copied, and nobody copies more, so
-    that `forward` holds nobody back. What it read of copies behind `forward` stands among what was
-    born there, nobody knows where, and counts on top. `past_all_back`: it stands behind all that
-    the opposite flow has brought to `from`, so that only `local` is unread of what was born on
-    `to`.
+    `forward` is the translation by the flow's own map, `back` by the reverse flow's.
+
+    `read_all_copied`: the group has read all records that the flow has replicated, and none are
+    added, so `forward` is not a limit. Replicated records after `forward` that it has read lie
+    between local records at unknown offsets, and count as re-read. `past_all_back`: the group is
+    past all records that the reverse flow has brought to the origin, so only `local` records are
+    unread.
     """
     if isinstance(forward, Untranslated):
         return forward
@@ -92,29 +96,31 @@ def _get_reread_bound(found: ExactOffset | EarlierOffset) -> int:
 
 
 ReverseOffsetSyncs = Mapping[TopicPartition, Sequence[OffsetSync]]
-"""By the partition's name on the flow's source, as they were written."""
+"""Offset syncs by partition of the origin, in the order in which they were written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSources:
-    """What the file says. `to_source_partition`: the flow that leads back, None where there is
-    none. `syncs_there`: it keeps its offset syncs on the cluster gone to, which is its source, and
-    nobody else keeps any under that name. `syncs_here`: the flow itself keeps its own on its
-    source."""
+    """Where the configuration keeps the offsets of the reverse flow."""
 
     back: Flow | None = None
+    """The reverse flow, None if it is not in the configuration."""
     syncs_there: bool = False
+    """True if the reverse flow keeps its offset syncs on the destination, its source, and the topic
+    is its alone."""
     syncs_here: bool = True
+    """True if the flow keeps its own offset syncs on its source."""
 
     @property
     def both(self) -> bool:
+        """True if the reverse flow is configured."""
         return self.back is not None
 
 
 def find_offset_sources(
     props: Mapping[str, str], flow: Flow, of_file: Iterable[Flow]
 ) -> OffsetSources:
-    """`props`: the file's, flat; `of_file`: all its flows."""
+    """Determine the sources from the flat properties and all flows of the configuration."""
     back_name = f"{flow.target}->{flow.source}"
     usual = props.get(keys.SYNCS_TOPIC_LOCATION, "source")
     here, there = (
@@ -127,22 +133,23 @@ def find_offset_sources(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseFlowMap:
-    """The flow that leads back. `known` is its map, which stands on the cluster that is left, None
-    where it cannot be read; of what is not in it `syncs` tell. `exists`: there is such a flow, as
-    far as that is known without the map. `stopped`: partitions of the cluster gone to of which the
-    map holds no more, and why."""
+    """What is known of the reverse flow's progress."""
 
     known: OffsetMap | None
+    """Its offset map, which is stored on the origin; None if it cannot be read."""
     exists: bool = False
+    """True if the reverse flow is known to exist, even without its map."""
     syncs: ReverseOffsetSyncs = field(default_factory=dict)
+    """Its offset syncs, for partitions that are not in the map."""
     stopped: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Partitions of the destination whose map entries are outdated, and why."""
 
     def arrived(self, partition: TopicPartition, offset: int) -> EarlierOffset | None:
-        """The last place, as far as offset syncs say, before which all that was born on the cluster
-        gone to stood before `offset` on the one that is left; None: they say nothing.
+        """Translate by offset syncs: the last offset on the destination before which all local
+        records are before `offset` on the origin; None if the syncs do not cover it.
 
-        What a later sync goes back behind counts from there alone: it was copied once more, or of a
-        topic that was made anew. Behind a sync a record stands an offset further, at most.
+        A later sync with a lower offset invalidates the higher ones: records were replicated again,
+        or the topic was recreated. After a sync, each source record advances at most one offset.
         """
         lowest: int | None = None
         for each in reversed(self.syncs.get(partition, ())):
@@ -154,7 +161,7 @@ class ReverseFlowMap:
 
 
 def needs_reverse_map(flow: Flow, topics: Collection[str]) -> bool:
-    """Do offsets of these topics of the cluster that is left need the flow that leads back?"""
+    """Returns True if offsets of these origin topics depend on the reverse flow."""
     return not flow.policy.renames_topics or any(
         not flow.should_replicate_topic(each) and _find_origin_topic(flow, each) is not None
         for each in topics
@@ -162,43 +169,50 @@ def needs_reverse_map(flow: Flow, topics: Collection[str]) -> bool:
 
 
 def to_target_partition(flow: Flow, partition: TopicPartition) -> TopicPartition:
-    """Where the flow brings what was born on its source."""
+    """Returns the target partition to which the flow replicates a source partition."""
     return TopicPartition(flow.remote_topic(partition.topic), partition.partition)
 
 
 def to_source_partition(flow: Flow, partition: TopicPartition) -> TopicPartition:
-    """Where the opposite flow brings what was born on this one's target."""
+    """Returns the source partition to which the reverse flow replicates a target partition."""
     topic = flow.policy.format_remote_topic(flow.target, partition.topic)
     return TopicPartition(topic, partition.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionTranslator:
-    """`known` is the flow's map, `mirrored` what it mirrors, by name on its source. `left`: what
-    never left the cluster gone to, by name there. `still`: nobody copies any more."""
+    """Translates positions on the origin to positions on the destination."""
 
     flow: Flow
     known: OffsetMap
+    """The flow's offset map."""
     mirrored: Mapping[TopicPartition, MirroredPartition]
+    """Mirrored partitions, by partition of the origin."""
     back: ReverseFlowMap
     left: Mapping[TopicPartition, UnreplicatedTail] = field(default_factory=dict)
+    """Records that never left the destination, by partition there."""
     still: bool = False
+    """True if the flow is stopped and fenced."""
 
     def translate(self, partition: TopicPartition, offset: int) -> TranslatedPosition | None:
-        """See `TranslatePosition`."""
+        """Implements `TranslatePosition`."""
         flow = self.flow
         if not flow.should_replicate_topic(partition.topic):
-            return self._backwards(partition, offset)
-        place = self._forwards(partition, offset)
+            return self._translate_backward(partition, offset)
+        place = self._translate_forward(partition, offset)
         if flow.policy.renames_topics:
             return place
         back = self.back.known
         if back is None or not back.partition(place.partition).eras:
-            return self._by_syncs(partition, offset, place)  # MirrorMaker 2 may lead back, too
-        return self._shared(partition, offset, place, opposite=back.partition(place.partition))
+            return self._translate_by_syncs(
+                partition, offset, place
+            )  # the reverse flow may be MirrorMaker 2
+        return self._translate_shared(
+            partition, offset, place, opposite=back.partition(place.partition)
+        )
 
     def of_groups(self, groups: Iterable[GroupSnapshot]) -> set[TopicPartition]:
-        """Where groups go, by names there."""
+        """Returns the partitions of the destination that the groups will read."""
         return {
             place.partition
             for group in groups
@@ -207,8 +221,8 @@ class PositionTranslator:
             and (place := self.translate(partition, position.offset)) is not None
         }
 
-    def _forwards(self, partition: TopicPartition, offset: int) -> TranslatedPosition:
-        """By the flow's own map."""
+    def _translate_forward(self, partition: TopicPartition, offset: int) -> TranslatedPosition:
+        """Translate by the flow's own offset map."""
         known = MapTranslator(self.known.partition(partition))
         outcome = known.translate(offset)
         old = outcome is Untranslated.TOO_OLD
@@ -218,7 +232,9 @@ class PositionTranslator:
             known_from=known.first_behind(offset) if old else None,
         )
 
-    def _backwards(self, partition: TopicPartition, offset: int) -> TranslatedPosition | None:
+    def _translate_backward(
+        self, partition: TopicPartition, offset: int
+    ) -> TranslatedPosition | None:
         topic = _find_origin_topic(self.flow, partition.topic)
         opposite = self.back.known
         if topic is None or (opposite is None and not self.back.exists):
@@ -228,19 +244,19 @@ class PositionTranslator:
             arrived = self.back.arrived(born, offset)
             return TranslatedPosition(partition=born, outcome=arrived or Untranslated.UNKNOWN)
         if born in self.back.stopped:
-            return self._anew(born)
+            return self._locate_recreated(born)
         tail = self.left.get(born)
         if tail is not None and tail.first is not None and offset >= tail.behind:
             return TranslatedPosition(partition=born, outcome=ExactOffset(downstream=tail.first))
         outcome = translation.translate_to_source(opposite.partition(born), offset)
         return TranslatedPosition(partition=born, outcome=outcome)
 
-    def _anew(self, born: TopicPartition) -> TranslatedPosition:
-        """Nothing is known of what stands there now: all of it may be unread."""
+    def _locate_recreated(self, born: TopicPartition) -> TranslatedPosition:
+        """The topic was recreated: all its records may be unread."""
         old = Untranslated.TOO_OLD
         return TranslatedPosition(partition=born, outcome=old, stopped=self.back.stopped[born])
 
-    def _shared(
+    def _translate_shared(
         self,
         partition: TopicPartition,
         offset: int,
@@ -248,10 +264,10 @@ class PositionTranslator:
         *,
         opposite: PartitionMap,
     ) -> TranslatedPosition:
-        """`place`: by the flow's own map."""
+        """Combine both maps; `place` is the translation by the flow's own map."""
         mirror = place.partition
         if mirror in self.back.stopped:
-            return self._anew(mirror)
+            return self._locate_recreated(mirror)
         mine, tail = self.mirrored.get(partition), self.left.get(mirror)
         copied_to = None if mine is None else mine.copied_to
         through = opposite.copied_to or 0
@@ -272,12 +288,12 @@ class PositionTranslator:
         )
         return TranslatedPosition(partition=mirror, outcome=outcome)
 
-    def _by_syncs(
+    def _translate_by_syncs(
         self, partition: TopicPartition, offset: int, place: TranslatedPosition
     ) -> TranslatedPosition:
-        """Without the opposite map, which is lost with its cluster, or was never there. `place`: by
-        the flow's own."""
-        unsure, mirror = self._unsure(), place.partition
+        """Combine the flow's own translation (`place`) with the reverse flow's offset syncs: its
+        map was lost with its cluster, or never existed."""
+        unsure, mirror = self._explain_uncertainty(), place.partition
         if not unsure:
             return place
         sync, mine = self.back.arrived(mirror, offset), self.mirrored.get(partition)
@@ -294,21 +310,21 @@ class PositionTranslator:
         )
         return TranslatedPosition(partition=mirror, outcome=outcome)
 
-    def _unsure(self) -> str:
-        """Why the topics may hold what was born there, "" where they do not: the flow that leads
-        back need not be in our file."""
+    def _explain_uncertainty(self) -> str:
+        """Explain why the topics may hold local records; "" if they do not. The reverse flow may be
+        missing in this configuration."""
         flow = self.flow
         if not (self.back.exists or flow.target_topics is TargetTopicAccess.SHARED):
             return ""
         return (
-            f"{flow.target} may have records of its own under this name, and nobody can say which "
-            f"of them were read on {flow.source}: who goes on by what was copied alone misses the "
-            "others (target.topics: exclusive says that there are none)"
+            f"{flow.target} may have local records in this topic, and which of them were read on "
+            f"{flow.source} is unknown: a group that resumes by replicated records alone skips the "
+            "others (target.topics: exclusive states that there are none)"
         )
 
 
 def _find_origin_topic(flow: Flow, topic: str) -> str | None:
-    """The name on the target of a topic that came from there; None for others."""
+    """Returns the target's name of a topic that was replicated from there; None for others."""
     if flow.policy.topic_source(topic) != flow.target:
         return None
     return flow.policy.upstream_topic(topic)

@@ -1,7 +1,7 @@
 """Waits, before a planned move stops the flow, until no group reads and no producer writes.
 
-Both clusters have to agree twice, some time apart: no lag at all, no open transaction and the same
-end offsets. A producer that was forgotten shows because an end offset moves.
+Both clusters must be equal in two checks some time apart: no lag, no open transaction and the same
+end offsets. A forgotten producer is detected because an end offset moves.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from mm2.offsets.group_offset_sync import GroupState
 
 @dataclass(slots=True)
 class EndsAgreement:
-    """`settle_s` seconds lie between the first and the last look that agree. `why` says what does
-    not, `moved` which end has changed last between two looks that did, "" where none has; `ends`
-    are those of the newest look that agreed. `leaves_unheard`: a partition that the cluster that is
-    left does not answer for is passed over, as long as it answers for others."""
+    """Detects that both clusters have equal, unchanging ends."""
 
     settle_s: float
+    """Minimum seconds between the first and the last check with equal ends."""
     leaves_unheard: bool = False
-    why: str = "nothing was looked at"
+    """Ignore partitions that the origin does not answer for, if it answers for others."""
+    why: str = "not checked yet"
+    """Why the clusters are not equal yet."""
     moved: str = ""
+    """The last change of an end between two checks with equal ends, "" if none."""
     ends: dict[TopicPartition, int] = field(default_factory=dict)
+    """Ends of the newest check in which the clusters were equal."""
     _since_s: float | None = None
 
     def look(self, mirrored: Iterable[MirroredPartition], now_s: float) -> bool:
-        """True once they have agreed for long enough."""
+        """Evaluate one snapshot; returns True once ends have been equal for long enough."""
         ends: dict[TopicPartition, int] = {}
         looked = list(mirrored)
         heard = any(each.here is not None for each in looked)
@@ -43,34 +45,34 @@ class EndsAgreement:
             if each.here is None:
                 if self.leaves_unheard and heard:
                     continue
-                return self._disagree(f"{each.partition}: the cluster that is left does not answer")
+                return self._start_over(f"{each.partition}: the origin does not answer")
             if each.here.pending:
-                pending = plurals.format_count(each.here.pending, "offset", "stand")
-                return self._disagree(
-                    f"{each.partition}: {pending} behind a transaction that is open"
+                pending = plurals.format_count(each.here.pending, "offset", "are")
+                return self._start_over(
+                    f"{each.partition}: {pending} after the start of an open transaction"
                 )
             if each.lag_records:
                 lag = plurals.format_count(each.lag_records, "record")
-                return self._disagree(f"{each.partition}: {lag} to go")
+                return self._start_over(f"{each.partition}: {lag} not replicated")
             ends[each.partition] = each.here.end
         if self._since_s is None or ends != self.ends:
-            self._note_moved(ends)
-            self.why = f"they agree, but not for {self.settle_s:g} s yet{self.moved and ': '}"
+            self._record_moved_end(ends)
+            self.why = f"equal, but not for {self.settle_s:g} s yet{self.moved and ': '}"
             self.why += self.moved
             self.ends, self._since_s = ends, now_s
         return now_s - self._since_s >= self.settle_s
 
-    def _note_moved(self, ends: Mapping[TopicPartition, int]) -> None:
+    def _record_moved_end(self, ends: Mapping[TopicPartition, int]) -> None:
         for partition, end in sorted(ends.items()):
             before = self.ends.get(partition, end)
             if end != before:
                 self.moved = (
-                    f"{partition} ended at {before} on both, and ends at {end} now: somebody "
-                    "writes there still"
+                    f"{partition} ended at {before} on both, and ends at {end} now: a producer "
+                    "is still writing"
                 )
                 return
 
-    def _disagree(self, why: str) -> bool:
+    def _start_over(self, why: str) -> bool:
         self.why, self._since_s = why, None
         return False
 
@@ -78,8 +80,9 @@ class EndsAgreement:
 def wait_for_idle_groups(
     about: MoveContext, wanted: MoveRequest, names: Sequence[str]
 ) -> list[str]:
-    """Waits until none of these groups has members on the cluster that is left; those that had
-    none at last. Others are left to read on, as that is accepted. Raises `ConnectError`."""
+    """Wait until none of these groups has members on the origin; returns the idle groups.
+
+    Groups that may keep reading, as accepted, are not waited for. Raises `ConnectError`."""
     groups, timeout_s = about.both.source.groups, about.planner.timeout_s
     found: list[str] = []
     busy: list[str] = []
@@ -99,7 +102,7 @@ def wait_for_idle_groups(
 
     def why() -> str:
         return (
-            f"groups have members still: {', '.join(busy)}. Stop them; or leave one to read on: "
+            f"groups still have members: {', '.join(busy)}. Stop them; to let one keep reading: "
             f"--accept {plan_findings.GROUP_STILL_HERE}:{busy[0]}"
         )
 
@@ -108,7 +111,7 @@ def wait_for_idle_groups(
 
 
 def wait_for_equal_ends(about: MoveContext, wanted: MoveRequest) -> EndsAgreement:
-    """Waits until both ends hold the same, for long enough. Raises `ConnectError`."""
+    """Wait until both clusters have had equal ends for long enough. Raises `ConnectError`."""
     both, timeout_s = about.both, about.planner.timeout_s
     seen_before = EndsAgreement(
         settle_s=about.settle_s, leaves_unheard=wanted.accepts(plan_findings.LAG_UNKNOWN)
@@ -123,9 +126,9 @@ def wait_for_equal_ends(about: MoveContext, wanted: MoveRequest) -> EndsAgreemen
             return seen_before.look(found.mirrored, about.clock.now_s())
 
         def why() -> str:
-            said = f"both ends do not agree: {seen_before.why}"
+            said = f"the clusters are not equal: {seen_before.why}"
             if seen_before.moved and not both.flow.policy.renames_topics:
-                said += f". What is written on {wanted.destination} comes here, too: stop that"
+                said += f". Stop producers on {wanted.destination}, too: their records come here"
             return said
 
         about.await_(agrees, why)

@@ -1,4 +1,4 @@
-"""Findings about what a move needs later, so that it fails before anything is stopped."""
+"""Findings about what later steps need, so that a move fails before anything is stopped."""
 
 from __future__ import annotations
 
@@ -17,75 +17,83 @@ _ReadinessFinding, _Severity = PlanFinding, PlanSeverity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedMove:
-    """A journal of a move between the same clusters that is not done. `busy`: a process does it
-    now."""
+    """A journal of a move between the same clusters that is not finished."""
 
     path: str
     wanted: MoveRequest
     busy: bool
+    """True if a process is executing the move now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveReadiness:
-    """`connectors` are those of the flow that its Connect group knows of; `may_stop`: may we write
-    its `config_topic`, None where nobody tells. `denied_ids`: transactional ids that we have no
-    right to; `denied_groups`: groups whose positions we may not write. `no_journal` and `no_export`
-    say why the file cannot be written, "" where it can; `no_hooks` by step why a command cannot be
-    run. `unlooked`: what could not be looked at, and why. `worker`, `admin` and `producer` are the
-    cluster gone to as the logins see it that stop, move groups and fence."""
+    """What was collected about the preconditions of a move."""
 
     flow: str
     config_topic: str = ""
+    """Config topic of the flow's Connect group, on the destination."""
     connectors: Sequence[str] = ()
+    """The flow's connectors that are configured in its Connect group."""
     may_stop: bool | None = None
+    """Whether mm2 may write the config topic; None if unknown."""
     denied_ids: Sequence[str] = ()
+    """Transactional ids that mm2 is not authorized for."""
     denied_groups: Sequence[str] = ()
+    """Groups whose offsets mm2 may not write."""
     no_journal: str = ""
+    """Why the journal cannot be created, "" if it can."""
     no_export: str = ""
+    """Why the export file cannot be created, "" if it can."""
     no_hooks: Mapping[str, str] = field(default_factory=dict)
+    """Why a hook command cannot be run, by step."""
     others: Sequence[UnfinishedMove] = ()
+    """Unfinished moves between the same clusters."""
     clusters: ClusterIds = field(default_factory=ClusterIds)
     unlooked: Sequence[str] = ()
+    """What could not be checked, and why."""
     worker: ClusterCommands = field(default_factory=ClusterCommands)
+    """Commands for the destination with the login that stops the flow."""
     admin: ClusterCommands = field(default_factory=ClusterCommands)
+    """Commands for the destination with the login that writes offsets."""
     producer: ClusterCommands = field(default_factory=ClusterCommands)
+    """Commands for the destination with the login that fences."""
 
 
 def explain_no_connectors(flow: str, destination: str) -> str:
-    """In words, with the way on."""
+    """Explain why the flow cannot be stopped, and what to do."""
     return (
-        f"nothing is known of connectors of {flow} on {destination}, so nothing can be stopped "
-        "durably: is this the file that it runs with? Stop it by hand and --accept "
+        f"no connectors of {flow} are configured on {destination}, so the flow cannot be stopped "
+        "durably: check that this is the file it runs with. Otherwise stop it by hand and --accept "
         f"{NO_CONNECTORS_CODE}"
     )
 
 
 def check_readiness(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[PlanFinding]:
-    """Gravest first, as weighed here."""
+    """Yield readiness findings before acceptance is applied, the most severe first."""
     yield from _check_clusters(wanted, ready)
     yield from _check_files(ready)
     yield from _check_authorization(wanted, ready)
     for each in ready.unlooked:
         yield _ReadinessFinding(
-            weight=_Severity.NOTE, code="not-looked-at", text=f"it may fail later: {each}"
+            weight=_Severity.NOTE, code="not-looked-at", text=f"not checked, may fail later: {each}"
         )
 
 
 def _check_clusters(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[PlanFinding]:
     ids = ready.clusters
     if ids.origin and ids.origin == ids.destination:
-        text = f"{wanted.origin} and {wanted.destination} are one cluster, {ids.origin}"
+        text = f"{wanted.origin} and {wanted.destination} are the same cluster, {ids.origin}"
         yield _ReadinessFinding(weight=_Severity.FORBIDS, code="one-cluster", text=text)
     for each in ready.others:
         if each.busy:
-            text = f"{each.path}: another process moves between these clusters now; wait for it"
+            text = f"{each.path}: another process is moving groups between these clusters; wait"
             yield _ReadinessFinding(weight=_Severity.FORBIDS, code="other-move", text=text)
             continue
         begun = dataclasses.replace(each.wanted, file=wanted.file)
         go_on = begun.command("--resume", "--journal", each.path)
         text = (
-            f"{each.path}: a {each.wanted.kind.value} between these clusters was begun and is not "
-            f"done: go on with it ({go_on}), or move the file away if it was given up"
+            f"{each.path}: a {each.wanted.kind.value} between these clusters is not finished: "
+            f"resume it ({go_on}), or move the file away if it was abandoned"
         )
         yield _ReadinessFinding(weight=_Severity.COSTS, code="unfinished-move", text=text)
     if not ready.connectors and ready.config_topic:
@@ -108,14 +116,14 @@ def _check_authorization(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[
         yield _ReadinessFinding(
             weight=_Severity.FORBIDS,
             code="may-not-stop",
-            text=f"the flow cannot be stopped: we have no right to write {ready.config_topic} on "
+            text=f"the flow cannot be stopped: not authorized to write {ready.config_topic} on "
             f"{there}; {_format_grant(ready.worker.allow_topic(ready.config_topic, 'Write'))}",
         )
     for group in ready.denied_groups:
         yield _ReadinessFinding(
             weight=_Severity.FORBIDS,
             code="group-denied",
-            text=f"group {group} cannot be moved: we have no right to write its positions on "
+            text=f"group {group} cannot be moved: not authorized to write its offsets on "
             f"{there}; {_format_grant(ready.admin.allow_named_groups([group], 'Read'))}",
             group=group,
         )
@@ -124,15 +132,14 @@ def _check_authorization(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[
         yield _ReadinessFinding(
             weight=_Severity.COSTS,
             code="unfenced",
-            text=f"{_summarize_names(ready.denied_ids)}: we have no right to these "
-            "transactional ids on "
-            f"{there}, so who copies still cannot be locked out; "
+            text=f"not authorized for transactional ids on {there}, so their writers cannot be "
+            f"fenced: {_summarize_names(ready.denied_ids)}; "
             f"{_format_grant(ready.producer.allow_transactional_ids(prefix))}",
         )
 
 
 def _format_grant(command: str) -> str:
-    return f"grant it: {command}"
+    return f"to grant it: {command}"
 
 
 def _summarize_names(names: Collection[str]) -> str:

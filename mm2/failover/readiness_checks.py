@@ -25,8 +25,10 @@ from mm2.operator_commands import ClusterCommands
 
 
 def fetch_cluster_ids(both: FlowClusters, *, lost: bool, timeout_s: float) -> ClusterIds:
-    """A source that does not answer tells none, and one that is `lost` is not asked. Raises
-    `RetriableError` and `FatalError` where the target does not answer, or one refuses us."""
+    """Fetch both cluster ids; the origin's is "" if it does not answer or is `lost`.
+
+    Raises `RetriableError` and `FatalError` if the destination does not answer, or either cluster
+    denies access."""
     origin = ""
     if not lost:
         with contextlib.suppress(RetriableError):
@@ -36,11 +38,11 @@ def fetch_cluster_ids(both: FlowClusters, *, lost: bool, timeout_s: float) -> Cl
 
 T = TypeVar("T")
 MAX_TRANSACTIONAL_IDS = 1_000
-"""Of so many partitions it is asked whether they could be fenced."""
+"""Maximum number of partitions for which the authorization to fence is checked."""
 
 
 class AuthorizationReader(Protocol):
-    """Of one login: `kafka_rights.KafkaRights`."""
+    """Reads the authorized operations of one login: `kafka_rights.KafkaRights`."""
 
     def of_topics(
         self, names: Sequence[str], timeout_s: float
@@ -55,20 +57,23 @@ class AuthorizationReader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadinessChecks:
-    """`connect_group` looks at the flow's Connect group; `clusters` is given whether the one that
-    is left is silent; `denied_ids` says which transactional ids we have no right to; `as_worker`
-    and `as_admin` tell of the rights of who stops, and of who moves groups, with whom people know
-    them as (`ClusterCommands`)."""
+    """Collects the preconditions of one flow's moves."""
 
     flow: str
     config_topic: str
     workers: Callable[[], ConnectGroupSnapshot]
+    """Reads the flow's Connect group."""
     clusters: Callable[[bool], ClusterIds]
+    """Fetches cluster ids; the argument is True if the origin is known not to answer."""
     transactional_id: Callable[[TopicPartition], str]
     denied_ids: Callable[[Sequence[str]], Sequence[str]]
+    """Selects the transactional ids that mm2 is not authorized for."""
     as_worker: Callable[[], AuthorizationReader]
+    """Connects with the login that stops the flow."""
     as_admin: Callable[[], AuthorizationReader]
+    """Connects with the login that writes offsets."""
     known_as: Mapping[str, ClusterCommands]
+    """Commands for the operator by login; see `MoveReadiness`."""
     hooks: HookCommands
     timeout_s: float
 
@@ -81,9 +86,10 @@ class ReadinessChecks:
         partitions: Collection[TopicPartition],
         silent: bool,
     ) -> MoveReadiness:
-        """For a move of these groups, of a flow that has copied these partitions; `silent`: the
-        cluster that is left is not waited for once more. What may heal and does not answer is told
-        as not looked at. Raises `FatalError`."""
+        """Collect the preconditions of a move of these groups and replicated partitions.
+
+        `silent`: the origin is known not to answer and is not waited for again. A check that fails
+        with a transient error is reported as not checked. Raises `FatalError`."""
         unlooked: list[str] = []
 
         def ask(look: Callable[[], T], otherwise: T) -> T:
@@ -129,28 +135,28 @@ class ReadinessChecks:
 
 
 def explain_unwritable_export(path: str) -> str:
-    """ "" where it can be written, or is not asked for."""
+    """Explain why the export file cannot be created; "" if it can, or if there is no export."""
     if not path:
         return ""
     if os.path.lexists(path):
-        return f"{path} is there already: move it away, or name another file"
+        return f"{path} already exists: move it away, or use another file"
     folder = os.path.dirname(path)
     if not os.access(folder, os.W_OK | os.X_OK):
-        return f"{path} cannot be made: {folder} is no folder that may be written"
+        return f"cannot create {path}: {folder} is not a writable folder"
     return ""
 
 
 def explain_missing_hooks(given: HookCommands, order: Collection[MoveStep]) -> dict[str, str]:
-    """By step, of those that the move takes."""
+    """Explain which hook commands of the move's steps do not exist, by step."""
     return {
-        step.value: f"there is no command {given[step.value].command[0]}"
+        step.value: f"the command {given[step.value].command[0]} does not exist"
         for step in order
         if step.value in given and shutil.which(given[step.value].command[0]) is None
     }
 
 
 def _is_authorized(held: AuthorizedOperations, operation: str) -> bool | None:
-    """None: brokers do not tell."""
+    """Returns whether the operation is authorized; None if the brokers do not report it."""
     if held.operations is None:
         return None
     return bool(held.operations & {operation, "ALL"})

@@ -1,7 +1,6 @@
 """Collects the state of the reverse flow that a plan needs.
 
-That is how far its offset map says it has replicated, and which records of the cluster to move to
-never left it.
+That is how far its offset map says it has replicated, and which records never left the destination.
 """
 
 from __future__ import annotations
@@ -34,21 +33,23 @@ _TailsByPartition = Mapping[TopicPartition, UnreplicatedTail]
 
 @dataclass(frozen=True, slots=True)
 class ReverseFlowState:
-    """`left`: what never left the cluster gone to. `why` something of it could not be looked at or
-    counted, "" where all is known that is needed."""
+    """What was collected about the reverse flow."""
 
     back: ReverseFlowMap
     left: _TailsByPartition = field(default_factory=dict)
+    """Records that never left the destination."""
     why: str = ""
+    """Why some of it is unknown, "" if everything needed is known."""
 
     @property
     def unreplicated(self) -> tuple[UnreplicatedRecords, ...]:
+        """Unreplicated records, for the plan."""
         return tuple(each.told() for _, each in sorted(self.left.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseFlowCollector:
-    """Looks at one; its fields as `planning.Planner`'s."""
+    """Collects the state of the reverse flow; see `MovePlanner` for the fields."""
 
     both: FlowClusters
     find: FindUnreplicated
@@ -58,35 +59,38 @@ class ReverseFlowCollector:
     def look(
         self, wanted: MoveRequest, found: MirrorState, topics: Collection[str]
     ) -> ReverseFlowState:
-        """As far as it is needed by who moves back, or reads these `topics`. A planned move needs
-        all of it and raises `RetriableError`; where the cluster that is left is half dead in an
-        emergency, less has to do."""
+        """Collect what is needed to fail back, or to move groups that read these `topics`.
+
+        A planned move needs everything and raises `RetriableError`; in an emergency, a partial
+        result is returned if the origin answers only in part."""
         flow, back = self.both.flow, wanted.kind is MoveKind.BACK
         if not (back or position_translation.needs_reverse_map(flow, topics)):
             return ReverseFlowState(ReverseFlowMap(known=None))
-        known, why = self._map(wanted, found)
+        known, why = self._read_map(wanted, found)
         if known is None:
             exists = self.ways.both or bool(why)
-            way = ReverseFlowMap(known=None, exists=exists, syncs=self._syncs())
+            way = ReverseFlowMap(known=None, exists=exists, syncs=self._read_syncs())
             return ReverseFlowState(way, why=why)
         counts = back or not flow.policy.renames_topics
-        told = self._syncs() if counts else {}
+        told = self._read_syncs() if counts else {}
         way = ReverseFlowMap(known=known, exists=self.ways.both, syncs=told)
         try:
-            there = self._there(known, every=back)
-            stopped = self._stopped(known, there)
+            there = self._describe_target_topics(known, every=back)
+            stopped = self._find_outdated(known, there)
             way = ReverseFlowMap(known=known, exists=self.ways.both, syncs=told, stopped=stopped)
             if not counts:
                 return ReverseFlowState(way)
-            left = self._left(way, found.known, there if back else {}, whole=wanted.planned)
+            left = self._find_unreplicated(
+                way, found.known, there if back else {}, whole=wanted.planned
+            )
             return ReverseFlowState(way, left=left)
         except RetriableError as error:
             if wanted.planned:
                 raise
             return ReverseFlowState(way, why=str(error))
 
-    def _map(self, wanted: MoveRequest, found: MirrorState) -> tuple[OffsetMap | None, str]:
-        """And why it cannot be read, "" where it was, or nobody was asked."""
+    def _read_map(self, wanted: MoveRequest, found: MirrorState) -> tuple[OffsetMap | None, str]:
+        """Read its offset map; the second value is the reason if that fails."""
         if found.silent:
             return None, ""
         try:
@@ -98,16 +102,16 @@ class ReverseFlowCollector:
                 raise
             return None, str(error)
 
-    def _syncs(self) -> ReverseOffsetSyncs:
-        """What the flow that leads back keeps on the cluster gone to."""
+    def _read_syncs(self) -> ReverseOffsetSyncs:
+        """Read the offset syncs that the reverse flow keeps on the destination."""
         if not self.ways.syncs_there:
             return {}
         flow = self.both.flow
         topic = flow.policy.offset_syncs_topic(flow.source)
         return mirror_state.read_offset_syncs(self.both.target, topic, self.timeout_s)
 
-    def _there(self, known: OffsetMap, *, every: bool) -> _TopicsByName:
-        """The topics that it has begun; `every`: also those that it is to mirror and has not."""
+    def _describe_target_topics(self, known: OffsetMap, *, every: bool) -> _TopicsByName:
+        """Describe the topics that it has begun; `every`: also those that it would replicate."""
         side, policy = self.both.target.admin, self.both.flow.policy
         names = {
             each.topic for each in unreplicated_tails.list_reverse_flow_partitions(known, policy)
@@ -118,8 +122,10 @@ class ReverseFlowCollector:
             )
         return _describe_topics(side, names, self.timeout_s)
 
-    def _stopped(self, known: OffsetMap, there: _TopicsByName) -> Mapping[TopicPartition, str]:
-        """Of which partitions of the cluster gone to its map holds no more, and why."""
+    def _find_outdated(
+        self, known: OffsetMap, there: _TopicsByName
+    ) -> Mapping[TopicPartition, str]:
+        """Find partitions of the destination whose map entries are outdated, and why."""
         flow = self.both.flow
         mirror = {
             each: position_translation.to_source_partition(flow, each)
@@ -137,7 +143,7 @@ class ReverseFlowCollector:
         }
         return {each: found for each, found in why.items() if found}
 
-    def _left(
+    def _find_unreplicated(
         self,
         way: ReverseFlowMap,
         known: OffsetMap,
@@ -145,10 +151,12 @@ class ReverseFlowCollector:
         *,
         whole: bool,
     ) -> _TailsByPartition:
-        """`there`: topics that count whether or not it has begun them. `whole`: raise where the
-        cluster that is left does not answer for a partition."""
+        """Find unreplicated records.
+
+        `there`: topics to scan even if the flow has not begun them. `whole`: raise if the origin
+        does not answer for a partition."""
         flow, opposite = self.both.flow, way.known
-        assert opposite is not None, "it was read"
+        assert opposite is not None, "the map was read"
         asked = unreplicated_tails.list_reverse_flow_partitions(opposite, flow.policy) | {
             TopicPartition(name, number)
             for name, topic in there.items()
@@ -172,7 +180,7 @@ class ReverseFlowCollector:
 
 
 def _describe_topics(side: Admin, names: Collection[str], timeout_s: float) -> _TopicsByName:
-    """Raises `RetriableError` where nobody tells of one of them."""
+    """Describe topics. Raises `RetriableError` if one of them does not answer."""
     found = side.describe_topics(names, timeout_s)
     for _, error in sorted(found.failed.items()):
         if isinstance(error, RetriableError):
@@ -196,7 +204,7 @@ def _list_unanswered(found: PerPartitionResult[LogBounds]) -> Mapping[TopicParti
 def _fill_missing(
     found: PerPartitionResult[LogBounds], *, whole: bool
 ) -> Mapping[TopicPartition, LogBounds | None]:
-    """None for what is not there."""
+    """Add None for partitions that do not exist."""
     silent = _list_unanswered(found)
     if silent and whole:
         raise found.failed[min(silent)]

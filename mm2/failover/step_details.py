@@ -1,7 +1,7 @@
-"""What each step records in the journal, how later steps read it, and its read-back in words.
+"""Encodes and decodes each step's result in the journal, and describes how it was verified.
 
-If a later step reads the result back, its name is part of the text. For a hook, the exit is the
-read-back. A step that is left to the operator has none; the text names the step that shows it.
+If a later step verifies the result, the text names that step. A hook is verified by its exit code.
+A step that is left to the operator is not verified; the text names the step that shows its effect.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from mm2.offsets.log_bounds import LogBounds
 _ReadBackDetail = Mapping[str, Any]
 _Step = MoveStep
 _MAX_HOOK_LINE_CHARS = 200
-"""Of what a hook said last."""
+"""Maximum length of a hook's last output line in the read-back."""
 
 
 def describe_read_back(step: MoveStep, detail: _ReadBackDetail) -> str:
-    """A line, without the full stop."""
+    """Describe how a step was verified: one line without a full stop."""
     return (
         _OPERATOR_STEP_TEXTS[step]
         if _is_left_to_operator(detail)
@@ -38,7 +38,7 @@ def describe_read_back(step: MoveStep, detail: _ReadBackDetail) -> str:
 
 
 def format_read_back(step: MoveStep, detail: _ReadBackDetail) -> str:
-    """The same, with what it is about, as it is told while a move goes on."""
+    """As `describe_read_back`, with the step's name, for progress output."""
     verb = "LEFT TO YOU" if _is_left_to_operator(detail) else "VERIFIED"
     return f"{verb} {step.value}: {describe_read_back(step, detail)}"
 
@@ -50,17 +50,17 @@ def _is_left_to_operator(detail: _ReadBackDetail) -> bool:
 def _describe_record(detail: _ReadBackDetail) -> str:
     plan = detail["plan"]
     groups = plurals.format_count(len(plan["groups"]), "group")
-    return f"on the disk: {plurals.format_count(len(plan['partitions']), 'partition')}, {groups}"
+    return f"on disk: {plurals.format_count(len(plan['partitions']), 'partition')}, {groups}"
 
 
 def _describe_export(detail: _ReadBackDetail) -> str:
     records = plurals.format_count(detail["records"], "record")
-    return f"in {detail['file']}, as many as were counted: {records}"
+    return f"in {detail['file']}, as many as counted: {records}"
 
 
 def _describe_hook(detail: _ReadBackDetail) -> str:
     last = detail["output"].rpartition("\n")[2][:_MAX_HOOK_LINE_CHARS]
-    return "the command ended with 0" + (f": {last}" if last else "")
+    return "the command exited with 0" + (f": {last}" if last else "")
 
 
 def _describe_idle(detail: _ReadBackDetail) -> str:
@@ -69,55 +69,55 @@ def _describe_idle(detail: _ReadBackDetail) -> str:
 
 def _describe_agree(detail: _ReadBackDetail) -> str:
     partitions = plurals.format_count(len(detail["ends"]), "partition")
-    return f"the same ends on both clusters at two looks: {partitions}"
+    return f"equal ends on both clusters in two checks: {partitions}"
 
 
 def _describe_stop_flow(detail: _ReadBackDetail) -> str:
     if not detail["connectors"]:
-        return "there is nothing to stop, as was accepted"
-    stopped = f"down as stopped: {', '.join(detail['connectors'])}"
+        return "nothing to stop, as accepted"
+    stopped = f"recorded as stopped: {', '.join(detail['connectors'])}"
     running = detail["still_running"]
     if not running:
-        return f"{stopped}; no task runs"
-    return f"{stopped}; not heard of as ended: {', '.join(running)}"
+        return f"{stopped}; no task is running"
+    return f"{stopped}; still reported as running: {', '.join(running)}"
 
 
 def _describe_fence(detail: _ReadBackDetail) -> str:
     fenced = [each for each in detail["partitions"] if not each["unfenced"]]
     unfenced = len(detail["partitions"]) - len(fenced)
     tail = sum(each["tail"] or 0 for each in fenced)
-    said = f"{plurals.format_count(len(fenced), 'marker')} of ours, and nobody has taken a partition since"
+    markers = plurals.format_count(len(fenced), "fencing marker")
+    said = f"{markers} read back, and no partition was acquired since"
     if tail:
-        said += (
-            f"; {plurals.format_count(tail, 'record')} stood there that the flow had not noted yet"
-        )
+        said += f"; {plurals.format_count(tail, 'record')} copied after the end of the offset map"
     return f"{said}; {unfenced} not fenced" if unfenced else said
 
 
 def _describe_look_again(detail: _ReadBackDetail) -> str:
     again = detail["fenced_again"]
     fences = (
-        f"{plurals.format_count(len(again), 'partition')} fenced once more"
+        f"{plurals.format_count(len(again), 'partition')} fenced again"
         if again
-        else "the fences hold"
+        else "all fences hold"
     )
     return f"{fences}; final positions of {plurals.format_count(len(detail['groups']), 'group')}"
 
 
 def _describe_move_groups(detail: _ReadBackDetail) -> str:
     moved, left = plurals.format_count(len(detail["groups"]), "group"), detail["left"]
-    said = f"the coordinators have taken {moved}; {_Step.VERIFY.value} reads them"
-    return f"{said}; left as they are, as was accepted: {', '.join(left)}" if left else said
+    said = f"offsets of {moved} committed; {_Step.VERIFY.value} reads them back"
+    return f"{said}; not moved, as accepted: {', '.join(left)}" if left else said
 
 
 def _describe_verify(detail: _ReadBackDetail) -> str:
     found = detail["positions"]
     before = sum(each["before"] for each in found)
     further = sum(not each["before"] and each["stands_at"] > each["moved_to"] for each in found)
-    said = f"{plurals.format_count(len(found), 'position')}: {len(found) - before - further} as written"
+    positions = plurals.format_count(len(found), "position")
+    said = f"{positions}: {len(found) - before - further} as written"
     if further:
-        said += f", {further} further"
-    return f"{said}, {before} before, as was accepted" if before else said
+        said += f", {further} further on"
+    return f"{said}, {before} before, as accepted" if before else said
 
 
 def _describe_report(_: _ReadBackDetail) -> str:
@@ -125,10 +125,10 @@ def _describe_report(_: _ReadBackDetail) -> str:
 
 
 _OPERATOR_STEP_TEXTS: Mapping[MoveStep, str] = {
-    _Step.STOP_PRODUCERS: f"{_Step.AGREE.value} waits until nobody writes",
+    _Step.STOP_PRODUCERS: f"{_Step.AGREE.value} waits until producers have stopped",
     _Step.STOP_CONSUMERS: f"{_Step.IDLE.value} waits until no group has members",
-    _Step.START_CONSUMERS: f"{_Step.REPORT.value} says which groups have members",
-    _Step.START_PRODUCERS: "nothing waits for it",
+    _Step.START_CONSUMERS: f"{_Step.REPORT.value} lists the groups with members",
+    _Step.START_PRODUCERS: "not checked",
 }
 _READ_BACK_TEXTS: Mapping[MoveStep, Callable[[_ReadBackDetail], str]] = {
     _Step.RECORD: _describe_record,
@@ -153,20 +153,23 @@ StepDetail = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalPositions:
-    """Where a group has to stand at least; `back`: partitions where it is set back there."""
+    """A group's minimum positions after the move."""
 
     positions: Mapping[TopicPartition, OffsetAndMetadata]
+    """By partition of the destination."""
     back: frozenset[TopicPartition]
+    """Partitions where the group is set back."""
 
     def is_to_be_written(self, place: TopicPartition, stands: OffsetAndMetadata | None) -> bool:
-        """Who has got further is left there, unless he is to be set back."""
+        """Returns True if the position is to be written: a group that has read further keeps its
+        position, except where it is to be set back. `stands` is the current position."""
         at = self.positions[place].offset
         if stands is None or stands.offset < at:
             return True
         return stands.offset > at and place in self.back
 
     def to_write(self, stands: CommittedPositions) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Where the group does not stand yet; `stands`: where it does."""
+        """Select the positions that differ from the current ones (`stands`)."""
         return {
             place: at
             for place, at in self.positions.items()
@@ -175,11 +178,12 @@ class FinalPositions:
 
 
 def is_group_moved(move: GroupMove) -> bool:
-    """One that is in the way there stays as it is, and one of which nothing is known."""
+    """Returns True if the group is moved: writing is not barred, and its positions are known."""
     return move.barred is None and (bool(move.partitions) or not move.unread_why)
 
 
 def encode_group(move: GroupMove) -> StepDetail:
+    """Encode a group's final positions for the journal."""
     metadata = {each.mirror: each.metadata for each in move.partitions}
     return {
         "group": move.group,
@@ -197,7 +201,7 @@ def encode_group(move: GroupMove) -> StepDetail:
 
 
 def decode_final_positions(detail: StepDetail) -> dict[str, FinalPositions]:
-    """By group: where it has to stand there."""
+    """Decode final positions by group."""
     return {
         each["group"]: FinalPositions(
             positions={
@@ -215,8 +219,8 @@ def decode_final_positions(detail: StepDetail) -> dict[str, FinalPositions]:
 def merge_final_positions(
     detail: StepDetail, last: StepDetail, moved: Collection[str]
 ) -> StepDetail:
-    """What LOOK_AGAIN found of the groups that are not moved yet, with what it had found `last` of
-    those that are."""
+    """Merge the final positions of the groups still to move with those (`last`) of groups already
+    moved."""
 
     def merged(now: Sequence[StepDetail], then: Sequence[StepDetail]) -> list[StepDetail]:
         return sorted(
@@ -248,7 +252,7 @@ def merge_final_positions(
 
 
 def decode_baseline(detail: StepDetail) -> PlanBaseline:
-    """As RECORD noted its plan."""
+    """Decode the plan that RECORD stored."""
     plan = detail["plan"]
     return PlanBaseline(
         positions={
@@ -266,12 +270,12 @@ def decode_baseline(detail: StepDetail) -> PlanBaseline:
 
 
 def list_groups_to_wait_for(detail: StepDetail) -> list[str]:
-    """Groups of the plan that are to be moved, and so have to be at rest: one that is in the way on
-    the other cluster stays, as was accepted."""
+    """Groups that must be without members: those of the plan that are moved."""
     return [each["group"] for each in detail["plan"]["groups"] if each["barred"] is None]
 
 
 def list_plan_groups(detail: StepDetail) -> list[str]:
+    """Names of all consumer groups in a plan."""
     return [each["group"] for each in detail["plan"]["groups"]]
 
 
@@ -311,10 +315,10 @@ def decode_offsets(found: Collection[StepDetail]) -> dict[TopicPartition, int]:
 
 
 def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[str, Any]:
-    """What an operator files away: times, how each step was read back, the recovery point, and
-    what became of each group."""
+    """Build the report of a finished move: durations, verification of each step, recovery point,
+    and the result for each group."""
     moved = found.moved
-    assert found.begun is not None, "it was begun"
+    assert found.begun is not None, "the move has begun"
     wanted = found.begun.wanted
     groups = [each for each in final["groups"] if each["group"] in moved]
     all_known = reread_estimate.are_all_groups_known(
@@ -351,7 +355,7 @@ def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[
 
 
 def count_stranded(final: StepDetail, now: Mapping[TopicPartition, LogBounds | None]) -> int | None:
-    """By offsets; None as soon as one of them is unknown."""
+    """Count records by offsets; None if an end is unknown."""
     count = 0
     for each in final["partitions"]:
         ends = now.get(_decode_partition(each))
@@ -362,7 +366,7 @@ def count_stranded(final: StepDetail, now: Mapping[TopicPartition, LogBounds | N
 
 
 def _report_step(found: MoveJournal, step: MoveStep) -> StepDetail:
-    """Attempts that failed, and what lay between them, take time as well."""
+    """Encode a step; its duration includes failed attempts and the time between them."""
     return {
         "step": step.value,
         "began_at_ms": found.started_ms[step],

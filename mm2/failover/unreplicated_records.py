@@ -42,22 +42,26 @@ FindUnreplicated = Callable[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreplicatedFinder:
-    """Who looks on the cluster gone to, and on the one that is left."""
+    """Finds unreplicated records, with connections to both clusters."""
 
     there: BoundedPool
+    """Scans the destination."""
     here: BoundedPool
+    """Scans the origin."""
 
     def find(
         self, begins: Mapping[TopicPartition, ScanStart]
     ) -> Mapping[TopicPartition, UnreplicatedTail]:
-        """What does not answer in time is not counted. Raises `ConnectError` for refusals."""
+        """Scan for unreplicated records; partitions that do not answer in time are not counted.
+
+        Raises `ConnectError` if access is denied."""
 
         def arrived(
             questions: BlockingClient,
             each: TopicPartition,
             end: Deadline,
         ) -> ReplicatedBack | None:
-            return self._arrived(questions, begins[each], end)
+            return self._find_replicated_back(questions, begins[each], end)
 
         more = self.here.run(arrived, begins, timeout_s=FIND_TIMEOUT_S).done
 
@@ -80,13 +84,13 @@ class UnreplicatedFinder:
         }
         return {**told, **unread}
 
-    def _arrived(
+    def _find_replicated_back(
         self,
         questions: BlockingClient,
         begin: ScanStart,
         end: Deadline,
     ) -> ReplicatedBack | None:
-        """None: that could not be seen."""
+        """Find what the reverse flow replicated after the end of its map; None if unknown."""
         found, clock = begin.behind_the_map(), self.here.clock
         if found is None:
             return ReplicatedBack(0, begin.mirror_next)
@@ -110,19 +114,19 @@ def export_records(
     connect: ConnectClient,
     clock: Clock,
 ) -> int:
-    """Writes these records to a file, a JSON object a line; how many. First a line that says what
-    it is: `{"v":1,"cluster":…,"move":…,"records":…}`. Key, value and headers are base64, or null.
+    """Write the records to a file, one JSON object per line; returns their number.
 
-    The file is there whole, or not at all, and for its owner alone. One that is there already is
-    only written anew where this `move` wrote it. Raises `ConnectError`, also where other records
-    are found than were counted.
+    The first line is `{"v":1,"cluster":…,"move":…,"records":…}`. Key, value and header values are
+    base64 or null. The file is created atomically and readable by its owner only. An existing file
+    is replaced only if the same `move` wrote it. Raises `ConnectError`, also if other records are
+    found than were counted.
     """
     count = sum(each.counted for each in found)
     part = path.with_name(path.name + ".part")
     header = {"v": EXPORT_VERSION, "cluster": cluster, "move": move, "records": count}
     try:
         if path.exists() and not _is_export_of_move(path, move):
-            raise FatalError(f"{path} is there already: move it away, or name another file")
+            raise FatalError(f"{path} already exists: move it away, or use another file")
         part.unlink(missing_ok=True)
         with connect() as questions:
             places = [(_open_partition(questions, tail.partition, clock), tail) for tail in found]
@@ -133,9 +137,8 @@ def export_records(
         written = _count_lines(part) - 1
         if written != count:
             raise RetriableError(
-                f"{path}: {plurals.format_count(count, 'record', 'were')} counted, and "
-                f"{written} found: "
-                "the others were deleted meanwhile. Nothing was written; try again"
+                f"{path}: {plurals.format_count(count, 'record', 'were')} counted, but {written} "
+                "found: the others were deleted meanwhile. Nothing was exported; try again"
             )
         part.replace(path)
         _sync_folder(path.parent)
@@ -148,7 +151,7 @@ def export_records(
 
 
 def _write_export(path: pathlib.Path, header: object, lines: Iterator[dict[str, Any]]) -> None:
-    """They are on the disk when this returns."""
+    """Write all lines and make them durable."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         print(json.dumps(header), file=file)
@@ -159,7 +162,7 @@ def _write_export(path: pathlib.Path, header: object, lines: Iterator[dict[str, 
 
 
 def _count_lines(path: pathlib.Path) -> int:
-    """What counts is what stands there."""
+    """Count the lines that were really written."""
     with path.open("rb") as file:
         return sum(1 for _ in file)
 
@@ -185,7 +188,7 @@ def _sync_folder(folder: pathlib.Path) -> None:
 def _read_tail_lines(
     place: PartitionFencer, tail: UnreplicatedTail, clock: Clock
 ) -> Iterator[dict[str, Any]]:
-    """In one pass, up to the tail's end; a stretch begins in a batch, and ends with one."""
+    """Read the tail's records in one pass; a range begins and ends at batch boundaries."""
     waiting = sorted(tail.stretches or (), reverse=True)
     at = waiting[-1].first if waiting else 0
     still_s = clock.now_s()
@@ -204,7 +207,7 @@ def _read_tail_lines(
             still_s = clock.now_s()
         elif clock.now_s() - still_s > FIND_TIMEOUT_S:
             raise RetriableError(
-                f"{place.partition}: nothing could be read at {at} for {FIND_TIMEOUT_S:g} s"
+                f"{place.partition}: no progress at offset {at} for {FIND_TIMEOUT_S:g} s"
             )
 
 
@@ -239,7 +242,7 @@ def _decode_batch(
         DamagedBatchError,
     ) as error:
         raise FatalError(
-            f"{partition}: what stands at {header.base_offset} cannot be opened: {error}"
+            f"{partition}: the batch at {header.base_offset} cannot be decoded: {error}"
         ) from error
 
 

@@ -1,6 +1,6 @@
-"""Where to search for unreplicated records of the cluster to move to, and what the search means.
+"""Where to scan for records that never left the destination, and how to evaluate the scans.
 
-Unreplicated records were written on that cluster itself, after everything that the reverse flow
+Unreplicated records were written on the destination itself, after everything that the reverse flow
 has replicated from it.
 """
 
@@ -22,32 +22,36 @@ from mm2.topics.flow_config import Flow
 from mm2.topics.naming import ReplicationPolicy
 
 LOOKBACK_OFFSETS = 1_000
-"""So far back the last record that the opposite flow brought is looked for."""
+"""How far before its end the reverse flow's last record is searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreplicatedTail:
-    """Of a partition of the cluster gone to, from where the opposite flow's map ends (`through`) to
-    the last stable offset (`end`). Nothing that this flow brought over stands at `behind` on the
-    cluster that is left, or later. `stretches` None: not all could be counted, `why`, where that is
-    known."""
+    """The end of one partition of the destination that the reverse flow has not replicated."""
 
     partition: TopicPartition
     through: int
+    """End of the reverse flow's offset map."""
     end: int
+    """Last stable offset."""
     behind: int
+    """On the origin, no record of the reverse flow is at this offset or later."""
     stretches: tuple[RecordRange, ...] | None
+    """Unreplicated records; None if not all could be counted."""
     counted: int
+    """Number of unreplicated records found so far."""
     why: str = ""
+    """Why not all could be counted, if known."""
 
     @property
     def first(self) -> int | None:
-        """Before it all that was born there has arrived; None: that was not counted."""
+        """All local records before this offset have been replicated; None if unknown."""
         if self.stretches is None:
             return None
         return min((each.first for each in self.stretches), default=self.end)
 
     def told(self) -> UnreplicatedRecords:
+        """Summarize for the plan."""
         found = self.stretches or ()
         return UnreplicatedRecords(
             partition=self.partition,
@@ -62,38 +66,43 @@ class UnreplicatedTail:
 
 
 class ReplicatedBack(NamedTuple):
-    """Records that the opposite flow brought and did not write down; nothing of it stands at
-    `behind` or later."""
+    """Records that the reverse flow replicated after the end of its map."""
 
     records: int
     behind: int
+    """None of them is at this offset or later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanStart:
-    """Where to look. `ours`: ids of the producers of the flow itself, under one name; `mirror`:
-    where the opposite flow brings the partition, by the ids `theirs`. There its map ends at
-    `mirror_next`; `mirror_ends` None: there is no such partition."""
+    """What to scan for one partition of the destination."""
 
     ends: LogBounds
+    """Log bounds of the partition."""
     through: int
+    """End of the reverse flow's map."""
     ours: Collection[int]
+    """Producer ids of the flow itself, if both flows use one topic name."""
     mirror: TopicPartition
+    """Where the reverse flow replicates the partition to."""
     mirror_ends: LogBounds | None
+    """Log bounds of that mirror; None if it does not exist."""
     mirror_next: int
+    """Where the reverse flow's map ends on the mirror."""
     theirs: Collection[int]
+    """Producer ids of the reverse flow."""
 
     def behind_the_map(self) -> Provenance | None:
-        """What of the mirror is to be looked at first; None: there is nothing."""
+        """Returns the scan of the mirror after the map's end; None if there is no mirror."""
         if self.mirror_ends is None:
             return None
         end = self.mirror_ends.end
         return Provenance(ours=self.theirs, start=self.mirror_next, end=end, keeps_others=False)
 
     def before_the_map_ends(self) -> Provenance | None:
-        """Where nothing stood behind: its last record may stand before markers, and before
-        others'. None: nothing is left there."""
-        assert self.mirror_ends is not None, "it was looked at"
+        """Returns the scan before the map's end, if nothing was found after it: the last record may
+        be followed by markers and foreign records. None if the range is empty."""
+        assert self.mirror_ends is not None, "the mirror was scanned"
         start = max(self.mirror_ends.start, self.mirror_next - LOOKBACK_OFFSETS)
         if start >= self.mirror_next:
             return None
@@ -101,6 +110,7 @@ class ScanStart:
         return Provenance(ours=self.theirs, start=start, end=end, keeps_others=False)
 
     def born(self) -> Provenance:
+        """Returns the scan of the partition itself for local records."""
         start = max(self.through, self.ends.start)
         return Provenance(ours=self.ours, start=start, end=self.ends.end)
 
@@ -112,8 +122,9 @@ class ScanStart:
         *,
         whole: bool,
     ) -> UnreplicatedTail:
-        """`found`: what was `born`, `whole` where all of it was read. `arrived` None: that could
-        not be seen, so records may have arrived up to the mirror's end."""
+        """Evaluate a scan of local records; `whole`: it reached the end.
+
+        `arrived` None: unknown, so records may have been replicated up to the mirror's end."""
         left = divergence.skip_records(found.others, arrived.records if arrived else 0)
         mirror_end = self.mirror_next if self.mirror_ends is None else self.mirror_ends.end
         return UnreplicatedTail(
@@ -129,8 +140,8 @@ class ScanStart:
 def list_reverse_flow_partitions(
     opposite: OffsetMap, policy: ReplicationPolicy
 ) -> set[TopicPartition]:
-    """Partitions of the cluster gone to that the opposite flow has begun; heartbeats lose
-    nothing."""
+    """Partitions of the destination that the reverse flow has begun, without heartbeats, which are
+    no loss."""
     return {
         each
         for each in opposite.partitions()
@@ -139,7 +150,7 @@ def list_reverse_flow_partitions(
 
 
 def select_topics_to_replicate(back: Flow, listed: Collection[str]) -> set[str]:
-    """Of the topics of its source those that it is to mirror."""
+    """Select the listed topics that the reverse flow would replicate."""
     return {
         each
         for each in listed
@@ -152,55 +163,58 @@ _NO_OFFSET = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailScan:
-    """What was asked before anything is counted, by partition of the cluster gone to.
-
-    `known`: the map of the flow, by whose ids it writes into topics of one name. `mirror`: where
-    the opposite flow brings each; `there` its log, `here` that of its mirror: None says that there
-    is none, and what is not in it could not be asked for. `stopped`: of which the opposite map
-    holds no more: nothing of what stands there now is known to have arrived. `syncs`: offset syncs
-    of the opposite direction, by name there.
-    """
+    """What is known before the scans, by partition of the destination."""
 
     opposite: OffsetMap
+    """Offset map of the reverse flow."""
     known: OffsetMap
+    """Offset map of the flow, with its producer ids."""
     mirror: Mapping[TopicPartition, TopicPartition]
+    """Where the reverse flow replicates each partition to."""
     there: Mapping[TopicPartition, LogBounds]
+    """Log bounds on the destination."""
     here: Mapping[TopicPartition, LogBounds | None]
+    """Log bounds of the mirrors on the origin; None if a mirror does not exist, no entry if it did
+    not answer."""
     stopped: Collection[TopicPartition] = ()
+    """Partitions whose map entries are outdated: nothing is known to have been replicated."""
     syncs: Mapping[TopicPartition, Sequence[OffsetSync]] = field(default_factory=dict)
+    """Offset syncs of the reverse flow."""
 
     def begins(self) -> dict[TopicPartition, ScanStart]:
-        """Where to look: of every partition whose mirror is known of, or that nobody began."""
+        """Returns the scans: partitions whose mirror is known, or that nobody replicated."""
         return {
-            each: self._begin(each, ends)
+            each: self._build_scan_start(each, ends)
             for each, ends in self.there.items()
-            if (self._is_begun(each) and self.mirror[each] in self.here)
-            or not (self._is_begun(each) or self._brought_by_others(each))
+            if (self._is_replicated(each) and self.mirror[each] in self.here)
+            or not (self._is_replicated(each) or self._has_foreign_copies(each))
         }
 
     def uncounted(
         self, silent: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, UnreplicatedTail]:
-        """Of which nothing can be counted. `silent`: for which the cluster gone to does not
-        answer, and why."""
+        """Returns the partitions that cannot be counted; `silent` did not answer, and why."""
         others = {
-            each: "something else than this flow has brought it over, and no map says how far"
+            each: "replicated by another tool than this flow, without a map of how far"
             for each in self.there
-            if not self._is_begun(each) and self._brought_by_others(each)
+            if not self._is_replicated(each) and self._has_foreign_copies(each)
         }
-        return {each: self._uncounted(each, why) for each, why in {**silent, **others}.items()}
+        return {
+            each: self._build_uncounted_tail(each, why)
+            for each, why in {**silent, **others}.items()
+        }
 
-    def _is_begun(self, partition: TopicPartition) -> bool:
+    def _is_replicated(self, partition: TopicPartition) -> bool:
         return bool(self.opposite.partition(partition).eras)
 
-    def _brought_by_others(self, partition: TopicPartition) -> bool:
-        """Of what the flow has not begun."""
+    def _has_foreign_copies(self, partition: TopicPartition) -> bool:
+        """Returns True if another tool has replicated a partition that the flow has not begun."""
         mirror = self.mirror[partition]
         ends = self.here.get(mirror)
         named = mirror != partition and ends is not None and ends.high_watermark > ends.start
         return named or bool(self.syncs.get(partition))
 
-    def _begin(self, partition: TopicPartition, ends: LogBounds) -> ScanStart:
+    def _build_scan_start(self, partition: TopicPartition, ends: LogBounds) -> ScanStart:
         mine, mirror = self.opposite.partition(partition), self.mirror[partition]
         holds = partition not in self.stopped and bool(mine.eras)
         anchor = mine.anchor if holds else None
@@ -215,7 +229,7 @@ class TailScan:
             theirs=frozenset(mine.producers),
         )
 
-    def _uncounted(self, partition: TopicPartition, why: str) -> UnreplicatedTail:
+    def _build_uncounted_tail(self, partition: TopicPartition, why: str) -> UnreplicatedTail:
         told = max((each.upstream for each in self.syncs.get(partition, ())), default=0)
         through = max(self.opposite.partition(partition).copied_to or 0, told)
         ends, mirror_ends = self.there.get(partition), self.here.get(self.mirror[partition])

@@ -33,36 +33,44 @@ from mm2.failover.unreplicated_records import UnreplicatedFinder
 from mm2.kafka import operator_access
 
 FENCING_TIMEOUT_S = 60.0
-SOURCE_DECLARED_LOST = "it is taken for lost, as was asked"
+SOURCE_DECLARED_LOST = "declared lost with --origin-lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveTimeouts:
-    """Seconds: how long both ends have to agree, how long others are waited for, and how long a
-    look at both clusters may last."""
+    """Timeouts of a move."""
 
     settle_s: float = 60.0
+    """How long both clusters must have equal ends."""
     wait_s: float = 600.0
+    """How long to wait for applications and unavailable brokers."""
     look_s: float = 60.0
+    """How long collecting one snapshot of both clusters may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveWiring:
-    """`lost`: the cluster that is left is asked nothing. `tell`: how far it is, where that takes
-    long."""
+    """Builds the parts of a move of one flow from the configuration."""
 
     settings: Mm2Settings
     both: FlowPair
     clock: Clock
     patience: MoveTimeouts = field(default_factory=MoveTimeouts)
     lost: bool = False
+    """True if the cluster to leave is not queried."""
     tell: ReportProgress = lambda _: None
+    """Prints progress of long operations."""
 
     @property
     def planner(self) -> MovePlanner:
+        """The planner of this flow's moves."""
         finder = UnreplicatedFinder(
-            there=self._crew(self._there, f"counting on {self.both.flow.target}", self.tell),
-            here=self._crew(self._here, f"counting on {self.both.flow.source}", self.tell),
+            there=self._build_pool(
+                self._connect_target, f"counting on {self.both.flow.target}", self.tell
+            ),
+            here=self._build_pool(
+                self._connect_source, f"counting on {self.both.flow.source}", self.tell
+            ),
         )
         return MovePlanner(
             both=self.both,
@@ -81,17 +89,18 @@ class MoveWiring:
         )
 
     def clusters(self, *, silent: bool) -> ClusterIds:
-        """See `readiness_checks.fetch_cluster_ids`; `silent`: the cluster that is left is known not
-        to answer."""
+        """Fetch the cluster ids; `silent`: the cluster to leave is known not to answer.
+
+        See `readiness_checks.fetch_cluster_ids`."""
         lost = self.lost or silent
         return readiness_checks.fetch_cluster_ids(
             self.both, lost=lost, timeout_s=self.patience.look_s
         )
 
     def beforehand(self) -> ReadinessChecks:
-        """Raises as `move_context`."""
+        """Build the readiness checks. Raises as `tools`."""
         flow, target = self.both.flow, self.both.target
-        clients, props = self.settings.clients_of(flow), self._props
+        clients, props = self.settings.clients_of(flow), self._worker_props
         known_as = {
             "worker": self.settings.clusters[flow.target],
             "admin": clients.target_admin,
@@ -100,10 +109,10 @@ class MoveWiring:
         return ReadinessChecks(
             flow=flow.name,
             config_topic=props["config.storage.topic"],
-            workers=lambda: self._workers(props),
+            workers=lambda: self._read_connect_group(props),
             clusters=lambda silent: self.clusters(silent=silent),
             transactional_id=flow.transactional_id,
-            denied_ids=lambda names: writer_fencing.find_denied_ids(self._there, names),
+            denied_ids=lambda names: writer_fencing.find_denied_ids(self._connect_target, names),
             as_worker=lambda: target.rights(administering=False),
             as_admin=lambda: target.rights(administering=True),
             known_as={
@@ -117,8 +126,8 @@ class MoveWiring:
         )
 
     @property
-    def _props(self) -> Mapping[str, str]:
-        """The flow's worker's."""
+    def _worker_props(self) -> Mapping[str, str]:
+        """Properties of the flow's Connect worker."""
         (plan,) = flow_plan.plan_flows(
             self.settings,
             FlowSelection(names=(self.both.flow.name,)),
@@ -127,8 +136,10 @@ class MoveWiring:
         return plan.worker_props
 
     def tools(self, tell: Callable[[str], object]) -> MoveContext:
-        """Raises `SettingsError` and `ConfigError` where the flow's worker cannot be told."""
-        props = self._props
+        """Build the context of a move.
+
+        Raises `SettingsError` and `ConfigError` if the worker's properties cannot be derived."""
+        props = self._worker_props
         return MoveContext(
             both=self.both,
             map_reader=self.both.target.map_reader(self.both.flow.source),
@@ -136,12 +147,12 @@ class MoveWiring:
             stop=lambda: flow_stop.stop_connectors(
                 self.both.target, props, clock=self.clock, timeout_s=move_context.WRITE_TIMEOUT_S
             ),
-            running=lambda: flow_stop.list_running_tasks(self._workers(props)),
+            running=lambda: flow_stop.list_running_tasks(self._read_connect_group(props)),
             fence=lambda known, partitions: writer_fencing.fence_partitions(
                 self.both.flow,
                 known,
                 partitions,
-                crew=self._crew(self._there, "fencing", tell),
+                crew=self._build_pool(self._connect_target, "fencing", tell),
                 timeout_s=FENCING_TIMEOUT_S,
             ),
             export=lambda path, found, move: unreplicated_records.export_records(
@@ -149,7 +160,7 @@ class MoveWiring:
                 found,
                 move=move,
                 cluster=self.both.flow.target,
-                connect=self._there,
+                connect=self._connect_target,
                 clock=self.clock,
             ),
             clock=self.clock,
@@ -161,25 +172,25 @@ class MoveWiring:
             file=self.settings.file,
         )
 
-    def _there(self) -> BlockingClient:
+    def _connect_target(self) -> BlockingClient:
         flow = self.both.flow
         clients = self.settings.clients_of(flow)
-        return self._questions(clients.producer, flow.target)
+        return self._connect(clients.producer, flow.target)
 
-    def _here(self) -> BlockingClient:
+    def _connect_source(self) -> BlockingClient:
         flow = self.both.flow
-        return self._questions(self.settings.clients_of(flow).consumer, flow.source)
+        return self._connect(self.settings.clients_of(flow).consumer, flow.source)
 
-    def _questions(self, cluster: ClusterSettings, alias: str) -> BlockingClient:
+    def _connect(self, cluster: ClusterSettings, alias: str) -> BlockingClient:
         client_id = f"mm2-{self.both.flow.name}-failover"
         wire = cluster_clients.build_connection_settings(cluster, alias, client_id=client_id)
         return BlockingClient(wire, clock=self.clock, random=random.SystemRandom())
 
-    def _workers(self, props: Mapping[str, str]) -> ConnectGroupSnapshot:
+    def _read_connect_group(self, props: Mapping[str, str]) -> ConnectGroupSnapshot:
         timeout_s = self.patience.look_s
         return connect_group.read_connect_group(
             self.both.target, props, clock=self.clock, timeout_s=timeout_s
         )
 
-    def _crew(self, connect: ConnectClient, doing: str, tell: ReportProgress) -> BoundedPool:
+    def _build_pool(self, connect: ConnectClient, doing: str, tell: ReportProgress) -> BoundedPool:
         return BoundedPool(connect=connect, clock=self.clock, doing=doing, tell=tell)

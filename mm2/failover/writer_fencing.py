@@ -37,22 +37,22 @@ _MISSING_RIGHTS = {
     29: "DESCRIBE, READ and WRITE on the topic",
     31: "IDEMPOTENT_WRITE on the cluster",
 }
-"""What TOPIC_ and CLUSTER_AUTHORIZATION_FAILED say is missing."""
+"""Missing authorization, by TOPIC_AUTHORIZATION_FAILED and CLUSTER_AUTHORIZATION_FAILED."""
 _CONTESTED_CODES = producer_fencing.FENCED_CODES | {producer_fencing.INVALID_TXN_STATE}
 LEADER_TIMEOUT_S = 5.0
-"""So long a broker is asked where its partitions end before they are fenced."""
+"""How long each broker may take to answer for its partitions' ends before they are fenced."""
 
 
 class FencingRefusedError(RetriableError):
-    """The target answers, and does not let the partition be fenced."""
+    """The target answered, but did not let the partition be fenced."""
 
 
 class FencingContestedError(FencingRefusedError):
-    """Somebody else took the partition while it was fenced."""
+    """Another process acquired the partition while it was being fenced."""
 
 
 class PartlyFencedError(RetriableError):
-    """Time was up before all partitions were fenced."""
+    """The time was up before all partitions were fenced."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class PartlyFencedError(RetriableError):
         silent: Mapping[TopicPartition, str] | None = None,
         refused: Mapping[TopicPartition, str] | None = None,
     ) -> None:
-        """`find_unanswered_partitions`: those that did not answer, and what failed; `refused`:
-        those that did, and what they said. Others were not begun."""
+        """`silent`: partitions that did not answer, with the error; `refused`: partitions that
+        answered with an error. Others were not attempted."""
         super().__init__(said)
         self.fenced = fenced
         self.silent = silent or {}
@@ -78,8 +78,10 @@ def fence_partitions(
     crew: BoundedPool,
     timeout_s: float,
 ) -> list[FencingResult]:
-    """In this order. Raises `PartlyFencedError` where some of the target does not answer in time,
-    and `FatalError` where a right is missing; doing it again does no harm."""
+    """Fence partitions in the given order; repeating it does no harm.
+
+    Raises `PartlyFencedError` if some do not answer in time, and `FatalError` if an authorization
+    is missing."""
 
     def work(
         questions: BlockingClient,
@@ -115,9 +117,9 @@ def fence_partitions(
 def find_partitions_to_fence(
     both: FlowClusters, known: OffsetMap, *, timeout_s: float
 ) -> dict[TopicPartition, int | ConnectError]:
-    """All that anybody ever copied, as long as its mirror exists: that one does not answer for it
-    now does not lock its writers out. By partition the broker that leads its mirror, or why that
-    is not told. Raises `RetriableError`."""
+    """Find all partitions that were ever replicated and whose mirror exists, even if the mirror
+    does not answer now. The value is the leader of the mirror, or why it is unknown. Raises
+    `RetriableError`."""
     mirrors = _map_to_mirrors(both.flow, fencing_results.list_replicated_partitions(known))
     names = {each.topic for each in mirrors.values()}
     topics = both.target.admin.describe_topics(names, timeout_s)
@@ -132,8 +134,8 @@ def find_partitions_to_fence(
 def find_unanswered_partitions(
     both: FlowClusters, led: PartitionLeaders, *, clock: Clock
 ) -> dict[TopicPartition, str]:
-    """Of these, those whose mirror's leader does not answer for it, and why: who hangs is waited
-    for once, and not by each that copies. `led` as `find_partitions_to_fence` tells."""
+    """Find the partitions whose leader does not answer, and why, so that a hanging broker is waited
+    for once, not once per partition. `led` is the result of `find_partitions_to_fence`."""
     names = _map_to_mirrors(both.flow, led)
     patience_s = LEADER_TIMEOUT_S * len(
         {leader for leader in led.values() if isinstance(leader, int)}
@@ -176,7 +178,7 @@ def _fence_partition(
             return fencing_results.build_unfenced_result(partition, known)
         raise _build_refusal(mirror, locked.code)
     if locked is None:
-        raise RetriableError(f"fencing {mirror}: our marker did not become readable")
+        raise RetriableError(f"fencing {mirror}: the marker did not become readable")
     return fencing_results.build_fencing_result(
         partition,
         known,
@@ -190,10 +192,10 @@ def _fence_partition(
 def _build_refusal(mirror: TopicPartition, code: int) -> ConnectError:
     said = f"fencing {mirror}: {request_errors.format_error_code(code)}"
     if (right := _MISSING_RIGHTS.get(code)) is not None:
-        return FatalError(f"{said}; the flow's principal needs {right} there")
+        return FatalError(f"{said}; the flow's principal needs {right} on the target")
     if code in _CONTESTED_CODES:
-        return FencingContestedError(f"{said}; somebody else seems to copy it")
-    return FencingRefusedError(f"{said}; look at the broker's log")
+        return FencingContestedError(f"{said}; another process seems to replicate it")
+    return FencingRefusedError(f"{said}; see the broker's log")
 
 
 def _count_tail(
@@ -213,9 +215,9 @@ def _count_tail(
 
 
 def find_denied_ids(connect: ConnectClient, names: Sequence[str]) -> list[str]:
-    """The transactional ids that we have no right to, by whether we are told of their coordinators:
-    asked, and nobody is fenced by it. Brokers before 3.0 tell of one at a time, and are asked for
-    the first alone. Raises `ConnectError`."""
+    """Find the transactional ids that mm2 is not authorized for, by looking up their coordinators,
+    which fences nobody. Brokers before 3.0 look up one id per request: only the first is checked.
+    Raises `ConnectError`."""
     if not names:
         return []
     with connect() as questions:
@@ -238,79 +240,87 @@ def find_denied_ids(connect: ConnectClient, names: Sequence[str]) -> list[str]:
 
 
 UNREACHABLE_TIMEOUT_S = 30.0
-"""Who has not answered for so long is as good as dead to who accepted that. A broker that died has
-lost what it led by then (broker.session.timeout.ms is 9 s, with ZooKeeper 18 s), and another leads
-it where there is one; of one that hangs and leads on nothing better is to come."""
+"""A partition that has not answered for this long is left unfenced, if that is accepted. A broker
+that died has lost its leadership by then (broker.session.timeout.ms is 9 s, with ZooKeeper 18 s),
+and another broker leads the partition if it has another replica."""
 MAX_NAMES = 10
-_NOT_ATTEMPTED = "time was up before it was tried"
+_NOT_ATTEMPTED = "the time was up before it was attempted"
 
 
 class FencingRounds:
-    """`found` are fenced, or left as they are; `late` those that the last turn asked about, and
-    that were neither."""
+    """Fences a flow's partitions in rounds; each round handles those acquired since the last."""
 
     def __init__(self, about: MoveContext, *, leaves: bool) -> None:
-        """`leaves`: what does not answer is left unfenced after `UNREACHABLE_TIMEOUT_S`, and at
-        once where no broker leads it; else it is waited for."""
-        self._about = about
-        self._leaves = leaves
+        """`leaves`: a partition that does not answer is left unfenced after
+        `UNREACHABLE_TIMEOUT_S`, and at once if it has no leader; otherwise it is waited for."""
+        self._context = about
+        self._may_leave = leaves
         self.found: dict[TopicPartition, FencingResult] = {}
+        """Partitions that are fenced or left unfenced."""
         self.late: set[TopicPartition] = set()
-        self._since_s: dict[TopicPartition, float] = {}
-        """Those that have not answered since they were asked at that time."""
-        self._silent: dict[TopicPartition, str] = {}
-        """Those whose leader did not answer in the last turn, and why."""
+        """Partitions of the last round that are neither."""
+        self._unanswered_since_s: dict[TopicPartition, float] = {}
+        """When each partition was first queried without an answer."""
+        self._unanswered: dict[TopicPartition, str] = {}
+        """Partitions whose leader did not answer in the last round, and why."""
         self._failed: dict[TopicPartition, str] = {}
-        """Those that did not answer when they were fenced last, and what failed."""
+        """Partitions that did not answer when they were last fenced, with the error."""
         self._refused: dict[TopicPartition, str] = {}
-        """Those that did when they were asked last, and what they said instead."""
-        self._taken: set[TopicPartition] = set()
+        """Partitions that answered with an error when they were last fenced."""
+        self._acquired: set[TopicPartition] = set()
 
     def turn(self) -> bool:
-        """Are all locked out? Raises `RetriableError`, and `FatalError` where a right is
-        missing."""
+        """Execute one round; returns True if all partitions are fenced and none was acquired since.
+
+        Raises `RetriableError`, and `FatalError` if an authorization is missing."""
         self.late = set()
-        about = self._about
+        about = self._context
         about.stop()
         known = about.known()
         led = list_partitions_to_fence(about, known)
-        late = {each for each in led if each in self._taken or each not in self.found}
-        self._ask({each: led[each] for each in late})
+        late = {each for each in led if each in self._acquired or each not in self.found}
+        self._query_leaders({each: led[each] for each in late})
         self.late = late
-        if self._leaves:
-            self._leave({each for each in late if self._is_gone(each, led[each])}, known)
-        self._fence(self.late - self._silent.keys(), known)
+        if self._may_leave:
+            self._leave_unfenced(
+                {each for each in late if self._is_given_up(each, led[each])}, known
+            )
+        self._fence(self.late - self._unanswered.keys(), known)
         if self.late:
-            raise RetriableError(self._why_late())
+            raise RetriableError(self._describe_unanswered())
         about.pause(move_context.POLL_INTERVAL_S)
         known = about.known()
         found = self.found
-        self._taken = {
+        self._acquired = {
             each for each in found if fencing_results.is_acquired_since(known, found[each])
         }
-        self._taken.update(list_partitions_to_fence(about, known).keys() - found.keys())
-        return not self._taken
+        self._acquired.update(list_partitions_to_fence(about, known).keys() - found.keys())
+        return not self._acquired
 
     def leave_late(self) -> None:
-        """Those that have not answered up to the end. Raises `RetriableError` where some did, and
-        are not fenced all the same: that is not what was accepted."""
-        about, refused = self._about, sorted(self.late & self._refused.keys())
+        """Leave partitions unfenced that have not answered until the end.
+
+        Raises `RetriableError` if some answered but are not fenced: that is not what was
+        accepted."""
+        about, refused = self._context, sorted(self.late & self._refused.keys())
         if refused:
             more = len(refused) - MAX_NAMES
             names = ", ".join(map(str, refused[:MAX_NAMES])) + f" and {more} more" * (more > 0)
             raise RetriableError(
-                f"after {about.wait_s:g} s not fenced, though they are answered for: {names} "
-                f"({self._refused[refused[0]]}). Only what nobody answers for is left unfenced"
+                f"not fenced after {about.wait_s:g} s, although their leader answers: {names} "
+                f"({self._refused[refused[0]]}). Only partitions without an answer are left "
+                "unfenced"
             )
-        self._leave(set(self.late), about.known())
+        self._leave_unfenced(set(self.late), about.known())
 
     def why(self) -> str:
-        return f"somebody copies {min(self._taken)} still, though the flow is stopped"
+        """Why the last round was not final."""
+        return f"another process still replicates {min(self._acquired)}, though the flow is stopped"
 
-    def _leave(self, partitions: Collection[TopicPartition], known: OffsetMap) -> None:
-        """Nobody is locked out of these."""
-        why = {**dict.fromkeys(partitions, _NOT_ATTEMPTED), **self._failed, **self._silent}
-        self._have(
+    def _leave_unfenced(self, partitions: Collection[TopicPartition], known: OffsetMap) -> None:
+        """Record these partitions as unfenced."""
+        why = {**dict.fromkeys(partitions, _NOT_ATTEMPTED), **self._failed, **self._unanswered}
+        self._record_results(
             [
                 fencing_results.build_unfenced_result(
                     each, known.partition(each), fencing_results.explain_unanswered(why[each])
@@ -319,66 +329,72 @@ class FencingRounds:
             ]
         )
 
-    def _ask(self, led: PartitionLeaders) -> None:
-        about = self._about
-        self._silent = find_unanswered_partitions(about.both, led, clock=about.clock)
-        for each in self._silent:
+    def _query_leaders(self, led: PartitionLeaders) -> None:
+        about = self._context
+        self._unanswered = find_unanswered_partitions(about.both, led, clock=about.clock)
+        for each in self._unanswered:
             self._refused.pop(each, None)
-        now_s, before = about.clock.now_s(), self._since_s
-        self._since_s = {each: before.get(each, now_s) for each in (*self._failed, *self._silent)}
+        now_s, before = about.clock.now_s(), self._unanswered_since_s
+        self._unanswered_since_s = {
+            each: before.get(each, now_s) for each in (*self._failed, *self._unanswered)
+        }
 
-    def _is_gone(self, partition: TopicPartition, leader: int | ConnectError) -> bool:
+    def _is_given_up(self, partition: TopicPartition, leader: int | ConnectError) -> bool:
         if isinstance(leader, NoLeaderError):
             return True
-        return partition in self._since_s and self._left_s(partition) <= 0
+        return partition in self._unanswered_since_s and self._left_s(partition) <= 0
 
     def _left_s(self, partition: TopicPartition) -> float:
-        """Until it is left, where that is accepted."""
-        return self._since_s[partition] + UNREACHABLE_TIMEOUT_S - self._about.clock.now_s()
+        """Time until the partition is left unfenced, if that is accepted."""
+        return (
+            self._unanswered_since_s[partition]
+            + UNREACHABLE_TIMEOUT_S
+            - self._context.clock.now_s()
+        )
 
     def _fence(self, partitions: Collection[TopicPartition], known: OffsetMap) -> None:
-        """Those first that have not failed yet."""
+        """Fence these partitions, first those that have not failed yet."""
         due = sorted(partitions, key=lambda each: (each in self._failed, each))
         try:
-            fenced = self._about.fence(known, due)
+            fenced = self._context.fence(known, due)
         except PartlyFencedError as error:
-            self._have(error.fenced)
+            self._record_results(error.fenced)
             for each in (*error.silent, *error.refused):
                 self._failed.pop(each, None)
                 self._refused.pop(each, None)
             self._failed.update(error.silent)
             self._refused.update(error.refused)
-            way_on = self._way_on if error.silent else ""
+            way_on = self._acceptance_hint if error.silent else ""
             raise RetriableError(f"{error}{way_on}") from error
-        self._have(fenced)
+        self._record_results(fenced)
 
-    def _have(self, fenced: Collection[FencingResult]) -> None:
+    def _record_results(self, fenced: Collection[FencingResult]) -> None:
         done = [each.partition for each in fenced]
         self.found.update(zip(done, fenced, strict=True))
         self.late.difference_update(done)
-        self._taken.difference_update(done)
+        self._acquired.difference_update(done)
         for each in done:
             self._failed.pop(each, None)
             self._refused.pop(each, None)
 
-    def _why_late(self) -> str:
+    def _describe_unanswered(self) -> str:
         first = min(self.late)
         more = f" and {len(self.late) - 1} more" if len(self.late) > 1 else ""
-        said = f"nobody answers for the mirror of {first}{more} ({self._silent[first]})"
-        if not self._leaves:
-            return said + self._way_on
+        said = f"the mirror of {first}{more} does not answer ({self._unanswered[first]})"
+        if not self._may_leave:
+            return said + self._acceptance_hint
         left_s = max(0.0, max(map(self._left_s, self.late)))
-        return f"{said}; who has not within {left_s:.0f} s is left unfenced, as was accepted"
+        return f"{said}; left unfenced after {left_s:.0f} s more, as accepted"
 
     @property
-    def _way_on(self) -> str:
-        if self._leaves:
+    def _acceptance_hint(self) -> str:
+        if self._may_leave:
             return ""
-        return f". To leave it to who may still copy it: --accept {plan_findings.MIRROR_UNKNOWN}"
+        return f". To leave it unfenced: --accept {plan_findings.MIRROR_UNKNOWN}"
 
 
 def list_partitions_to_fence(
     about: MoveContext, known: OffsetMap
 ) -> Mapping[TopicPartition, int | ConnectError]:
-    """See `find_partitions_to_fence`."""
+    """As `find_partitions_to_fence`, with the context's timeout."""
     return find_partitions_to_fence(about.both, known, timeout_s=about.planner.timeout_s)

@@ -455,8 +455,8 @@ class FlowMetricsCollector:
         healthy: SeriesValues = {}
         reachable: SeriesValues = {}
         for each in reports:
-            if each.crossed is not None:
-                ages[(each.flow,)] = max(0, each.at_ms - each.crossed.at_ms) / 1000
+            if each.activity is not None:
+                ages[(each.flow,)] = max(0, each.at_ms - each.activity.at_ms) / 1000
             verdict = replication_health.evaluate_flow(each, within_s=self.within_s)
             if verdict.health is not FlowHealth.UNKNOWN:
                 healthy[(each.flow,)] = int(verdict.is_healthy)

@@ -11,7 +11,7 @@ from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 BrokerConfigs = Mapping[str, str | None]
 
 TRANSACTION_TIMEOUT_MS = 60_000
-"""What fences and transactions of the copies ask for."""
+"""Transaction timeout that fencing and copy transactions use."""
 _AUTO_CREATE = "auto.create.topics.enable"
 _MAX_TRANSACTION_TIMEOUT_KEY = "transaction.max.timeout.ms"
 _PRODUCER_EXPIRATIONS = ("producer.id.expiration.ms", "transactional.id.expiration.ms")
@@ -36,7 +36,7 @@ BROKER_SETTINGS = (
         *_RETENTION_KEYS,
     ),
 )
-"""What has to be asked of a broker."""
+"""Settings to read from a broker."""
 
 _SHORT_EXPIRATION_MS = 3_600_000
 _RECOMMENDED_REPLICAS = 3
@@ -44,24 +44,24 @@ _RECOMMENDED_REPLICAS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetBrokers:
-    """`configs` are a broker's `BROKER_SETTINGS`; None: they may not be read.
-
-    `topics`: names of all that are there. `factor`: `replication.factor` of the flow, -1 for the
-    brokers' own. `session_ms`: the worker's `session.timeout.ms`.
-    """
+    """The target's brokers, as far as their settings matter."""
 
     alias: str
     brokers: int
     configs: BrokerConfigs | None
+    """A broker's values of `BROKER_SETTINGS`; None if mm2 is not authorized to read them."""
     topics: frozenset[str]
+    """Names of all existing topics."""
     factor: int
+    """`replication.factor` of the flow, -1 for the brokers' default."""
     session_ms: int
+    """`session.timeout.ms` of the worker."""
 
 
 def check_same_cluster(
     flow: str, source_id: str, target_id: str, *, renames: bool
 ) -> Iterator[CheckFinding]:
-    """`renames`: do mirrors have other names than their topics?"""
+    """Report a flow whose clusters are the same; `renames`: mirror topics have other names."""
     if not source_id or source_id != target_id:
         return
     weight = CheckSeverity.WARNING if renames else CheckSeverity.FAILED
@@ -71,15 +71,15 @@ def check_same_cluster(
         weight=weight,
         code="same-cluster",
         text=f"both aliases lead to the same cluster ({source_id})",
-        means="every topic gets a copy beside it"
+        means="every topic gets a mirror on the same cluster"
         if renames
-        else "every topic would be copied into itself: nothing is copied",
+        else "every topic would be replicated into itself: nothing is replicated",
         mend="correct bootstrap.servers of one of the two",
     )
 
 
 def check_target_brokers(flow: str, target: TargetBrokers) -> Iterator[CheckFinding]:
-    """All that brokers' settings say against this flow."""
+    """Report all broker settings that conflict with the flow."""
     told = _TargetCheck(flow, target, target.configs or {})
     yield from told.factor()
     yield from told.in_sync()
@@ -103,7 +103,7 @@ class _TargetCheck:
             yield self._finding(
                 "replication-factor-one",
                 f"{key} is 1, {self.target.alias} has {plurals.format_count(brokers, 'broker')}",
-                means="a broker that is lost takes mirrors with it",
+                means="mirror topics lose records with every lost broker",
                 mend=f"set replication.factor of {self.flow} to {_RECOMMENDED_REPLICAS}",
                 weight=CheckSeverity.WARNING,
             )
@@ -117,9 +117,9 @@ class _TargetCheck:
         yield self._finding(
             "min-insync",
             f"{_MIN_IN_SYNC_REPLICAS} is {needed} on {self.target.alias}, {key} is {wanted}",
-            means="every batch is refused (NOT_ENOUGH_REPLICAS)"
+            means="every batch is rejected (NOT_ENOUGH_REPLICAS)"
             if refuses
-            else "as soon as one broker is down, batches are refused",
+            else "batches are rejected as soon as one broker is down",
             mend=f"set replication.factor of {self.flow} above {needed}, or "
             f"{_MIN_IN_SYNC_REPLICAS} below it",
             weight=CheckSeverity.FAILED if refuses else CheckSeverity.WARNING,
@@ -134,7 +134,7 @@ class _TargetCheck:
             yield self._finding(
                 "broker-state-factor",
                 f"{name} is {wanted}, {self.target.alias} has {brokers}",
-                means=f"{topic} cannot be made: no group and no transaction begins there",
+                means=f"{topic} cannot be created: consumer groups and transactions do not work",
                 mend=f"set {name} to at most {self.target.brokers} on the brokers",
             )
 
@@ -144,8 +144,8 @@ class _TargetCheck:
             yield self._finding(
                 "transaction-timeout",
                 f"{_MAX_TRANSACTION_TIMEOUT_KEY} is {longest} on {self.target.alias}",
-                means=f"transactions of {TRANSACTION_TIMEOUT_MS} ms are refused: nobody is fenced",
-                mend=f"set {_MAX_TRANSACTION_TIMEOUT_KEY} to {TRANSACTION_TIMEOUT_MS} at least "
+                means=f"transactions of {TRANSACTION_TIMEOUT_MS} ms are rejected: fencing fails",
+                mend=f"set {_MAX_TRANSACTION_TIMEOUT_KEY} to at least {TRANSACTION_TIMEOUT_MS} "
                 "on the brokers",
             )
 
@@ -156,9 +156,9 @@ class _TargetCheck:
                 yield self._finding(
                     "producer-expiration",
                     f"{name} is {known} on {self.target.alias}",
-                    means="brokers forget producers so soon that records older than half of it are "
-                    "copied in transactions, and fences are renewed all the time",
-                    mend=f"set {name} to {_SHORT_EXPIRATION_MS} at least on the brokers",
+                    means="brokers expire producer ids so early that records older than half of "
+                    "it are replicated in transactions, and fences have to be renewed",
+                    mend=f"set {name} to at least {_SHORT_EXPIRATION_MS} on the brokers",
                     weight=CheckSeverity.WARNING,
                 )
 
@@ -168,9 +168,9 @@ class _TargetCheck:
         if (least is not None and given < least) or (most is not None and given > most):
             yield self._finding(
                 "session-timeout",
-                f"session.timeout.ms is {given}, brokers of {self.target.alias} take {least} to "
+                f"session.timeout.ms is {given}, brokers of {self.target.alias} allow {least} to "
                 f"{most}",
-                means="the flow's worker cannot join its group: the flow does not begin",
+                means="the flow's worker cannot join its group: the flow does not start",
                 mend=f"set session.timeout.ms between {_SESSION_TIMEOUT_LIMITS[0]} and "
                 f"{_SESSION_TIMEOUT_LIMITS[1]}",
             )
@@ -180,8 +180,8 @@ class _TargetCheck:
             yield self._finding(
                 "auto-create",
                 f"{_AUTO_CREATE} is true on {self.target.alias}",
-                means="who asks for a mirror before it is made gets one with the brokers' own "
-                "partitions and settings",
+                means="a client that uses a mirror topic before mm2 creates it gets one with the "
+                "brokers' default partitions and settings",
                 mend=f"set {_AUTO_CREATE}=false on the brokers",
                 weight=CheckSeverity.WARNING,
             )
@@ -189,14 +189,14 @@ class _TargetCheck:
             yield self._finding(
                 "unclean-election",
                 f"{_UNCLEAN_ELECTION} is true on {self.target.alias}",
-                means="a failed broker may take acknowledged records with it; what was copied is "
-                "then copied again",
+                means="a failed broker may lose acknowledged records; they are then replicated "
+                "again",
                 mend=f"set {_UNCLEAN_ELECTION}=false on the brokers",
                 weight=CheckSeverity.WARNING,
             )
 
     def _wanted(self) -> tuple[int | None, str]:
-        """How many replicas new mirrors get, and which key says it."""
+        """Replication factor of new mirror topics, and the key that sets it."""
         if self.target.factor != -1:
             return self.target.factor, "replication.factor"
         return self._number(
@@ -228,13 +228,13 @@ class _TargetCheck:
 
 
 def get_default_replication_factor(configs: BrokerConfigs | None) -> int | None:
-    """How many replicas brokers give topics of which nobody says it; None: not known."""
+    """Returns the brokers' default replication factor; None if unknown."""
     value = (configs or {}).get(_DEFAULT_REPLICATION_FACTOR)
     return None if value is None else int(value)
 
 
 def get_default_retention_ms(configs: BrokerConfigs | None) -> int | None:
-    """How long a broker keeps what topics say nothing of; -1 for ever, None: not known."""
+    """Returns the brokers' default retention; -1 for unlimited, None if unknown."""
     for name, unit_ms in zip(_RETENTION_KEYS, _RETENTION_UNITS_MS, strict=True):
         value = (configs or {}).get(name)
         if value is not None:

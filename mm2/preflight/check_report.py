@@ -15,15 +15,12 @@ from connect_runtime.base import plurals
 
 
 class CheckArea(enum.Enum):
-    """What was looked at, in the order of looking: whoever fails early skips what is behind.
-
-    `LISTENER`: what listens there is of another kind than `security.protocol` says, or brokers
-    tell clients to come to addresses that cannot be reached from here.
-    """
+    """What was checked, in order: a failure skips the areas after it."""
 
     DNS = "DNS"
     NETWORK = "NETWORK"
     LISTENER = "LISTENER"
+    """Listener protocol matches `security.protocol`, and advertised addresses are reachable."""
     TLS = "TLS"
     AUTH = "AUTH"
     PROTOCOL = "PROTOCOL"
@@ -41,49 +38,55 @@ CONNECTIVITY_AREAS = (
     CheckArea.AUTH,
     CheckArea.PROTOCOL,
 )
-"""What is looked at of a cluster, before any flow is."""
+"""Areas checked for a cluster, before its flows."""
 
 
 class CheckSeverity(enum.Enum):
-    """FAILED: something will not be mirrored, or not at all as was asked for. WARNING: it may go
-    wrong later, or costs something. NOTE: worth knowing."""
+    """Severity of a finding."""
 
     FAILED = "failed"
+    """Something will not be replicated, or not as configured."""
     WARNING = "warning"
+    """It may fail later, or has a cost."""
     NOTE = "note"
+    """For information."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckFinding:
-    """`subject` is a cluster's alias, a flow's name, or `ENGINE_SUBJECT`.
-
-    `code` is for programs and stays the same. `text` says what was seen, `means` what comes of it,
-    `mend` what to do; `command` does it, or shows more, "" where nothing that could be typed would.
-    `affects` names the topics that have this one cause. `also` are other subjects of the same.
-    """
+    """One problem that was found, what follows from it, and how to fix it."""
 
     subject: str
+    """Cluster alias, flow name, or `ENGINE_SUBJECT`."""
     word: CheckArea
     weight: CheckSeverity
     code: str
+    """Stable identifier for scripts."""
     text: str
+    """What was found."""
     means: str
+    """Effect."""
     mend: str
+    """How to fix it."""
     command: str = ""
+    """Command that fixes it or shows details, "" if there is none."""
     affects: tuple[str, ...] = ()
+    """Topics with this cause."""
     also: tuple[str, ...] = ()
+    """Further subjects with this finding."""
 
     @property
     def subjects(self) -> tuple[str, ...]:
+        """All subjects with this finding."""
         return (self.subject, *self.also)
 
 
 ENGINE_SUBJECT = "spark"
-"""The subject of what is found about slots."""
+"""Subject of findings about the copy engine's slots."""
 
 
 class CheckResult(enum.Enum):
-    """What stands in a cell. SKIPPED: something before it failed."""
+    """Result in a cell of the table; SKIPPED: an earlier area failed."""
 
     OK = "ok"
     FAILED = "FAILED"
@@ -93,7 +96,7 @@ class CheckResult(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRow:
-    """One subject; words that do not apply to it are in no cell."""
+    """One subject of the table; areas that do not apply have no cell."""
 
     subject: str
     cells: Mapping[CheckArea, CheckResult]
@@ -101,21 +104,21 @@ class CheckRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """`findings` are in order: the heaviest first, then as looked at."""
+    """Result of a preflight; findings are ordered by severity, then by subject and area."""
 
     rows: tuple[CheckRow, ...]
     findings: tuple[CheckFinding, ...]
 
     @property
     def verdict(self) -> CheckResult:
-        """OK also with notes."""
+        """Worst severity; OK if there are only notes."""
         weights = {each.weight for each in self.findings}
         if CheckSeverity.FAILED in weights:
             return CheckResult.FAILED
         return CheckResult.WARNING if CheckSeverity.WARNING in weights else CheckResult.OK
 
     def reaches_none_of(self, aliases: Collection[str]) -> bool:
-        """Did each of these clusters that was looked at fail by its name or its network?"""
+        """Returns True if each checked cluster of `aliases` failed in DNS or network."""
         words = (CheckArea.DNS, CheckArea.NETWORK)
         rows = [row for row in self.rows if row.subject in aliases]
         return bool(rows) and all(
@@ -125,7 +128,7 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedSubject:
-    """Of one subject: words that were looked at, and those that something before them hid."""
+    """One subject, with the areas that were checked and those that were skipped."""
 
     subject: str
     seen: frozenset[CheckArea]
@@ -135,8 +138,8 @@ class CheckedSubject:
 def build_report(
     looked: Iterable[CheckedSubject], findings: Collection[CheckFinding]
 ) -> CheckReport:
-    """What has the same cause is one finding, whatever subjects and topics it affects; a subject's
-    own come in the order of the words."""
+    """Build a report; findings with the same cause are merged, whatever subjects and topics they
+    affect."""
     rows = tuple(looked)
     places = {each.subject: number for number, each in enumerate(rows)}
     words = list(CheckArea)
@@ -198,7 +201,7 @@ _MAX_TOPICS_NAMED = 12
 
 
 def format_report(report: CheckReport) -> Iterator[str]:
-    """A table with a row for each cluster, flow and engine, then each finding in four lines."""
+    """Yield the table, then four lines for each finding."""
     words = [word for word in CheckArea if any(word in row.cells for row in report.rows)]
     table = [["", *(word.value for word in words)]]
     for row in report.rows:
@@ -212,8 +215,8 @@ def format_report(report: CheckReport) -> Iterator[str]:
         yield ""
         head = f"{_SEVERITY_LABELS[each.weight]} {each.word.value} {', '.join(each.subjects)}"
         yield f"{head}: {each.text}{_format_affected(each.affects)} ({each.code})"
-        yield f"  means: {each.means}"
-        yield f"  mend:  {each.mend}"
+        yield f"  effect: {each.means}"
+        yield f"  fix:    {each.mend}"
         if each.command:
             yield f"  $ {each.command}"
     yield ""
@@ -221,7 +224,7 @@ def format_report(report: CheckReport) -> Iterator[str]:
 
 
 def report_to_json(report: CheckReport, file: str) -> dict[str, Any]:
-    """For programs; `version` says how it reads."""
+    """Encode as JSON; `version` is the format's."""
     return {
         "version": REPORT_JSON_VERSION,
         "file": file,

@@ -26,14 +26,15 @@ from mm2.topics.flow_config import Flow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLogin:
-    """`clients` come in like this: "consumer of east->west", …; none: all do."""
+    """One login to a cluster, with the clients that use it ("consumer of east->west"); none:
+    all."""
 
     alias: str
     access: KafkaClusterAccess
     clients: tuple[str, ...]
 
     def is_like(self, other: ClusterLogin) -> bool:
-        """Do both come the same way, as the same user?"""
+        """Returns True if both use the same addresses and credentials."""
         mine, theirs = self.access, other.access
         return (self.alias, mine.bootstrap, mine.security) == (
             other.alias,
@@ -46,7 +47,7 @@ ClientAccesses = Mapping[FlowClient, KafkaClusterAccess]
 
 
 def list_logins(accesses_of: Mapping[str, tuple[Flow, ClientAccesses]]) -> list[ClusterLogin]:
-    """In order of the flows, by name; equal ones are one."""
+    """List the different logins of all flows, in order of the flows."""
     found: list[ClusterLogin] = []
     for flow, accesses in accesses_of.values():
         for client, access in accesses.items():
@@ -70,7 +71,7 @@ CHECK_CLIENT_ID = "mm2-check"
 def build_client_accesses(
     settings: Mm2Settings, flow: Flow, plan: FlowPlan
 ) -> dict[FlowClient, KafkaClusterAccess]:
-    """How each client of the flow comes in."""
+    """Returns the connection settings of each client of the flow."""
     clients = settings.clients_of(flow)
     return {
         FlowClient.SOURCE_ADMIN: cluster_clients.build_client_access(
@@ -88,7 +89,7 @@ def build_client_accesses(
 def build_operators(
     found: Mapping[FlowClient, KafkaClusterAccess],
 ) -> dict[FlowClient, ClusterCommands]:
-    """As whom people grant rights, and where."""
+    """Returns operator commands with each client's cluster and principal."""
     return {client: operator_access.build_cluster_access(each) for client, each in found.items()}
 
 
@@ -99,7 +100,9 @@ def fetch_authorized_operations(
     clock: Clock,
     timeout_s: float,
 ) -> dict[ClientResource, AuthorizedOperations]:
-    """What brokers tell of each resource. Raises `RetriableError` and `FatalError`."""
+    """Fetch each client's authorized operations on each resource.
+
+    Raises `RetriableError` and `FatalError`."""
     asked: dict[FlowClient, dict[ResourceKind, dict[str, None]]] = defaultdict(
         lambda: defaultdict(dict)
     )

@@ -40,7 +40,7 @@ from mm2.preflight.connectivity_findings import ConnectAttempt, ConnectResult
 def fetch_broker_certificate_expiry_ms(
     address: str, settings: SecuritySettings, timeout_s: float
 ) -> int | None:
-    """Of who answers at "host:port"; None where there is no TLS, or no answer."""
+    """Read when the certificate of "host:port" expires; None without TLS, or without an answer."""
     context = tls.create_tls_context(settings)
     if context is None:
         return None
@@ -59,7 +59,7 @@ def fetch_broker_certificate_expiry_ms(
 
 
 def read_client_certificate_expiry_ms(settings: SecuritySettings) -> int | None:
-    """None where we show none."""
+    """Returns when the client certificate expires; None if there is none."""
     if settings.certificate_pem is None or not settings.uses_tls:
         return None
     found = x509.load_pem_x509_certificate(settings.certificate_pem.encode())
@@ -70,14 +70,14 @@ K = TypeVar("K", bound=Hashable)
 
 _POLL_INTERVAL_S = 0.05
 _DEADLINE_MARGIN_S = 1.0
-"""The connections' own deadlines pass first: they know what was waited for."""
+"""The connections' own timeouts come first, because their errors name the cause."""
 
 
 def check_connectivity(
     login: ClusterLogin, *, clock: Clock, random: Random, timeout_s: float
 ) -> ConnectResult:
-    """All addresses side by side, all brokers side by side, certificates: three times `timeout_s`
-    at most."""
+    """Check all addresses, then all brokers, then certificates, each concurrently; takes at most
+    three times `timeout_s`."""
     access = login.access
     blank = build_unreachable_result(login, clock=clock)
     options = dataclasses.replace(
@@ -111,7 +111,7 @@ def check_connectivity(
 
 
 def build_unreachable_result(login: ClusterLogin, *, clock: Clock, why: str = "") -> ConnectResult:
-    """What is known of a login before anybody tried it, or when nobody got to its end: `why`."""
+    """Build a result without attempts, or with the failure `why` for every address."""
     access = login.access
     tried = (
         ConnectAttempt(address=each, layer=FailureLayer.NETWORK, text=why)
@@ -129,7 +129,7 @@ def build_unreachable_result(login: ClusterLogin, *, clock: Clock, why: str = ""
 
 
 class _AddressChecks:
-    """One connection to each address of `bootstrap`, all on one poller."""
+    """One connection to each bootstrap address, all on one poller."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class _AddressChecks:
         self._poller.close()
 
     def bootstrap(self) -> tuple[ConnectAttempt, ...]:
-        """Each answers with the cluster's brokers, or says why not."""
+        """Request metadata from each bootstrap address."""
         replies: dict[str, ClientResponse] = {}
 
         def asking(address: str) -> Callable[[ClientResponse], None]:
@@ -171,7 +171,7 @@ class _AddressChecks:
 
         for address, each in self._by_address.items():
             each.call(AnyNodeTarget(), request_builders.request_metadata(()), done=asking(address))
-        found = self._until(
+        found = self._poll_until_done(
             self._by_address,
             lambda address: bool(self._by_address[address].view.brokers),
             failed,
@@ -179,7 +179,7 @@ class _AddressChecks:
         return tuple(_build_attempt(address, found[address]) for address in self._by_address)
 
     def brokers(self) -> tuple[ConnectAttempt, ...]:
-        """Each broker that the first that answered tells of, where it says that it is."""
+        """Connect to the advertised address of each broker in the first metadata response."""
         known = next((each for each in self._by_address.values() if each.view.brokers), None)
         if known is None:
             return ()
@@ -199,20 +199,20 @@ class _AddressChecks:
             reply = replies.get(node)
             return known.trouble(node) if reply is None else reply.failure
 
-        found = self._until(
+        found = self._poll_until_done(
             addresses,
             lambda node: node in replies and replies[node].failure is None,
             failed,
         )
         return tuple(_build_attempt(addresses[node], found[node], node=node) for node in addresses)
 
-    def _until(
+    def _poll_until_done(
         self,
         wanted: Collection[K],
         done: Callable[[K], bool],
         failed: Callable[[K], ConnectError | None],
     ) -> dict[K, ConnectError | None]:
-        """Of each what failed, None for those that are done."""
+        """Poll until each is done or failed; returns the failures, None for those that are done."""
         end = Deadline.after(self._timeout_s + _DEADLINE_MARGIN_S, now_s=self._clock.now_s())
         found: dict[K, ConnectError | None] = {}
         while len(found) < len(wanted):
@@ -246,7 +246,8 @@ def _build_attempt(
 
 
 def _describe_cause(failure: ConnectError, address: str) -> str:
-    """Without the address, which is told beside it; who issues tokens has another one."""
+    """Format without the address, which is shown separately, unless it is another one's, such as a
+    token endpoint's."""
     match failure:
         case ConnectionFailed() if failure.address == address:
             return failure.cause

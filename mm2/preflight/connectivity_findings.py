@@ -17,63 +17,63 @@ _Area = CheckArea
 
 _DAY_MS = 86_400_000
 EXPIRY_WARNING_MS = 30 * _DAY_MS
-"""A certificate that ends within that time is worth a warning."""
+"""Certificates that expire within this time get a warning."""
 
 _AREA_BY_LAYER = {layer: _Area(layer.value) for layer in _Layer}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectAttempt:
-    """One address, "host:port": `layer` None says that it answered; `text` is why it did not.
-
-    `node` is the broker that advertises it, None for an address of `bootstrap.servers`.
-    `until_ms`: when the certificate that it shows ends.
-    """
+    """Result of connecting to one address, "host:port"."""
 
     address: str
     layer: _Layer | None = None
+    """Layer that failed, None if the address answered."""
     text: str = ""
+    """Why it failed."""
     node: int | None = None
+    """Broker that advertises the address, None for an address of `bootstrap.servers`."""
     until_ms: int | None = None
+    """When its certificate expires."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectResult:
-    """What became of one way into a cluster: the login of `clients` (for people: "consumer of
-    east->west"; none: of all), with `protocol` as `security.protocol` has it.
-
-    `tool` is for the commands that people are told. `at_ms`: when this was; `own_until_ms`: when
-    the certificate that we show ends.
-    """
+    """Result of connecting to a cluster with one login."""
 
     alias: str
     clients: tuple[str, ...]
+    """Clients with this login ("consumer of east->west"), empty for all."""
     protocol: str
+    """Value of `security.protocol`."""
     user: str
     bootstrap: tuple[ConnectAttempt, ...]
     brokers: tuple[ConnectAttempt, ...] = ()
     at_ms: int = 0
+    """When it was checked."""
     own_until_ms: int | None = None
+    """When the client certificate expires."""
     tool: ClusterCommands = operator_commands.GENERIC_COMMANDS.source
+    """Commands for the operator."""
 
     @property
     def answers(self) -> bool:
-        """Did any address of `bootstrap.servers` let us in?"""
+        """True if any address of `bootstrap.servers` accepted the client."""
         return any(each.layer is None for each in self.bootstrap)
 
     @property
     def whole(self) -> bool:
-        """Can every broker be reached, too?"""
+        """True if every broker is reachable as well."""
         return self.answers and all(each.layer is None for each in self.brokers)
 
     def looked(self) -> CheckedSubject:
-        """Which words were looked at, and which were hidden by failures before them."""
+        """Returns which areas were checked, and which were skipped after failures."""
         applying = [word for word in check_report.CONNECTIVITY_AREAS if self._applies(word)]
         seen: set[_Area] = set()
         for each in self.bootstrap:
             depth = len(applying)
             if each.layer is not None:
-                depth = applying.index(self._word(each.layer)) + 1
+                depth = applying.index(self._find_area(each.layer)) + 1
             seen.update(applying[:depth])
         return CheckedSubject(
             subject=self.alias,
@@ -86,14 +86,14 @@ class ConnectResult:
             return self.protocol.endswith("SSL")
         return word is not _Area.AUTH or self.protocol.startswith("SASL")
 
-    def _word(self, layer: _Layer) -> _Area:
-        """The cell of a failure: one that does not apply is the listener's."""
+    def _find_area(self, layer: _Layer) -> _Area:
+        """Returns the area of a failure; LISTENER if the layer does not apply to the protocol."""
         word = _AREA_BY_LAYER[layer]
         return word if self._applies(word) else _Area.LISTENER
 
     def told(self) -> Iterator[CheckFinding]:
-        """Of one that does not answer at all every address; of one that does, what is left. What
-        several addresses answer alike is told once."""
+        """Yield findings about failed addresses and expiring certificates; equal failures of
+        several addresses are one finding."""
         alike: dict[tuple[_Layer, str, int | None], list[str]] = {}
         for each in (*self.bootstrap, *self.brokers):
             if each.layer is not None:
@@ -102,36 +102,38 @@ class ConnectResult:
             tried = ConnectAttempt(address=addresses[0], layer=layer, text=text, node=node)
             yield self._finding(tried, layer, ", ".join(addresses))
         for each in (*self.bootstrap, *self.brokers):
-            if each.layer is None and self._ends_soon(each.until_ms):
-                yield self._soon(each.until_ms, f"the certificate of {each.address}", each.address)
-        if self._ends_soon(self.own_until_ms):
-            yield self._soon(self.own_until_ms, "the certificate that we show", "")
+            if each.layer is None and self._expires_soon(each.until_ms):
+                yield self._make_expiry_finding(
+                    each.until_ms, f"the certificate of {each.address}", each.address
+                )
+        if self._expires_soon(self.own_until_ms):
+            yield self._make_expiry_finding(self.own_until_ms, "the client certificate", "")
 
-    def _ends_soon(self, until_ms: int | None) -> bool:
+    def _expires_soon(self, until_ms: int | None) -> bool:
         return until_ms is not None and until_ms - self.at_ms < EXPIRY_WARNING_MS
 
-    def _soon(self, until_ms: int | None, what: str, address: str) -> CheckFinding:
+    def _make_expiry_finding(self, until_ms: int | None, what: str, address: str) -> CheckFinding:
         days = max(0, (until_ms or 0) - self.at_ms) // _DAY_MS
         return CheckFinding(
             subject=self.alias,
             word=_Area.TLS,
             weight=CheckSeverity.WARNING,
             code="tls-expires-soon",
-            text=f"{what} ends in {plurals.format_count(days, 'day')}",
-            means="from then on nobody gets in",
-            mend="have it renewed before",
+            text=f"{what} expires in {plurals.format_count(days, 'day')}",
+            means="TLS connections fail after that",
+            mend="renew it before",
             command=operator_commands.build_certificate_check(address) if address else "",
         )
 
     def _finding(self, tried: ConnectAttempt, layer: _Layer, addresses: str) -> CheckFinding:
-        """`addresses` are all that answered so, `tried` the first of them."""
-        word = self._word(layer)
+        """Build a finding; `addresses` failed the same, `tried` is the first of them."""
+        word = self._find_area(layer)
         if tried.node is not None:
             cause = _FailureCause(
                 code="broker-unreachable",
                 means=f"partitions that broker {tried.node} leads can be neither read nor written",
-                mend=f"correct advertised.listeners of broker {tried.node}, or let this machine "
-                "reach that address",
+                mend=f"correct advertised.listeners of broker {tried.node}, or make that address "
+                "reachable from this machine",
             )
             if layer in (_Layer.DNS, _Layer.NETWORK):
                 word = _Area.LISTENER
@@ -145,7 +147,7 @@ class ConnectResult:
             weight = CheckSeverity.WARNING if self.answers else CheckSeverity.FAILED
         means = cause.means
         if weight is CheckSeverity.WARNING:
-            means = "others of bootstrap.servers answer; when those are down, nobody does"
+            means = "other bootstrap addresses answer; if they are down, clients cannot connect"
         return CheckFinding(
             subject=self.alias,
             word=word,
@@ -158,7 +160,7 @@ class ConnectResult:
         )
 
     def _command(self, layer: _Layer, address: str) -> str:
-        """What shows more, or does it."""
+        """Returns a command that shows details or fixes the failure."""
         match layer:
             case _Layer.DNS:
                 return operator_commands.build_dns_lookup(address)
@@ -179,34 +181,34 @@ class _FailureCause:
     mend: str
 
 
-_NOTHING_REPLICATED = "nothing can be copied from or to this cluster"
+_NOTHING_REPLICATED = "nothing can be replicated from or to this cluster"
 _CAUSE_BY_LAYER = {
     _Layer.DNS: _FailureCause(
         code="dns",
         means=_NOTHING_REPLICATED,
-        mend="correct bootstrap.servers of {alias}, or the name server",
+        mend="correct bootstrap.servers of {alias}, or the DNS entry",
     ),
     _Layer.NETWORK: _FailureCause(
         code="network",
         means=_NOTHING_REPLICATED,
         mend="correct host and port in bootstrap.servers of {alias}, start the broker, or open "
-        "the way through firewalls",
+        "the firewall",
     ),
     _Layer.LISTENER: _FailureCause(
         code="listener",
         means=_NOTHING_REPLICATED,
-        mend="set security.protocol of {alias} (now {protocol}) to what this listener speaks, or "
-        "take the port of another listener",
+        mend="set security.protocol of {alias} (now {protocol}) to this listener's protocol, or "
+        "use the port of another listener",
     ),
     _Layer.TLS: _FailureCause(
         code="tls",
         means=_NOTHING_REPLICATED,
-        mend="look at the broker's certificate and at ssl.truststore.* of {alias}",
+        mend="check the broker's certificate and ssl.truststore.* of {alias}",
     ),
     _Layer.AUTH: _FailureCause(
         code="auth-refused",
         means=_NOTHING_REPLICATED,
-        mend="correct user and password (sasl.jaas.config) of {alias}, or have the user made on "
+        mend="correct user and password (sasl.jaas.config) of {alias}, or create the user on "
         "the cluster",
     ),
     _Layer.PROTOCOL: _FailureCause(
@@ -218,7 +220,7 @@ _CAUSE_BY_LAYER = {
 _CLIENT_CERTIFICATE_CAUSE = _FailureCause(
     code="tls-client",
     means=_NOTHING_REPLICATED,
-    mend="give {alias} a client certificate that its brokers trust: ssl.keystore.*",
+    mend="configure a client certificate for {alias} that its brokers trust: ssl.keystore.*",
 )
 _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
     (
@@ -227,7 +229,7 @@ _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
         _FailureCause(
             code="tls-expired",
             means=_NOTHING_REPLICATED,
-            mend="have the brokers' certificate renewed, and look at this machine's clock",
+            mend="renew the brokers' certificate, and check this machine's clock",
         ),
     ),
     (
@@ -236,8 +238,8 @@ _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
         _FailureCause(
             code="tls-host-name",
             means=_NOTHING_REPLICATED,
-            mend="name the host in bootstrap.servers of {alias} as its certificate does, or have "
-            "the name added to the certificate",
+            mend="use the host name of the certificate in bootstrap.servers of {alias}, or add the "
+            "name to the certificate",
         ),
     ),
     (
@@ -246,7 +248,7 @@ _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
         _FailureCause(
             code="tls-untrusted",
             means=_NOTHING_REPLICATED,
-            mend="put the certificate of who signed the brokers' into ssl.truststore.* of {alias}",
+            mend="add the CA certificate of the brokers to ssl.truststore.* of {alias}",
         ),
     ),
     (
@@ -255,7 +257,7 @@ _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
         _FailureCause(
             code="tls-untrusted",
             means=_NOTHING_REPLICATED,
-            mend="put the certificate of who signed the brokers' into ssl.truststore.* of {alias}",
+            mend="add the CA certificate of the brokers to ssl.truststore.* of {alias}",
         ),
     ),
     (_Layer.TLS, "refused by the broker", _CLIENT_CERTIFICATE_CAUSE),

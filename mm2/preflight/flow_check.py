@@ -46,12 +46,12 @@ _FACTOR_REFUSED = "INVALID_REPLICATION_FACTOR"
 
 
 def select_areas(plan: FlowPlan) -> frozenset[CheckArea]:
-    """What is looked at of a flow; one for heartbeats alone mirrors nothing."""
+    """Returns the areas that are checked; a flow for heartbeats only replicates nothing."""
     return _AREAS_OF_EVERY_FLOW | _AREAS_OF_MIRRORING if plan.shown else _AREAS_OF_EVERY_FLOW
 
 
 class FlowCheck:
-    """One thread. `timeout_s`: how long a cluster may take for one answer."""
+    """Checks one flow; not thread-safe. `timeout_s` limits each request to a cluster."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class FlowCheck:
         self._configs: BrokerConfigs | None = None
 
     def look(self, brokers: Mapping[str, int]) -> Sequence[CheckFinding]:
-        """All that is found; `brokers`: how many answer, by alias."""
+        """Run all checks; `brokers` is the number of brokers by alias."""
         config = internal_topic_check.parse_connector_configs(self._settings, self._plan)
         own = internal_topic_check.list_internal_topics(self._plan, config)
         with FlowPair(self._settings, self._flow, purpose="check", clock=self._clock) as both:
@@ -93,19 +93,23 @@ class FlowCheck:
                 )
             )
             if self._plan.shown:
-                self._step(CheckArea.SETTINGS, lambda: self._limits(both, brokers))
+                self._run_check(
+                    CheckArea.SETTINGS, lambda: self._check_broker_limits(both, brokers)
+                )
                 kept_ms = broker_limits.get_default_retention_ms(self._configs)
                 topics.default_factor = broker_limits.get_default_replication_factor(self._configs)
-                self._step(CheckArea.TOPICS, lambda: topics.of_mirrors(kept_ms))
-            self._step(CheckArea.TOPICS, lambda: topics.of_own(own))
-            self._step(CheckArea.SETTINGS, topics.of_factors)
-            self._step(CheckArea.RIGHTS, lambda: self._rights(both, config, own, topics=topics))
+                self._run_check(CheckArea.TOPICS, lambda: topics.of_mirrors(kept_ms))
+            self._run_check(CheckArea.TOPICS, lambda: topics.of_own(own))
+            self._run_check(CheckArea.SETTINGS, topics.of_factors)
+            self._run_check(
+                CheckArea.RIGHTS, lambda: self._check_acls(both, config, own, topics=topics)
+            )
         if self._plan.shown:
-            self._step(CheckArea.PROTOCOL, self._delivery)
+            self._run_check(CheckArea.PROTOCOL, self._check_delivery)
         return self._found
 
-    def _step(self, word: CheckArea, look: Callable[[], Iterable[CheckFinding]]) -> None:
-        """What keeps a look from seeing anything is a finding, too; others go on."""
+    def _run_check(self, word: CheckArea, look: Callable[[], Iterable[CheckFinding]]) -> None:
+        """Run one check; if it fails, report that as a finding and let others run."""
         try:
             self._found.extend(look())
         except ConnectError as error:
@@ -116,12 +120,14 @@ class FlowCheck:
                     weight=CheckSeverity.FAILED,
                     code="look-refused" if isinstance(error, NotAuthorizedError) else "look-failed",
                     text=str(error),
-                    means="what comes of this part of the flow is not known",
-                    mend="mend what the message names, and check again",
+                    means="this part of the flow could not be checked",
+                    mend="fix what the message names, and check again",
                 )
             )
 
-    def _limits(self, both: FlowPair, brokers: Mapping[str, int]) -> Iterator[CheckFinding]:
+    def _check_broker_limits(
+        self, both: FlowPair, brokers: Mapping[str, int]
+    ) -> Iterator[CheckFinding]:
         flow, admin = self._flow, both.target.admin
         source_id = both.source.admin.cluster_id(self._timeout_s)
         target_id = admin.cluster_id(self._timeout_s)
@@ -139,7 +145,7 @@ class FlowCheck:
         )
         yield from broker_limits.check_target_brokers(flow.name, target)
 
-    def _rights(
+    def _check_acls(
         self,
         both: FlowPair,
         config: FlowConnectorConfigs,
@@ -148,7 +154,7 @@ class FlowCheck:
         topics: TopicCheck,
     ) -> Iterator[CheckFinding]:
         flow, mirrors, checkpoint = self._flow, self._plan.shown, config.checkpoint
-        groups = self._groups(both, config) if mirrors else None
+        groups = self._list_groups(both, config) if mirrors else None
         syncs = checkpoint is not None and checkpoint.sync_groups_interval_s is not None
         wanted = FlowOperations(
             topics=topics.mirrored,
@@ -176,8 +182,8 @@ class FlowCheck:
             operators=client_logins.build_operators(self._accesses),
         )
 
-    def _groups(self, both: FlowPair, config: FlowConnectorConfigs) -> tuple[str, ...] | None:
-        """Those of the source that get checkpoints; None: none are to."""
+    def _list_groups(self, both: FlowPair, config: FlowConnectorConfigs) -> tuple[str, ...] | None:
+        """Source groups that get checkpoints; None if no checkpoints are written."""
         checkpoint = config.checkpoint
         if checkpoint is None:
             return None
@@ -186,21 +192,21 @@ class FlowCheck:
             checkpoint.flow.groups, (each.group for each in listed)
         )
         for name, why in filtered.unmatched.items():
-            _LOG.warning("group %.80s is not followed: %s", name, why)
+            _LOG.warning("group %.80s is skipped: %s", name, why)
         return filtered.taken
 
-    def _delivery(self) -> Iterator[CheckFinding]:
+    def _check_delivery(self) -> Iterator[CheckFinding]:
         found = flow_probe.probe_flow(
             self._settings, self._flow, clock=self._clock, random=self._random
         )
         too_many = any(each.code == "replication-factor" for each in self._found)
         for each in flow_probe.check_delivery(found, self._operator.target):
-            if not (too_many and _FACTOR_REFUSED in each.text):  # told already, with its cause
+            if not (too_many and _FACTOR_REFUSED in each.text):  # already reported with its cause
                 yield each
 
 
 def _classify_error(error: ConnectError, word: CheckArea) -> CheckArea:
-    """What an error is about, where it tells."""
+    """Returns the area that an error belongs to, `word` if it does not tell."""
     match error:
         case NotAuthorizedError():
             return CheckArea.RIGHTS

@@ -1,4 +1,4 @@
-"""`mm2 probe`: which features the clusters of a flow support, and the delivery that follows."""
+"""`mm2 probe`: which features a flow's clusters support, and the resulting delivery guarantee."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from mm2.replication.capabilities import (
 from mm2.topics.flow_config import DeliveryMode, Flow
 
 PROBE_TOPIC = "mm2-probe.internal"
-"""Stays on the target: deleting it would need one more right, and two probes would meet."""
+"""Internal topic that stays on the target: deleting it would need another ACL, and could interfere
+with a concurrent probe."""
 PROBE_JSON_VERSION = 1
 PROBE_TIMEOUT_S = 30.0
 _EXPIRATION_KEYS = (
@@ -40,7 +41,7 @@ _PROBE_TOPIC_CONFIGS = {"retention.ms": "3600000", "cleanup.policy": "delete"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """What was seen of one flow's clusters, and what it will do."""
+    """Capabilities of one flow's clusters, and the delivery guarantee that follows."""
 
     flow: Flow
     source: ClusterCapabilities
@@ -48,14 +49,14 @@ class ProbeResult:
     verdict: DeliveryAssessment
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Format as text."""
         yield f"{self.flow.name}: {self.verdict}"
         for reason in self.verdict.reasons:
             yield f"  because {reason}"
         for note in self.verdict.notes:
             yield f"  note: {note}"
-        yield f"  {self.source.alias} (source) speaks {_format_observed(self.source)}"
-        yield f"  {self.target.alias} (target) speaks {_format_observed(self.target)}"
+        yield f"  {self.source.alias} (source) supports {_format_observed(self.source)}"
+        yield f"  {self.target.alias} (target) supports {_format_observed(self.target)}"
         for observed in (self.source, self.target):
             if observed.topic_ids is not None:
                 yield f"  {observed.alias} has {'' if observed.topic_ids else 'no '}topic ids"
@@ -65,7 +66,7 @@ class ProbeResult:
             yield f"  {answer.outcome.value:>8}: {check.value}{detail}"
 
     def as_json(self) -> dict[str, Any]:
-        """For programs; `PROBE_JSON_VERSION` says how it reads."""
+        """Encode as JSON; see `PROBE_JSON_VERSION`."""
         return {
             "flow": self.flow.name,
             "delivery": self.verdict.delivery.value,
@@ -93,7 +94,7 @@ def probe_flow(
     clock: Clock,
     random: Random,
 ) -> ProbeResult:
-    """Look at both clusters of a flow; raises `ConnectError` when one does not answer."""
+    """Probe both clusters of a flow. Raises `ConnectError` if one does not answer."""
     client_id = f"mm2-{flow.name}-probe"
     clients = settings.clients_of(flow)
 
@@ -112,7 +113,7 @@ def probe_flow(
         source = over(clients.consumer, flow.source).source(min(names, default=None))
         refused = _create_topic(target_admin, flow)
         target_probe = over(clients.producer, flow.target)
-        prefix = f"mm2-{flow.name}-"  # as all ids of `Flow.transactional_id` begin
+        prefix = f"mm2-{flow.name}-"  # prefix of all `Flow.transactional_id`
         if refused is None:
             target = target_probe.target(PROBE_TOPIC, transactional_prefix=prefix)
         else:
@@ -127,7 +128,7 @@ def probe_flow(
 
 
 def _create_topic(target: Admin, flow: Flow) -> ConnectError | None:
-    """Why there is no topic of our own; None: there is."""
+    """Create the probe topic; returns the error, None if it exists."""
     wanted = NewTopic(
         name=PROBE_TOPIC,
         partitions=1,
@@ -140,7 +141,7 @@ def _create_topic(target: Admin, flow: Flow) -> ConnectError | None:
 
 def _format_observed(observed: ClusterCapabilities) -> str:
     return ", ".join(
-        f"{name} {'in no version of ours' if version is None else version}"
+        f"{name} {'in no common version' if version is None else version}"
         for name, version in observed.spoken.items()
     )
 
@@ -149,7 +150,7 @@ _Delivery = DeliveryGuarantee
 
 
 def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[CheckFinding]:
-    """Each reason by itself; with `delivery: at-least-once` nobody asked for more."""
+    """Report each limitation; with `delivery: at-least-once` weaker guarantees are no problem."""
     verdict, flow = found.verdict, found.flow
     wants_less = flow.delivery is DeliveryMode.AT_LEAST_ONCE
     denied = any(
@@ -161,7 +162,7 @@ def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[Chec
                 found,
                 "protocol",
                 reason,
-                means="the flow cannot be mirrored",
+                means="the flow cannot replicate",
                 mend="use newer brokers",
                 weight=CheckSeverity.FAILED,
             )
@@ -170,8 +171,8 @@ def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[Chec
                 found,
                 "at-least-once",
                 reason,
-                means="nobody can be fenced: restarts may copy records twice",
-                mend="grant what is named, or say delivery: at-least-once",
+                means="writers cannot be fenced: restarts may duplicate records",
+                mend="grant what is named, or set delivery: at-least-once",
                 weight=CheckSeverity.WARNING,
                 word=CheckArea.RIGHTS if denied else CheckArea.PROTOCOL,
                 command=target.allow_transactional_ids(f"mm2-{flow.name}-") if denied else "",
@@ -181,8 +182,8 @@ def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[Chec
             found,
             "delivery-note",
             note,
-            means="copying goes on in spite of it",
-            mend="nothing, unless it says so",
+            means="records are replicated anyway",
+            mend="nothing, unless the note says so",
             weight=CheckSeverity.NOTE,
         )
 

@@ -34,31 +34,34 @@ _COMPACT = "compact"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedInternalTopic:
-    """`holds`: what would be lost with it. `partitions` None: any number will do.
-
-    `replication_factor` -1 leaves it to the brokers; `factor_key` sets it. `report_refused_topics`:
-    is a flow refused to run with one that is made otherwise?"""
+    """How an internal topic must be."""
 
     name: str
     holds: str
+    """What is lost with the topic."""
     partitions: int | None
+    """None for any number."""
     replication_factor: int
+    """-1 for the brokers' default."""
     factor_key: str
+    """Key that configures the replication factor."""
     refused: bool = True
+    """True if a flow does not start with a topic that deviates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedInternalTopic:
-    """A topic that is there. `cleanup_policy` None: it may not be read."""
+    """An existing internal topic."""
 
     partitions: int
     cleanup_policy: str | None
+    """None if mm2 is not authorized to read it."""
 
 
 def check_internal_topic(
     flow: str, topic: ExpectedInternalTopic, seen: ObservedInternalTopic, *, tool: ClusterCommands
 ) -> Iterator[CheckFinding]:
-    """`tool` is the cluster that the topic is on."""
+    """Compare an internal topic with what is expected; `tool` has commands for its cluster."""
     weight = CheckSeverity.FAILED if topic.refused else CheckSeverity.WARNING
     if topic.partitions is not None and seen.partitions != topic.partitions:
         yield CheckFinding(
@@ -68,8 +71,8 @@ def check_internal_topic(
             code="state-topic-partitions",
             text=f"topic {topic.name} has {plurals.format_count(seen.partitions, 'partition')}",
             means=f"it must have {topic.partitions}: the order of {topic.holds} is lost"
-            + (", and the flow does not begin" if topic.refused else ""),
-            mend="delete it if this flow has never run: it is made anew",
+            + (", and the flow does not start" if topic.refused else ""),
+            mend="delete it if this flow has never run: it will be created again",
             command=tool.delete_topic(topic.name),
         )
     if seen.cleanup_policy is None:
@@ -83,14 +86,14 @@ def check_internal_topic(
             code="state-topic-cleanup",
             text=f"topic {topic.name} has {_CLEANUP_POLICY_KEY}={seen.cleanup_policy}",
             means=f"{topic.holds} are deleted by age"
-            + (": the flow does not begin" if topic.refused else ""),
-            mend=f"set {_CLEANUP_POLICY_KEY}={_COMPACT} on it, and look for what is lost already",
+            + (": the flow does not start" if topic.refused else ""),
+            mend=f"set {_CLEANUP_POLICY_KEY}={_COMPACT} on it; older records may be lost already",
             command=tool.set_topic(topic.name, {_CLEANUP_POLICY_KEY: _COMPACT}),
         )
 
 
 def report_refused_topics(flow: str, why: Mapping[str, str]) -> Iterator[CheckFinding]:
-    """Of topics that the cluster would not make, by their names; one finding for one reason."""
+    """Report topics that the cluster would not create, one finding per reason."""
     by_reason: dict[str, list[str]] = {}
     for name, text in sorted(why.items()):
         by_reason.setdefault(text.replace(f"topic {name}", "it"), []).append(name)
@@ -104,7 +107,7 @@ def report_refused_topics(flow: str, why: Mapping[str, str]) -> Iterator[CheckFi
             text=f"the cluster would not create {what}: {reason}",
             affects=tuple(names) if len(names) > 1 else (),
             means="the flow does not start",
-            mend="change what the cluster's answer names",
+            mend="change what the cluster's error message names",
         )
 
 
@@ -115,24 +118,27 @@ _Client = FlowClient
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopicUse:
-    """How it is wanted, and whose rights on it count; `on_source`: it is there, not on the
-    target. `means`: what comes of it when they are missing, "" where the flow does not begin.
-    `written`: is it, once it is there?
-    """
+    """How the flow uses an internal topic, and which clients need access."""
 
     wanted: ExpectedInternalTopic
     maker: FlowClient
+    """Client that creates the topic."""
     user: FlowClient
+    """Client that writes and reads it."""
     means: str = ""
+    """Effect if access is missing, "" if the flow does not start."""
     weight: CheckSeverity = CheckSeverity.FAILED
     written: bool = True
+    """True if the flow writes to the topic."""
 
     @property
     def on_source(self) -> bool:
+        """True if the topic is on the source cluster."""
         return self.maker.on_source
 
     @property
     def need(self) -> InternalTopicAcls:
+        """The access that clients need."""
         own = InternalTopicAcls(
             name=self.wanted.name,
             maker=self.maker,
@@ -145,7 +151,7 @@ class InternalTopicUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowConnectorConfigs:
-    """What the flow's connectors are told. `checkpoint` None: that one has nothing to do."""
+    """Parsed configurations of the flow's connectors; `checkpoint` is None if it does not run."""
 
     source: MirrorSourceConfig
     checkpoint: MirrorCheckpointConfig | None
@@ -153,7 +159,7 @@ class FlowConnectorConfigs:
 
 
 def parse_connector_configs(settings: Mm2Settings, plan: FlowPlan) -> FlowConnectorConfigs:
-    """Raises `ConfigError` as the connectors would."""
+    """Parse the connectors' configurations. Raises `ConfigError` as the connectors would."""
     given = {name: settings.flat.resolve(each) for name, each in plan.connectors.items()}
     checkpoint = given[flow_plan.CHECKPOINT_CONNECTOR]
     runs = dedicated_mode.can_run(flow_plan.CHECKPOINT_CONNECTOR, checkpoint)
@@ -173,7 +179,7 @@ class ReplicationFactorCauses:
         self._target = target
 
     def cause(self, key: str) -> ReplicationFactorCause:
-        """Of a key of the flow's worker or one of its connectors."""
+        """Find where a key of the flow's worker or connectors is set."""
         worker = self._config.worker.get(key)
         sections = self._config.connectors.values()
         given = (each[key] for each in sections if key in each and each[key].is_used)
@@ -189,7 +195,7 @@ class ReplicationFactorCauses:
 
 
 def list_internal_topics(plan: FlowPlan, config: FlowConnectorConfigs) -> list[InternalTopicUse]:
-    """All of a flow; of one for heartbeats alone these, and those of its worker."""
+    """List the internal topics of a flow; one for heartbeats only has fewer."""
     found = [
         *map(_build_worker_topic, plan.worker.topics.topics),
         _build_heartbeats_topic(config.heartbeat),
@@ -200,7 +206,7 @@ def list_internal_topics(plan: FlowPlan, config: FlowConnectorConfigs) -> list[I
 
 
 def list_reverse_flow_topics(flow: Flow) -> tuple[ClientResource, ...]:
-    """Topics of a flow that leads back: read where mirrors keep their names."""
+    """Topics of the reverse flow that the flow reads if topics keep their names."""
     if flow.policy.renames_topics:
         return ()
     syncs = flow.policy.offset_syncs_topic(flow.source)
@@ -232,7 +238,7 @@ def _build_worker_topic(topic: InternalTopic) -> InternalTopicUse:
 
 def _build_flow_topics(flow: Flow) -> Iterator[InternalTopicUse]:
     held: Mapping[FlowLogTopic, str] = {
-        FlowLogTopic.MAP: "the places of what was copied",
+        FlowLogTopic.MAP: "records of the offset map",
         FlowLogTopic.INCIDENTS: "incidents",
     }
     for kind, name in client_interfaces.name_flow_log_topics(flow.source).items():
@@ -261,7 +267,7 @@ def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTo
             ),
             maker=_Client.SOURCE_ADMIN if syncs.on_source else _Client.TARGET_ADMIN,
             user=_Client.SOURCE_ADMIN if syncs.on_source else _Client.PRODUCER,
-            means="no offset syncs are written: Java's tools translate nothing, mm2's go on",
+            means="no offset syncs are written: Java tools cannot translate offsets, mm2's can",
             weight=CheckSeverity.WARNING,
         )
     if config.checkpoint is not None:
@@ -274,7 +280,7 @@ def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTo
             ),
             maker=_Client.TARGET_ADMIN,
             user=_Client.WORKER,
-            means="no checkpoints are written: groups' positions are not kept on the target",
+            means="no checkpoints are written: group offsets are not synced to the target",
         )
 
 
@@ -295,7 +301,7 @@ def _build_heartbeats_topic(config: MirrorHeartbeatConfig) -> InternalTopicUse:
 
 
 def _build_mm2_topic(name: str, holds: str, *, factor: int, key: str) -> ExpectedInternalTopic:
-    """One that is used as it is, however it was made."""
+    """Build a topic that MirrorMaker 2 shares, which is used even if it deviates."""
     return ExpectedInternalTopic(
         name=name,
         holds=holds,

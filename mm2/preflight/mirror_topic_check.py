@@ -21,36 +21,37 @@ _MAX_NAMES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedMirrors:
-    """What both sides told. `there`: mirrors that are there, by their names.
-
-    By names of topics and mirrors: `leaderless` partitions that nobody leads, `unseen` why they
-    could not be looked at, `refused` why mirrors would not be made. `default_retention_ms`: what
-    the target's brokers give new topics, None: not known.
-    """
+    """Topics and mirror topics of a flow, as both clusters reported them."""
 
     flow: Flow
     source: Mapping[str, ObservedTopic]
     there: Mapping[str, ObservedTopic]
+    """Existing mirror topics, by their names."""
     planned: MirrorTopicPlan
     leaderless: Mapping[str, Collection[int]]
+    """Partitions without a leader, by topic or mirror topic."""
     unseen: Mapping[str, str]
+    """Why a topic or mirror topic could not be described."""
     refused: Mapping[str, str]
+    """Why a mirror topic would not be created."""
     clashes: Mapping[str, Collection[str]]
+    """Source topics with the same mirror topic name, by that name."""
     default_retention_ms: int | None
+    """Default retention of the target's brokers, None if unknown."""
 
 
 def check_mirror_topics(
     seen: ObservedMirrors, operator: OperatorCommands
 ) -> Iterator[CheckFinding]:
-    """Alike ones of many topics are one."""
+    """Report problems with mirror topics; equal ones of several topics are one finding."""
     if not seen.source and not seen.unseen:
         yield _build_finding(
             seen,
             "no-topics",
-            f"no topic of {seen.flow.source} is mirrored by this flow",
-            means="it runs, and copies nothing, until there is such a topic",
-            mend="correct topics and topics.exclude, or grant DESCRIBE on the topics: without that "
-            "right they are not seen",
+            f"no topic of {seen.flow.source} is replicated by this flow",
+            means="it runs, but replicates nothing until such a topic exists",
+            mend="correct topics and topics.exclude, or grant DESCRIBE on the topics: without it "
+            "they are not visible",
             weight=CheckSeverity.WARNING,
             command=operator.source.allow_topic("NAME", "Describe", "DescribeConfigs", "Read"),
         )
@@ -59,16 +60,16 @@ def check_mirror_topics(
         yield _build_finding(
             seen,
             "mirrors-clash",
-            f"topics {' and '.join(sorted(topics))} would all be {mirror}",
-            means="none of them is mirrored",
-            mend="let replication.policy.class name them apart, or leave all but one out",
+            f"topics {' and '.join(sorted(topics))} would have the same mirror topic {mirror}",
+            means="none of them is replicated",
+            mend="use a replication.policy.class that renames them, or exclude all but one",
         )
 
 
 def _check_each_topic(
     seen: ObservedMirrors, operator: OperatorCommands
 ) -> Iterator[tuple[str, CheckFinding]]:
-    """With the topic, which is told once for all that are alike."""
+    """Yield findings with the topic, which is added when equal ones are merged."""
     for found in seen.planned.findings:
         stops = found.severity is MirrorFindingSeverity.STOP
         yield (
@@ -77,7 +78,7 @@ def _check_each_topic(
                 seen,
                 f"mirror-{found.setting or 'topic'}".replace(".", "-"),
                 found.problem,
-                means="the topic is not copied" if stops else "copying goes on in spite of it",
+                means="the topic is not replicated" if stops else "it is replicated anyway",
                 mend=found.remedy,
                 weight=CheckSeverity.FAILED if stops else CheckSeverity.WARNING,
                 word=CheckArea.SETTINGS if found.setting else CheckArea.TOPICS,
@@ -93,8 +94,8 @@ def _check_each_topic(
                 seen,
                 "no-leader",
                 f"{len(partitions)} of its partitions {have} no leader ({numbers})",
-                means="these can be neither read nor written until a broker leads them",
-                mend="start the brokers that hold them",
+                means="these can be neither read nor written until they have a leader",
+                mend="start the brokers that have replicas of them",
                 command=(operator.source if name in seen.source else operator.target).show_topic(
                     name
                 ),
@@ -107,8 +108,8 @@ def _check_each_topic(
                 seen,
                 "topic-unseen",
                 why.replace(f"topic {name}", "it"),
-                means="whether it can be copied is not known",
-                mend="mend what the message names, and check again",
+                means="whether it can be replicated is unknown",
+                mend="fix what the message names, and check again",
             ),
         )
     for mirror, why in sorted(seen.refused.items()):
@@ -118,8 +119,8 @@ def _check_each_topic(
                 seen,
                 "mirror-refused",
                 f"the cluster would not create it: {why.replace(f'topic {mirror}', 'it')}",
-                means="the topic is not copied",
-                mend="change what the cluster's answer names",
+                means="the topic is not replicated",
+                mend="change what the cluster's error message names",
             ),
         )
     yield from _check_retention(seen)
@@ -141,8 +142,9 @@ def _check_retention(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFinding]
                     seen,
                     "retention-short",
                     text,
-                    means="when mm2 stands still for that long, records are lost",
-                    mend=f"set {_RETENTION_KEY} of the source topic to what an outage may last",
+                    means="records are lost if mm2 is stopped for longer than that",
+                    mend=f"set {_RETENTION_KEY} of the source topic to the longest outage to "
+                    "survive",
                     weight=CheckSeverity.NOTE,
                     word=CheckArea.SETTINGS,
                 ),
@@ -163,10 +165,9 @@ def _check_retention(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFinding]
                 seen,
                 "retention-shorter",
                 f"{_RETENTION_KEY} is {ours} on the source, {theirs} on the mirror",
-                means="records that the source still has are deleted from the mirror, old ones "
-                "soon after they were copied",
-                mend=f"set {_RETENTION_KEY} on the source topic itself, which mirrors follow, "
-                "or on "
+                means="the mirror deletes records that the source still has, old ones soon after "
+                "they were replicated",
+                mend=f"set {_RETENTION_KEY} on the source topic, which mirror topics follow, or on "
                 "the target's brokers",
                 weight=CheckSeverity.WARNING,
                 word=CheckArea.SETTINGS,
@@ -185,8 +186,8 @@ def _check_message_sizes(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFind
                     "buffer-small",
                     f"{_MAX_MESSAGE_BYTES_KEY} is {largest}, buffer.bytes of the flow "
                     f"{seen.flow.buffer_bytes}",
-                    means="one batch may be larger than all that a task may hold",
-                    mend=f"set buffer.bytes to {2 * largest} at least",
+                    means="one batch may exceed the memory of a task",
+                    mend=f"set buffer.bytes to at least {2 * largest}",
                     weight=CheckSeverity.WARNING,
                     word=CheckArea.SETTINGS,
                 ),
@@ -196,7 +197,7 @@ def _check_message_sizes(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFind
 def _merge_alike(
     found: Iterator[tuple[str, CheckFinding]],
 ) -> Iterator[CheckFinding]:
-    """What is alike but for the topic is told once, with the first topic's command."""
+    """Merge findings that differ only in the topic, with the first topic's command."""
     alike: dict[tuple[str, str], list[tuple[str, CheckFinding]]] = defaultdict(list)
     for name, each in found:
         alike[each.code, each.text].append((name, each))

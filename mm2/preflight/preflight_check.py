@@ -1,4 +1,5 @@
-"""`PreflightCheck`: checks the whole configuration file, all clusters and flows at the same time."""
+"""`PreflightCheck`: checks the whole configuration file, all clusters and flows at the same
+time."""
 
 from __future__ import annotations
 
@@ -34,9 +35,9 @@ T = TypeVar("T")
 def run_concurrently(
     looks: Mapping[str, Callable[[], T]], *, clock: Clock, timeout_s: float
 ) -> dict[str, T | None]:
-    """What each look returned, by its name; None for one that has not ended after `timeout_s`.
+    """Run functions concurrently; returns their results by name, None if one timed out.
 
-    Raises what a look raised.
+    Raises what a function raised.
     """
     found: dict[str, T | None] = dict.fromkeys(looks)
     running: list[OwnedThread] = []
@@ -55,28 +56,28 @@ def run_concurrently(
 
 
 def _ignore_thread_end(_: ThreadDied) -> None:
-    """A look ends by itself."""
+    """Does nothing: checks end by themselves."""
 
 
 _TIMEOUT_MARGIN_S = 5.0
 _CONNECT_ROUNDS = 3
-"""Of looks at a cluster: addresses, brokers, certificates."""
+"""Phases of checking a cluster: addresses, brokers, certificates."""
 _MAX_REQUESTS_PER_FLOW = 20
-"""More answers than that no look at a flow waits for, one after the other."""
+"""Upper bound of consecutive requests while checking one flow."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ClusterResults:
-    """What became of every login, and of the flows whose clusters all answer, by name."""
+    """Results of every login, and findings by name of the flows whose clusters all answer."""
 
     reached: Sequence[ConnectResult]
     flows: Mapping[str, Sequence[CheckFinding]]
 
 
 class PreflightCheck:
-    """Made for one file. `timeout_s`: how long a cluster may take for one answer.
+    """Checks one configuration file. `timeout_s` limits each request to a cluster.
 
-    Raises `SettingsError` and `ConfigError` for what keeps the file from running at all.
+    Raises `SettingsError` and `ConfigError` if the file cannot be run at all.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class PreflightCheck:
         random: Random,
         timeout_s: float,
     ) -> None:
-        """`names` of flows; empty: all."""
+        """`names` of flows to check; empty for all."""
         self._settings = settings
         self._clock = clock
         self._random = random
@@ -109,18 +110,18 @@ class PreflightCheck:
         }
 
     def run(self) -> CheckReport:
-        """Clusters are reached, and then flows looked at, while slots are counted."""
+        """Check clusters and then flows, and count slots at the same time."""
         looks: dict[str, Callable[[], _ClusterResults | SlotSnapshot]] = {
             check_report.ENGINE_SUBJECT: lambda: spark_slots.collect_slots(
                 self._settings, clock=self._clock, timeout_s=self._timeout_s
             ),
-            "clusters": self._look_at_clusters,
+            "clusters": self._check_clusters,
         }
         with _silence_client_logs():
-            seen = run_concurrently(looks, clock=self._clock, timeout_s=self._longest_s)
+            seen = run_concurrently(looks, clock=self._clock, timeout_s=self._total_timeout_s)
         clusters, engine = seen["clusters"], seen[check_report.ENGINE_SUBJECT]
         assert isinstance(clusters, _ClusterResults), (
-            "its own looks have ended, or were given up, before"
+            "cluster checks have their own, shorter timeout"
         )
         found = [finding for each in clusters.reached for finding in each.told()]
         for told in clusters.flows.values():
@@ -129,24 +130,24 @@ class PreflightCheck:
             found.extend(spark_slots.check_slots(engine))
         else:
             found.append(_build_timeout_finding(check_report.ENGINE_SUBJECT, CheckArea.SPARK))
-        return check_report.build_report(self._rows(clusters), found)
+        return check_report.build_report(self._make_rows(clusters), found)
 
     @property
-    def _longest_s(self) -> float:
+    def _total_timeout_s(self) -> float:
         of_clusters = (
             _CONNECT_ROUNDS + _MAX_REQUESTS_PER_FLOW
         ) * self._timeout_s + 2 * _TIMEOUT_MARGIN_S
         return max(of_clusters, self._timeout_s + spark_slots.MAX_COLLECT_S) + _TIMEOUT_MARGIN_S
 
-    def _look_at_clusters(self) -> _ClusterResults:
+    def _check_clusters(self) -> _ClusterResults:
         entrances = {f"{number} {each.alias}": each for number, each in enumerate(self._logins())}
-        looks = {name: self._reaching(each) for name, each in entrances.items()}
+        looks = {name: self._make_cluster_check(each) for name, each in entrances.items()}
         longest_s = _CONNECT_ROUNDS * self._timeout_s + _TIMEOUT_MARGIN_S
         seen = run_concurrently(looks, clock=self._clock, timeout_s=longest_s)
-        reached = [self._reached(each, seen[name]) for name, each in entrances.items()]
-        return _ClusterResults(reached=reached, flows=self._look_at_flows(reached))
+        reached = [self._get_connect_result(each, seen[name]) for name, each in entrances.items()]
+        return _ClusterResults(reached=reached, flows=self._check_flows(reached))
 
-    def _rows(self, clusters: _ClusterResults) -> Iterator[CheckedSubject]:
+    def _make_rows(self, clusters: _ClusterResults) -> Iterator[CheckedSubject]:
         yield from _merge_cluster_rows(clusters.reached)
         for name, (_, plan) in self._flows.items():
             words = flow_check.select_areas(plan)
@@ -154,11 +155,11 @@ class PreflightCheck:
             yield CheckedSubject(subject=name, seen=seen, skipped=words - seen)
         yield CheckedSubject(subject=check_report.ENGINE_SUBJECT, seen=frozenset({CheckArea.SPARK}))
 
-    def _reached(self, login: ClusterLogin, seen: object) -> ConnectResult:
+    def _get_connect_result(self, login: ClusterLogin, seen: object) -> ConnectResult:
         if isinstance(seen, ConnectResult):
             return seen
         return connectivity.build_unreachable_result(
-            login, clock=self._clock, why="looking at it has not ended"
+            login, clock=self._clock, why="the check timed out"
         )
 
     def _logins(self) -> list[ClusterLogin]:
@@ -169,19 +170,17 @@ class PreflightCheck:
             }
         )
 
-    def _reaching(self, login: ClusterLogin) -> Callable[[], ConnectResult]:
+    def _make_cluster_check(self, login: ClusterLogin) -> Callable[[], ConnectResult]:
         return lambda: connectivity.check_connectivity(
             login, clock=self._clock, random=self._random, timeout_s=self._timeout_s
         )
 
-    def _look_at_flows(
-        self, reached: Sequence[ConnectResult]
-    ) -> dict[str, tuple[CheckFinding, ...]]:
-        """Those whose clusters all their clients can reach."""
+    def _check_flows(self, reached: Sequence[ConnectResult]) -> dict[str, tuple[CheckFinding, ...]]:
+        """Check the flows whose clusters are reachable for all their clients."""
         lost = {each.alias for each in reached if not each.whole}
         brokers = {each.alias: len(each.brokers) for each in reached}
         looks = {
-            name: self._looking(flow, plan, brokers)
+            name: self._make_flow_check(flow, plan, brokers)
             for name, (flow, plan) in self._flows.items()
             if not lost & {flow.source, flow.target}
         }
@@ -194,7 +193,7 @@ class PreflightCheck:
             for name, each in found.items()
         }
 
-    def _looking(
+    def _make_flow_check(
         self, flow: Flow, plan: FlowPlan, brokers: Mapping[str, int]
     ) -> Callable[[], Sequence[CheckFinding]]:
         look = FlowCheck(
@@ -215,14 +214,14 @@ def _build_timeout_finding(subject: str, word: CheckArea) -> CheckFinding:
         word=word,
         weight=CheckSeverity.FAILED,
         code="look-late",
-        text="looking at it has not ended in time",
-        means="whether it would work is not known",
-        mend="look at the load of brokers and network, or give it longer with --timeout",
+        text="the check timed out",
+        means="unknown",
+        mend="check the load of brokers and network, or use a longer --timeout",
     )
 
 
 def _merge_cluster_rows(reached: Sequence[ConnectResult]) -> Iterator[CheckedSubject]:
-    """Several ways into one cluster are one row."""
+    """Merge the results of several logins to one cluster."""
     looked: dict[str, CheckedSubject] = {}
     for each in reached:
         one = each.looked()
@@ -235,8 +234,8 @@ def _merge_cluster_rows(reached: Sequence[ConnectResult]) -> Iterator[CheckedSub
 
 @contextlib.contextmanager
 def _silence_client_logs() -> Iterator[None]:
-    """What our own connections and looks log of their troubles is told as findings; at the level
-    debug it is heard."""
+    """Suppress logs of connections and checks, whose problems are findings, unless the log level is
+    debug."""
     if logging.getLogger().isEnabledFor(logging.DEBUG):
         yield
         return

@@ -13,31 +13,31 @@ _BROKER_DEFAULT_KEY = "default.replication.factor"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationFactorCause:
-    """What says how many replicas topics get.
-
-    `key` is its name for people, `place` where to change it. `is_given`: it stands there; else it
-    is a default of MirrorMaker 2, and `place` is the key to add to the file.
-    """
+    """Where a replication factor is configured."""
 
     key: str
+    """Configuration key, for messages."""
     place: str
+    """Where to change it."""
     is_given: bool = True
+    """False for a default of MirrorMaker 2: `place` is then the key to add to the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingTopic:
-    """A topic that is missing; "" stands for mirror topics that are created later. `is_internal`:
-    without it the flow does not start. `cluster` is the alias of the one that it is for."""
+    """A topic that does not exist yet; "" stands for mirror topics that are created later."""
 
     topic: str
     cluster: str
+    """Alias of the cluster on which it is created."""
     factor: int
     cause: ReplicationFactorCause
     is_internal: bool = True
+    """True if the flow does not start without it."""
 
 
 def build_broker_cause(alias: str) -> ReplicationFactorCause:
-    """The cause where a file leaves the number to the brokers."""
+    """Returns the cause for a factor that is left to the brokers."""
     return ReplicationFactorCause(
         key=_BROKER_DEFAULT_KEY, place=f"{_BROKER_DEFAULT_KEY} on the brokers of {alias}"
     )
@@ -46,7 +46,7 @@ def build_broker_cause(alias: str) -> ReplicationFactorCause:
 def check_replication_factors(
     flow: str, wanted: Iterable[MissingTopic], brokers: Mapping[str, int]
 ) -> Iterator[CheckFinding]:
-    """One finding for each cause. `brokers`: how many each cluster has."""
+    """Yield one finding per cause; `brokers` is the number of brokers by cluster."""
     by_cause: dict[tuple[object, ...], list[MissingTopic]] = {}
     for each in wanted:
         if each.factor > brokers[each.cluster]:

@@ -1,6 +1,6 @@
 """The ACLs that each client of a flow needs, and findings about missing ones.
 
-The list covers everything that connectors and copier request; they need no other authorization.
+The list covers all requests of connectors and copier; they need no other authorization.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 
 
 class FlowClient(enum.Enum):
-    """Who asks; the value is how people know it."""
+    """A client of a flow; the value is its name in messages."""
 
     SOURCE_ADMIN = "source admin"
     CONSUMER = "consumer"
@@ -26,10 +26,13 @@ class FlowClient(enum.Enum):
 
     @property
     def on_source(self) -> bool:
+        """True for clients of the source cluster."""
         return self in (FlowClient.SOURCE_ADMIN, FlowClient.CONSUMER)
 
 
 class ResourceKind(enum.Enum):
+    """Type of a Kafka resource."""
+
     TOPIC = "topic"
     GROUP = "group"
     CLUSTER = "cluster"
@@ -37,7 +40,7 @@ class ResourceKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientResource:
-    """A topic or group of this name, as seen by a client; the cluster has none."""
+    """A topic or group, or the cluster (without a name), as used by a client."""
 
     client: FlowClient
     kind: ResourceKind
@@ -46,55 +49,56 @@ class ClientResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredAcl:
-    """`operations` in Kafka's words. `means`: what does not happen without them.
-
-    `only_missing`: just where the topic does not exist yet (to create it).
-    """
+    """Operations that a client needs on a resource."""
 
     resource: ClientResource
     operations: frozenset[str]
+    """Kafka's names of the operations."""
     means: str
+    """Effect if they are missing."""
     weight: CheckSeverity = CheckSeverity.FAILED
     only_missing: bool = False
+    """True if they are needed only while the topic does not exist, to create it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopicAcls:
-    """A topic that the flow keeps for itself: `maker` makes it, and looks at its settings where it
-    is `judged`; `user` writes and reads it. `means`: what comes of it when that is not allowed."""
+    """Who needs which access to an internal topic of a flow."""
 
     name: str
     maker: FlowClient
+    """Creates the topic, and reads its configuration if it is `judged`."""
     user: FlowClient
+    """Writes and reads the topic."""
     judged: bool = True
-    means: str = "the flow cannot keep what it must not forget, and does not begin"
+    means: str = "the flow cannot store its state, and does not start"
+    """Effect if the access is missing."""
     weight: CheckSeverity = CheckSeverity.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowOperations:
-    """What a flow will do; one for heartbeats alone mirrors nothing, and reads no settings of
-    brokers. `topics` are those of the source that it mirrors, `mirrors` theirs on
-    the target; `groups` some of the source's, where positions are written for them.
-
-    `read_too`: topics of a flow that leads back, where mirrors keep their names. `seen_groups`: are
-    any of the source's seen, so that checkpoints can be written? None: none are to be.
-    """
+    """What a flow does, as far as it needs ACLs. A flow for heartbeats only replicates nothing."""
 
     topics: tuple[str, ...]
+    """Source topics that the flow replicates."""
     mirrors: tuple[str, ...]
+    """Their mirror topics."""
     own: tuple[InternalTopicAcls, ...]
     worker_group: str
     read_too: tuple[ClientResource, ...] = ()
+    """Topics of the reverse flow, if topics keep their names."""
     seen_groups: bool | None = None
+    """Whether any source group is visible; None if no checkpoints are written."""
     synced_groups: tuple[str, ...] = ()
+    """Source groups whose offsets are synced to the target."""
     sync_acls: bool = False
     syncs_configs: bool = True
     reads_brokers: bool = True
 
 
 def list_required_acls(wanted: FlowOperations) -> list[RequiredAcl]:
-    """In the order in which they are told."""
+    """List the ACLs in the order in which missing ones are reported."""
     return [
         *_require_topic_acls(wanted.topics),
         *_require_mirror_acls(wanted),
@@ -111,7 +115,7 @@ def list_required_acls(wanted: FlowOperations) -> list[RequiredAcl]:
 
 
 _REVERSE_FLOW_NOT_SEEN = (
-    "a flow that leads back under the same names is not seen: records may go in circles"
+    "the reverse flow of the same topic names is not detected: records may circulate"
 )
 
 
@@ -129,7 +133,7 @@ def _require_topic_acls(topics: Iterable[str]) -> Iterator[RequiredAcl]:
             ResourceKind.TOPIC,
             name,
             {"DESCRIBE_CONFIGS"},
-            means="its settings are not mirrored: retention and cleanup of the mirror may differ",
+            means="its configuration is not synced: retention and cleanup of the mirror may differ",
             weight=CheckSeverity.WARNING,
         )
 
@@ -141,14 +145,14 @@ def _require_mirror_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
             ResourceKind.TOPIC,
             name,
             {"WRITE", "READ"},
-            means="nothing is copied: records are written there, and its end is read to go on",
+            means="nothing is replicated: the producer writes there, and reads the end to resume",
         )
         yield _build_required_acl(
             FlowClient.TARGET_ADMIN,
             ResourceKind.TOPIC,
             name,
             {"CREATE"},
-            means="the mirror topic cannot be made",
+            means="the mirror topic cannot be created",
             only_missing=True,
         )
         follows = {"ALTER", "DESCRIBE_CONFIGS"}
@@ -159,7 +163,7 @@ def _require_mirror_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
             ResourceKind.TOPIC,
             name,
             follows,
-            means="it does not grow with its source, or follow its settings",
+            means="its partitions and configuration do not follow the source topic",
             weight=CheckSeverity.WARNING,
         )
 
@@ -182,7 +186,7 @@ def _require_internal_topic_acls(own: InternalTopicAcls) -> Iterator[RequiredAcl
         ResourceKind.TOPIC,
         own.name,
         {"DESCRIBE_CONFIGS"},
-        means="nobody can see whether the topic is compacted; what it holds may get lost by age",
+        means="its cleanup policy cannot be checked: without compaction its records expire",
         weight=CheckSeverity.WARNING,
     )
 
@@ -193,7 +197,7 @@ def _require_group_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
         ResourceKind.GROUP,
         wanted.worker_group,
         {"READ", "DESCRIBE"},
-        means="the flow's worker cannot join its group, and does not begin",
+        means="the flow's worker cannot join its group, and the flow does not start",
     )
     if wanted.seen_groups is False:
         yield _build_required_acl(
@@ -201,7 +205,7 @@ def _require_group_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
             ResourceKind.GROUP,
             "*",
             {"DESCRIBE"},
-            means="no consumer group is seen, so no checkpoints are written",
+            means="no consumer group is visible, so no checkpoints are written",
             weight=CheckSeverity.WARNING,
         )
     for name in wanted.synced_groups:
@@ -210,7 +214,7 @@ def _require_group_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
             ResourceKind.GROUP,
             name,
             {"READ", "DESCRIBE"},
-            means="the group's positions are not written on the target",
+            means="the group's offsets are not synced to the target",
             weight=CheckSeverity.WARNING,
         )
 
@@ -222,12 +226,12 @@ def _require_cluster_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
             ResourceKind.CLUSTER,
             "",
             {"DESCRIBE_CONFIGS"},
-            means="brokers do not tell how long they remember a producer (24 hours are assumed), "
-            "nor the settings of new topics",
+            means="brokers do not report their producer id expiration (24 hours are assumed), nor "
+            "the defaults of new topics",
             weight=CheckSeverity.WARNING,
         )
     if wanted.sync_acls:
-        means = "rights on topics are not mirrored (sync.topic.acls.enabled)"
+        means = "topic ACLs are not synced (sync.topic.acls.enabled)"
         warning = CheckSeverity.WARNING
         yield _build_required_acl(
             FlowClient.SOURCE_ADMIN,
@@ -268,7 +272,7 @@ def _build_required_acl(
 
 @dataclass(frozen=True, slots=True)
 class _MissingAcl:
-    """What several resources lack alike."""
+    """Operations that several resources lack for the same reason."""
 
     client: FlowClient
     kind: ResourceKind
@@ -282,7 +286,7 @@ _MAX_NAMES_IN_COMMAND = 20
 
 
 TriedOperations = Mapping[tuple[ClientResource, str], bool]
-"""What was tried, by resource and operation, and whether it was allowed."""
+"""Whether an operation was allowed when it was tried, by resource and operation."""
 
 
 def find_missing_acls(
@@ -293,11 +297,12 @@ def find_missing_acls(
     tried: TriedOperations,
     operators: Mapping[FlowClient, ClusterCommands],
 ) -> Iterator[CheckFinding]:
-    """One finding for all things that lack the same. What was not told is not missing.
+    """Yield one finding for all resources that lack the same operations.
 
-    What was `tried` counts more than what brokers told: the right to create topics may be the
-    cluster's, and of a cluster's rights they tell only those who may DESCRIBE it. `operators` name
-    each client's cluster and principal for the commands.
+    Operations that the brokers did not report are not considered missing. A result in `tried` takes
+    precedence over what brokers report: authorization to create topics may be granted on the
+    cluster, and brokers report cluster operations only to clients that may DESCRIBE it. `operators`
+    has each client's cluster and principal for the commands.
     """
     lacks: dict[_MissingAcl, list[str]] = defaultdict(list)
     for need in wanted:
@@ -344,8 +349,8 @@ def _build_finding(
         word=CheckArea.RIGHTS,
         weight=lack.weight,
         code=f"right-{lack.kind.value}-{'-'.join(words).lower().replace('_', '-')}",
-        text=f"{operator.principal} ({lack.client.value}) may not {' nor '.join(words)} {where} "
-        f"on the {side}",
+        text=f"{operator.principal} ({lack.client.value}) is not authorized to "
+        f"{' or '.join(words)} {where} on the {side}",
         means=lack.means,
         mend=f"grant {' and '.join(words)} to {operator.principal}",
         command=command,

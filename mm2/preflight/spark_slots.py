@@ -1,6 +1,6 @@
 """Counts the slots of the copy engine and reports if there are fewer than the flows need.
 
-A local Spark is counted; an application is started on a Spark cluster as `mm2 run` would start it.
+A local Spark is counted; on a Spark cluster, an application is started as `mm2 run` would start it.
 """
 
 from __future__ import annotations
@@ -28,27 +28,26 @@ from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotSnapshot:
-    """`failure`: why the engine does not start, "" where it does. `unreachable`: nobody answers at
-    the master's address.
-
-    `slots`: how many copies can run at once, None: not limited. `wanted`: how many are to run at
-    the same time on this node, if it is alone.
-    """
+    """Slots of the copy engine, and how many are needed."""
 
     master: str
     failure: str = ""
+    """Why the engine does not start, "" if it does."""
     unreachable: str = ""
+    """Address of the Spark master, if it does not accept connections."""
     slots: int | None
+    """How many copy processes can run at the same time; None if unlimited."""
     wanted: int
+    """How many copy processes this node runs if it is the only one."""
 
 
 def check_slots(seen: SlotSnapshot) -> Iterator[CheckFinding]:
-    """At most one."""
+    """Yield at most one finding."""
     if seen.unreachable:
         yield _build_finding(
             "spark-master",
-            f"nobody answers at {seen.unreachable}: {seen.failure}",
-            means="no copy runs",
+            f"{seen.unreachable} does not accept connections: {seen.failure}",
+            means="nothing is replicated",
             mend="correct master in the spark section, or start the master there",
             command=operator_commands.build_port_test(seen.unreachable),
         )
@@ -56,20 +55,19 @@ def check_slots(seen: SlotSnapshot) -> Iterator[CheckFinding]:
         yield _build_finding(
             "spark-start",
             seen.failure,
-            means="no copy runs",
-            mend="mend what Spark names; its log tells more",
+            means="nothing is replicated",
+            mend="fix what Spark's error names; its log has details",
         )
     elif seen.slots is not None and seen.slots < seen.wanted:
         none = seen.slots == 0
         yield _build_finding(
             "spark-no-slots" if none else "spark-few-slots",
-            f"{seen.master} gives {plurals.format_count(seen.slots, 'slot')}, the flows' tasks "
-            "need "
-            f"{seen.wanted}",
-            means="no copy runs, until others free cores"
+            f"{seen.master} has {plurals.format_count(seen.slots, 'slot')}, the flows' tasks "
+            f"need {seen.wanted}",
+            means="nothing is replicated until other applications free cores"
             if none
-            else f"{plurals.format_count(seen.wanted - seen.slots, 'copy', 'wait')} until "
-            "others end",
+            else f"{plurals.format_count(seen.wanted - seen.slots, 'task', 'wait')} until others "
+            "end",
             mend="lower tasks.max, or give Spark more cores: more workers, spark.cores.max, or "
             "local[N]",
             weight=CheckSeverity.FAILED if none else CheckSeverity.WARNING,
@@ -98,17 +96,17 @@ def _build_finding(
 
 
 ENGINE_START_TIMEOUT_S = 90.0
-"""So long Spark may take to start, or to say that no master lets it in."""
+"""How long Spark may take to start, or to fail because no master accepts it."""
 _EXECUTOR_TIMEOUT_S = 30.0
-"""So long executors may take to come."""
+"""How long executors may take to register."""
 _ENGINE_CLOSE_TIMEOUT_S = 5.0
 MAX_COLLECT_S = ENGINE_START_TIMEOUT_S + _EXECUTOR_TIMEOUT_S + _ENGINE_CLOSE_TIMEOUT_S
-"""So long a look takes at most, but for the answer at the port."""
+"""Maximum duration of collecting, without the connection test of the master."""
 _ENDED_STATES = (EngineState.FAILED, EngineState.STOPPED)
 
 
 def collect_slots(settings: Mm2Settings, *, clock: Clock, timeout_s: float) -> SlotSnapshot:
-    """`timeout_s`: how long a master may take to answer at its port."""
+    """Count slots. `timeout_s` limits the connection test of a Spark master."""
     chosen = data_plane.choose_engine_settings(settings)
     wanted = data_plane.count_copies(settings)
 
@@ -137,7 +135,8 @@ def collect_slots(settings: Mm2Settings, *, clock: Clock, timeout_s: float) -> S
 
 
 def _try_masters(master: str, timeout_s: float) -> tuple[str, str]:
-    """The first of `spark://a:1,b:1` that takes connections, or the last that did not, and why."""
+    """Connect to the masters of `spark://a:1,b:1`; returns the first that accepts and "", or the
+    last address and its error."""
     address = refused = ""
     for address in master.removeprefix(data_plane.SPARK_STANDALONE_PREFIX).split(","):
         host, _, port = address.rpartition(":")

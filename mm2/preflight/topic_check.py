@@ -43,40 +43,43 @@ from mm2.topics import assignment
 
 _CLEANUP_POLICY_KEY = "cleanup.policy"
 _REQUESTS_TO_PLAN = 6
-"""So many answers it takes to foresee what mirrors need, one after the other."""
+"""Number of consecutive requests needed to plan mirror topics."""
 _COMPACTED_CONFIG = {_CLEANUP_POLICY_KEY: "compact"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCheckDeps:
-    """What a look needs. `brokers`: how many answer, by alias. `causes`: where the flow's
-    replication factors come from."""
+    """What the check needs."""
 
     both: FlowPair
     accesses: Mapping[FlowClient, KafkaClusterAccess]
     operator: OperatorCommands
     brokers: Mapping[str, int]
+    """Number of brokers by alias."""
     causes: ReplicationFactorCauses
+    """Where the flow's replication factors are configured."""
     clock: Clock
     timeout_s: float
 
 
 class TopicCheck:
-    """One thread. `mirrored`: topics of the source that the flow mirrors, as far as they were
-    seen; `tried`: whether what is missing may be made. `default_factor`: how many replicas the
-    target's brokers give topics of which nobody says it, None while that is not known."""
+    """Checks the topics of one flow; not thread-safe."""
 
     def __init__(self, around: TopicCheckDeps) -> None:
-        self._around = around
+        self._deps = around
         self._flow = around.both.flow
         self.mirrored: tuple[str, ...] = ()
+        """Source topics that the flow replicates, as far as they are visible."""
         self.tried: dict[tuple[ClientResource, str], bool] = {}
+        """Whether missing topics may be created."""
         self.default_factor: int | None = None
+        """Default replication factor of the target's brokers, None if unknown."""
         self._too_many: list[MissingTopic] = []
 
     def of_mirrors(self, default_retention_ms: int | None) -> Iterator[CheckFinding]:
-        """Raises `RetriableError` and `FatalError` where a cluster tells nothing at all."""
-        around, flow = self._around, self._flow
+        """Check mirror topics. Raises `RetriableError` and `FatalError` if a cluster does not
+        answer."""
+        around, flow = self._deps, self._flow
         source, target = around.both.source.admin, around.both.target.admin
         listed = source.list_topics(around.timeout_s)
         wanted = frozenset(filter(flow.should_replicate_topic, listed))
@@ -94,7 +97,7 @@ class TopicCheck:
         longest_s = _REQUESTS_TO_PLAN * around.timeout_s
         end = Deadline.after(longest_s, now_s=around.clock.now_s())
         seen = looks.foresee(self.mirrored, end)
-        self._fits(
+        self._fits_broker_count(
             flow.target,
             "",
             flow.replication_factor,
@@ -104,7 +107,7 @@ class TopicCheck:
         fitting = [
             each
             for each in mirror_topic_writer.select_topics_to_create(seen.planned)
-            if self._fits(
+            if self._fits_broker_count(
                 flow.target,
                 each.name,
                 each.replication_factor,
@@ -132,19 +135,19 @@ class TopicCheck:
         )
 
     def of_own(self, own: Sequence[InternalTopicUse]) -> Iterator[CheckFinding]:
-        """Raises as `of_mirrors`."""
+        """Check internal topics. Raises as `of_mirrors`."""
         for maker in dict.fromkeys(each.maker for each in own):
             wanted = {each.wanted.name: each.wanted for each in own if each.maker is maker}
             with self._admin(maker) as asked:
-                yield from self._of_maker(maker, asked, wanted)
+                yield from self._check_topics_of(maker, asked, wanted)
 
-    def _of_maker(
+    def _check_topics_of(
         self,
         maker: FlowClient,
         asked: Admin,
         wanted: Mapping[str, ExpectedInternalTopic],
     ) -> Iterator[CheckFinding]:
-        around, flow = self._around, self._flow
+        around, flow = self._deps, self._flow
         tool = around.operator.source if maker.on_source else around.operator.target
         alias = flow.source if maker.on_source else flow.target
         described = asked.describe_topics(list(wanted), around.timeout_s)
@@ -166,7 +169,7 @@ class TopicCheck:
         fitting = [
             each
             for each in missing.values()
-            if self._fits(alias, each.name, each.replication_factor, each.factor_key)
+            if self._fits_broker_count(alias, each.name, each.replication_factor, each.factor_key)
         ]
         creating = self._try_to_create(asked, maker, list(map(_build_new_topic, fitting)))
         yield from internal_topic_check.report_refused_topics(
@@ -174,27 +177,28 @@ class TopicCheck:
         )
 
     def of_factors(self) -> Iterator[CheckFinding]:
-        """Of all topics that were looked at before."""
+        """Check replication factors of all topics that were checked before."""
         yield from replication_factor_check.check_replication_factors(
-            self._flow.name, self._too_many, self._around.brokers
+            self._flow.name, self._too_many, self._deps.brokers
         )
 
-    def _fits(
+    def _fits_broker_count(
         self, alias: str, topic: str, factor: int | None, key: str, *, internal: bool = True
     ) -> bool:
-        """Has the cluster as many brokers as the missing topic wants replicas? If not, that is
-        noted. `factor` below 1 or None: as the brokers have it."""
+        """Returns whether the cluster has enough brokers for a missing topic; records it if not.
+
+        `factor` below 1 or None stands for the brokers' default."""
         cause = None
         if factor is None or factor < 1:
             factor = (self.default_factor if alias == self._flow.target else None) or 1
             cause = replication_factor_check.build_broker_cause(alias)
-        if factor <= self._around.brokers[alias]:
+        if factor <= self._deps.brokers[alias]:
             return True
         wanted = MissingTopic(
             topic=topic,
             cluster=alias,
             factor=factor,
-            cause=cause or self._around.causes.cause(key),
+            cause=cause or self._deps.causes.cause(key),
             is_internal=internal,
         )
         self._too_many.append(wanted)
@@ -203,20 +207,20 @@ class TopicCheck:
     def _try_to_create(
         self, asked: Admin, maker: FlowClient, topics: Sequence[NewTopic]
     ) -> PerTopicResult[None]:
-        answer = asked.create_topics(topics, self._around.timeout_s, only_try=True)
+        answer = asked.create_topics(topics, self._deps.timeout_s, only_try=True)
         for name in answer.done:
-            self._note(maker, name, allowed=True)
+            self._record_trial(maker, name, allowed=True)
         for name, error in answer.failed.items():
-            self._note(maker, name, allowed=not isinstance(error, NotAuthorizedError))
+            self._record_trial(maker, name, allowed=not isinstance(error, NotAuthorizedError))
         return answer
 
-    def _note(self, maker: FlowClient, name: str, *, allowed: bool) -> None:
+    def _record_trial(self, maker: FlowClient, name: str, *, allowed: bool) -> None:
         resource = ClientResource(client=maker, kind=ResourceKind.TOPIC, name=name)
         self.tried[resource, "CREATE"] = allowed
 
     @contextlib.contextmanager
     def _admin(self, maker: FlowClient) -> Iterator[Admin]:
-        around = self._around
+        around = self._deps
         if maker is FlowClient.SOURCE_ADMIN:
             yield around.both.source.admin
         elif maker is FlowClient.TARGET_ADMIN:
@@ -248,6 +252,6 @@ def _find_leaderless(described: PerTopicResult[TopicDescription]) -> dict[str, l
 
 
 def _describe_failures(failed: Mapping[str, ConnectError]) -> dict[str, str]:
-    """But for missing rights, which are told by themselves, and what was made meanwhile."""
+    """Format failures, except missing ACLs, which are reported separately, and existing topics."""
     known = (NotAuthorizedError, TopicExistsError)
     return {name: str(error) for name, error in failed.items() if not isinstance(error, known)}

@@ -1,4 +1,4 @@
-"""`mm2 offsets`: connects the offset translator to a configured flow, and formats what it returns.
+"""`mm2 offsets`: translates offsets of a configured flow, and formats the result.
 
 Formats: a table, JSON, and the CSV that `kafka-consumer-groups --reset-offsets --from-file` reads.
 """
@@ -37,8 +37,9 @@ from mm2.topics.flow_config import Flow
 
 
 def build_flow_link(settings: Mm2Settings, flow: Flow, *, purpose: str, clock: Clock) -> FlowLink:
-    """`purpose` is the end of our `client.id`. Raises `FatalError` for settings that cannot be
-    honoured."""
+    """Connect to both clusters of a flow for translation.
+
+    `purpose` is the suffix of the `client.id`. Raises `FatalError` for invalid settings."""
     clients = settings.clients_of(flow)
 
     def cluster(listing: ClusterSettings, reading: ClusterSettings, alias: str) -> KafkaCluster:
@@ -66,7 +67,7 @@ def _are_syncs_on_source(settings: Mm2Settings, flow: Flow) -> bool:
 
 
 def load_flow_plan(settings: Mm2Settings, flow: Flow) -> FlowPlan:
-    """What the flow runs with. Raises as `flow_plan.plan_flows`."""
+    """Derive the configuration that the flow runs with. Raises as `flow_plan.plan_flows`."""
     choice = FlowSelection(names=(flow.name,))
     (found,) = flow_plan.plan_flows(settings, choice, environment=os.environ)
     return found
@@ -88,35 +89,35 @@ _GROUP_COLUMN = "GROUP"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslationResult:
-    """What was asked from the cluster `origin` to `destination`, at `at_ms`: of groups, or of
-    single places (`groups` None). `silent`: why the flow's source did not answer, "" where it
-    did."""
+    """Translated offsets of groups, or of single offsets (`groups` is None)."""
 
     at_ms: int
+    """When they were translated."""
     flow: str
     origin: str
     destination: str
     groups: tuple[GroupPlaces, ...] | None = None
     places: tuple[Place, ...] = ()
     silent: str = ""
+    """Why the flow's source did not answer, "" if it did."""
 
     @property
     def rows(self) -> list[tuple[str, Place]]:
-        """Every place with its group, "" where it has none."""
+        """All translated offsets with their group, "" for single offsets."""
         if self.groups is None:
             return [("", each) for each in self.places]
         return [(group.group, each) for group in self.groups for each in group.places]
 
     @property
     def whole(self) -> bool:
-        """Is there a place to go on from for everything that was asked?"""
+        """True if every requested offset has a translation."""
         empty = any(not group.places for group in self.groups or ())
         found = [translation_outcomes.offset_there(place.outcome) for _, place in self.rows]
         return not empty and None not in found
 
 
 def format_translation(answer: TranslationResult) -> Iterator[str]:
-    """A table, and what has to be said of it."""
+    """Yield a table, followed by notes."""
     head = _TRANSLATION_COLUMNS if answer.groups is None else (_GROUP_COLUMN, *_TRANSLATION_COLUMNS)
     rows = [
         _build_cells(place, answer)
@@ -129,35 +130,34 @@ def format_translation(answer: TranslationResult) -> Iterator[str]:
 
 
 def format_notes(answer: TranslationResult) -> Iterator[str]:
-    """What a table or file does not say: groups without positions, and where positions are
-    from."""
+    """Yield notes about groups without offsets, and about offsets that are not committed ones."""
     for group in answer.groups or ():
         if not group.places:
             yield f"group {group.group} has no offsets on {answer.origin}"
         if group.basis is Basis.CHECKPOINT:
             why = f": {group.silent}" if group.silent else ""
             yield (
-                f"group {group.group}: these are the offsets of its last checkpoints, for "
-                f"{answer.origin} did not answer{why}. What it read since is read again: how many "
-                "records is unknown"
+                f"group {group.group}: these are the offsets of its last checkpoints, because "
+                f"{answer.origin} did not answer{why}. Later records are re-read: their "
+                "number is unknown"
             )
     for place in answer.places:
         if answer.silent and isinstance(place.outcome, NotReady):
             yield (
                 f"{place.partition}: whether offset {place.offset} is beyond the log end is "
-                f"unknown, for {answer.origin} did not answer: {answer.silent}"
+                f"unknown, because {answer.origin} did not answer: {answer.silent}"
             )
         if place.basis is Basis.TIME_THERE:
             yield (
-                f"{place.partition}: {answer.origin} did not answer, so this is where the time "
-                f"begins on {answer.destination}"
+                f"{place.partition}: {answer.origin} did not answer, so this is the first offset "
+                f"at that time on {answer.destination}"
             )
 
 
 def translation_to_csv(answer: TranslationResult) -> str:
-    """What `kafka-consumer-groups --reset-offsets --from-file` reads: topic, partition and offset,
-    with the group in front where several were asked of. What has no place to go on from is left
-    out, as are groups with control characters in their names; `list_omitted` reports both."""
+    """Format the CSV that `kafka-consumer-groups --reset-offsets --from-file` reads: topic,
+    partition and offset, with the group first if there are several. Offsets without a translation
+    and groups with control characters in their names are omitted; `list_omitted` reports them."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     several = len(answer.groups or ()) > 1
@@ -171,17 +171,17 @@ def translation_to_csv(answer: TranslationResult) -> str:
 
 
 def list_omitted(answer: TranslationResult) -> Iterator[str]:
-    """A line for each place that `translation_to_csv` has not."""
+    """Yield a line for each offset that `translation_to_csv` omits."""
     for group, place in answer.rows:
         if not group.isprintable():
-            yield f"left out: group {group}, {place.partition}: read its name with --json"
+            yield f"omitted: group {group}, {place.partition}: see its name with --json"
         elif translation_outcomes.offset_there(place.outcome) is None:
-            whose = f"group {group}, " if group else ""
-            yield f"left out: {whose}{place.partition}: {_describe_outcome(place.outcome)}"
+            prefix = f"group {group}, " if group else ""
+            yield f"omitted: {prefix}{place.partition}: {_describe_outcome(place.outcome)}"
 
 
 def translation_to_json(answer: TranslationResult) -> dict[str, Any]:
-    """For programs; `version` says how it reads."""
+    """Encode as JSON; `version` is the format's."""
     found: dict[str, Any] = {
         "version": TRANSLATION_JSON_VERSION,
         "flow": answer.flow,
@@ -290,7 +290,7 @@ def _get_reason(outcome: Outcome) -> str:
 
 
 def _get_reread_bound(outcome: Outcome) -> int | None:
-    """At most so many records are read again; None: nobody knows."""
+    """Upper bound of re-read records; None if unknown."""
     match outcome:
         case Exact():
             return 0

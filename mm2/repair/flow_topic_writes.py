@@ -1,4 +1,4 @@
-"""Appends the records of repair commands to a flow's own topics, and waits until they are stored."""
+"""Appends records of repair commands to a flow's own topics, and waits for acknowledgements."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ def append_map_records(
     *,
     clock: Clock,
 ) -> None:
-    """In order, the last of them once all before it are stored: it is what others go by.
+    """Append map records in order; the last, which makes the others valid, after all others are
+    stored.
 
-    Raises `RetriableError` when that takes longer than `STORE_TIMEOUT_S`, and what the cluster
-    answers."""
+    Raises `RetriableError` if that takes longer than `STORE_TIMEOUT_S`, and the cluster's
+    errors."""
     items = [
         FlowLogItem(
             key=offset_map_records.encode_key(key), value=offset_map_records.encode_value(value)
@@ -42,7 +43,7 @@ def append_items(
     *,
     clock: Clock,
 ) -> None:
-    """Until the target has acknowledged all of them. Raises as `append_map_records`."""
+    """Append records until the target has acknowledged all. Raises as `append_map_records`."""
     end = Deadline.after(STORE_TIMEOUT_S, now_s=clock.now_s())
     failed: list[ConnectError] = []
     stored = [0]

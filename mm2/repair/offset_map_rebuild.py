@@ -69,12 +69,13 @@ def compare_logs(
     all_differ: bool,
     done: OnCompared,
 ) -> None:
-    """In so much memory, of all processes together; `all_differ` as in `matching.match`. `done` is
-    told of each partition as soon as it is compared. `settings` say how to reach both clusters,
-    and have a setup for each partition.
+    """Compare source and mirror logs in tasks of the engine.
 
-    Raises `RetriableError` when time is up, and `FatalError` where the engine, or a task of it,
-    fails.
+    `memory_bytes` is for all tasks together; `all_differ`: see `log_alignment.align_logs`. `done`
+    is called for each partition as soon as it is compared. `settings` have both clusters'
+    connection settings and a setup for each partition.
+
+    Raises `RetriableError` when the time is up, and `FatalError` if the engine or a task fails.
     """
     plane = data_plane.acquire(on, clock)
     comparing = _LogComparison(plane, settings, clock=clock, done=done)
@@ -95,7 +96,7 @@ def compare_logs(
 
 
 class _LogComparison:
-    """Its tasks; `_left` are those that have not told all yet."""
+    """The tasks of one comparison; `_left` are those that have not finished."""
 
     def __init__(
         self,
@@ -114,6 +115,7 @@ class _LogComparison:
         self._answers: dict[str, LogCompareResultDecoder] = {}
 
     def start(self, number: int, asked: LogCompareRequest) -> None:
+        """Start a task for these ranges."""
         wanted = {(each.partition.topic, each.partition.partition) for each in asked.bounds}
         settings = dataclasses.replace(
             self._settings,
@@ -137,6 +139,7 @@ class _LogComparison:
         self._answers[name] = LogCompareResultDecoder()
 
     def await_all(self, end: Deadline) -> None:
+        """Receive results until all tasks have finished."""
         while self._left:
             taken = self._inbox.take(_COMPARE_POLL_INTERVAL_S)
             if taken is not None:
@@ -146,9 +149,10 @@ class _LogComparison:
             else:
                 self._look()
             if end.passed(self._clock.now_s()):
-                raise RetriableError(f"comparing {self._settings.flow}: time is up")
+                raise RetriableError(f"comparing {self._settings.flow}: the time is up")
 
     def close(self) -> None:
+        """Cancel unfinished tasks."""
         for channel, handle in self._left.values():
             channel.close()
             handle.cancel()
@@ -170,22 +174,22 @@ class _LogComparison:
                 self._done(found)
 
     def _look(self) -> None:
-        """What ended before it came: of the others their channels tell."""
+        """Detect tasks that ended before they connected; others are detected by their channel."""
         for name, (channel, handle) in self._left.items():
             if handle.state is CopyState.ENDED and channel.peer is None:
-                raise FatalError(f"{name} ended: {handle.error or 'it told nothing'}")
+                raise FatalError(f"{name} ended: {handle.error or 'without an error'}")
 
 
 def fence_mirror_writers(place: PartitionFencer) -> FencingOwner | str:
-    """Who locked them out, and where the marker stands; or why that did not succeed.
+    """Fence the mirror's writers; returns the fencing owner and marker, or the reason of a failure.
 
-    Raises `ConnectError` where nobody answers.
+    Raises `ConnectError` if no broker answers.
     """
     locked = place.lock_out()
     if locked is None:
-        return "our marker did not become readable"
+        return "the fencing marker did not become readable"
     if isinstance(locked, BrokerRefusal):
-        return f"its writers cannot be locked out: {locked}"
+        return f"its writers cannot be fenced: {locked}"
     return FencingOwner(
         producer_id=locked.owner.id,
         epoch=locked.owner.epoch,
@@ -195,79 +199,87 @@ def fence_mirror_writers(place: PartitionFencer) -> FencingOwner | str:
 
 
 REQUEST_TIMEOUT_S = 60.0
-_ACQUIRED_MEANWHILE = "somebody has taken it meanwhile"
+_ACQUIRED_MEANWHILE = "another process has acquired it meanwhile"
 _MIRROR_RECORDS_DELETED = (
-    "all that was replicated is deleted from the mirror topic, and with it how far that was: say "
-    "where to begin with mm2 topic reset FLOW TOPIC --from"
+    "all replicated records were deleted from the mirror topic, so their source offsets are "
+    "unknown: choose where to start with mm2 topic reset FLOW TOPIC --from"
 )
 
-_NO_MATCH = "nothing on the mirror is known to be from the source"
+_NO_MATCH = "no record of the mirror matches the source"
 _NO_CERTAIN_MATCH = (
-    f"{_NO_MATCH}: it may hold copies of equal records that the source has lost. If no two records "
-    "of the topic were ever alike in time, key, value and headers, say --all-differ"
+    f"{_NO_MATCH} with certainty: it may hold copies of equal records that the source has lost. If "
+    "no two records of the topic ever had equal timestamp, key, value and headers, use --all-differ"
 )
 
 
 class FlowRunsError(FatalError):
-    """What is lost cannot be made anew while somebody copies."""
+    """The flow is running: a lost map cannot be rebuilt while records are replicated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuiltPartition:
-    """What became of one partition. `compared` None: its logs were not compared. `stored` counts
-    records of the map; `why`: why there are none, "" where there is nothing to say."""
+    """Result for one partition."""
 
     partition: TopicPartition
     kind: RebuildScope | None
+    """What is missing in the map; None if the partition could not be set up."""
     compared: LogCompareResult | None = None
+    """Result of comparing the logs, None if they were not compared."""
     stored: int = 0
+    """Number of map records that were stored."""
     why: str = ""
+    """Why nothing was stored, "" if there is no problem."""
 
     @property
     def is_well(self) -> bool:
-        """Is all known of it now that can be?"""
+        """True if everything that can be known of the partition is in the map."""
         return self.kind is not None and not self.why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildContext:
-    """`reaching` says how the processes that compare reach the clusters, `worker_props` which group
-    runs the flow. `questions` connects to the target. `opposite` gives, by its mirror's partition,
-    the producers of a flow back that keeps names. `memory_bytes` are for all that compare;
-    `all_differ` as in `matching.match`."""
+    """What a rebuild needs."""
 
     both: FlowPair
     ledger: FlowLedger
     questions: Callable[[], BlockingClient]
+    """Connects to the target."""
     reaching: ConfigureCopy
+    """Connection settings for the comparing processes."""
     worker_props: Mapping[str, str] = field(repr=False)
+    """Properties of the flow's Connect worker."""
     engine: EngineSettings = field(repr=False)
     opposite: Callable[[], OffsetMap]
+    """Reads the map of a reverse flow that keeps topic names."""
     clock: Clock
     pause: Callable[[float], bool]
     tell: Callable[[str], None]
     timeout_s: float
     memory_bytes: int
+    """Memory of all comparing processes together."""
     all_differ: bool
+    """See `log_alignment.align_logs`."""
 
 
 class MapRebuild:
-    """One run. `found` has every partition that was asked for."""
+    """One rebuild; `found` has the result of every requested partition."""
 
     def __init__(self, tools: RebuildContext, *, writes: bool) -> None:
-        """Not `writes`: nothing is fenced, and nothing stored."""
+        """If not `writes`, nothing is fenced and nothing is stored."""
         self._tools = tools
         self._writes = writes
         self._end = Deadline.after(tools.timeout_s, now_s=tools.clock.now_s())
         self._setups: dict[TopicPartition, PartitionSetup] = {}
-        self._kinds: dict[TopicPartition, RebuildPlan] = {}
+        self._plans: dict[TopicPartition, RebuildPlan] = {}
         self._fences: dict[TopicPartition, FencingOwner] = {}
         self._deleted: set[TopicPartition] = set()
         self.found: dict[TopicPartition, RebuiltPartition] = {}
 
     def run(self, topics: Collection[str]) -> None:
-        """`topics` empty: all that the flow mirrors. Raises `FlowRunsError`, and `RetriableError`
-        or `FatalError` where a cluster does not answer, or refuses us."""
+        """Rebuild the map for `topics`, or all topics of the flow if empty.
+
+        Raises `FlowRunsError`, and `RetriableError` or `FatalError` if a cluster does not answer or
+        denies access."""
         tools = self._tools
         tools.ledger.open(REQUEST_TIMEOUT_S)
         known = tools.ledger.catch_up(REQUEST_TIMEOUT_S)
@@ -278,14 +290,14 @@ class MapRebuild:
         self._look(topics)
         for each in sorted(self._setups):
             wanted = map_rebuild.plan_rebuild(known.partition(each))
-            self._kinds[each] = wanted
+            self._plans[each] = wanted
             why = wanted.kind.value if wanted.kind is RebuildScope.UNTAKEN else ""
             self.found[each] = RebuiltPartition(partition=each, kind=wanted.kind, why=why)
-        due = [each for each, wanted in self._kinds.items() if wanted.is_due]
-        lost = [each for each in due if self._kinds[each].kind is RebuildScope.LOST]
+        due = [each for each, wanted in self._plans.items() if wanted.is_due]
+        lost = [each for each in due if self._plans[each].kind is RebuildScope.LOST]
         if lost and self._writes:
-            self._must_rest()
-        bounds = self._bounds(due)
+            self._require_stopped_flow()
+        bounds = self._determine_ranges(due)
         if bounds:
             partitions = tuple(self._setups[each.partition] for each in bounds)
             self._compare(bounds, partitions)
@@ -316,62 +328,64 @@ class MapRebuild:
                 partition=each.partition, kind=None, why=each.message
             )
 
-    def _must_rest(self) -> None:
+    def _require_stopped_flow(self) -> None:
         tools = self._tools
         seen = connect_group.read_connect_group(
             tools.both.target, tools.worker_props, clock=tools.clock, timeout_s=REQUEST_TIMEOUT_S
         )
         if seen.hosts is None:
             raise RetriableError(
-                f"whether anybody runs flow {tools.both.flow.name} is not told by "
-                f"{tools.both.flow.target}: what is lost of its map is not made anew. Try again"
+                f"{tools.both.flow.target} does not report whether flow {tools.both.flow.name} is "
+                "running, so lost parts of its map are not rebuilt: try again"
             )
         if seen.hosts:
             raise FlowRunsError(
-                f"flow {tools.both.flow.name} is run by {', '.join(sorted(seen.hosts))}: what is "
-                "lost of its map cannot be made anew while it copies. Stop its mm2 run first"
+                f"flow {tools.both.flow.name} is running on {', '.join(sorted(seen.hosts))}: lost "
+                "parts of its map cannot be rebuilt meanwhile. Stop its mm2 run first"
             )
 
-    def _bounds(self, due: Collection[TopicPartition]) -> list[LogCompareRange]:
-        """Those that are lost are fenced first: what stands before the marker is final. Then the
-        source's ends are noted, and only then who wrote for a flow back: nobody writes a record
-        there before that producer stands in its map."""
-        target_to = self._fenced(due)
+    def _determine_ranges(self, due: Collection[TopicPartition]) -> list[LogCompareRange]:
+        """Determine the ranges to compare.
+
+        Partitions with a lost map are fenced first, so that records before the marker are final.
+        Then the source's ends are fetched, and last the producers of the reverse flow, which are in
+        its map before they write."""
+        target_to = self._fence_mirrors(due)
         ends = self._tools.both.source.logs.ends(list(target_to), REQUEST_TIMEOUT_S)
         for each, error in ends.failed.items():
-            self._leave(each, f"its end on the source is not known: {error}")
-        back = self._back(ends.done)
+            self._skip_partition(each, f"its end on the source is unknown: {error}")
+        back = self._read_reverse_map(ends.done)
         return [
             LogCompareRange(
                 partition=each,
                 source_to=self._source_to(each, ends.done[each].end),
                 target_to=target_to[each],
-                opposite=self._opposite(each, back),
+                opposite=self._find_reverse_producers(each, back),
             )
             for each in sorted(ends.done)
         ]
 
     def _source_to(self, partition: TopicPartition, end: int) -> int:
-        wanted = self._kinds[partition].source_to
+        wanted = self._plans[partition].source_to
         return end if wanted < 0 else wanted
 
-    def _fenced(self, due: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Up to where the mirror of each is compared; of those left out `found` says why."""
+    def _fence_mirrors(self, due: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Returns the target end to compare up to; skipped partitions are in `found`."""
         found = {}
         with self._tools.questions() as questions:
             for each in sorted(due):
                 try:
-                    target_to = self._target_to(each, self._place(each, questions))
+                    target_to = self._target_to(each, self._open_mirror(each, questions))
                 except ConnectError as error:
-                    self._leave(each, f"its mirror cannot be asked: {error}")
+                    self._skip_partition(each, f"its mirror does not answer: {error}")
                     continue
                 if target_to is not None:
                     found[each] = target_to
         return found
 
     def _target_to(self, partition: TopicPartition, place: PartitionFencer) -> int | None:
-        """None: nothing is there that could be compared, or nobody can be locked out."""
-        wanted = self._kinds[partition]
+        """Returns the target end; None if there is nothing to compare, or fencing failed."""
+        wanted = self._plans[partition]
         if wanted.kind is not RebuildScope.LOST:
             return wanted.target_to
         if place.start() > 0:
@@ -383,26 +397,28 @@ class MapRebuild:
             return None
         by = fence_mirror_writers(place)
         if isinstance(by, str):
-            self._leave(partition, by)
+            self._skip_partition(partition, by)
             return None
         self._fences[partition] = by
         return by.marker
 
-    def _back(self, asked: Collection[TopicPartition]) -> OffsetMap | None:
-        """The map of a flow back that keeps names, where any has one."""
+    def _read_reverse_map(self, asked: Collection[TopicPartition]) -> OffsetMap | None:
+        """Read the map of a reverse flow that keeps topic names, if there is one."""
         if any(self._setups[each].opposite_map for each in asked):
             return self._tools.opposite()
         return None
 
-    def _opposite(self, partition: TopicPartition, back: OffsetMap | None) -> frozenset[int]:
+    def _find_reverse_producers(
+        self, partition: TopicPartition, back: OffsetMap | None
+    ) -> frozenset[int]:
         where = self._setups[partition]
         if back is None or not where.opposite_map:
             return frozenset()
         mirror = TopicPartition(where.remote_topic, where.partition)
         return frozenset(back.partition(mirror).producers)
 
-    def _place(self, partition: TopicPartition, questions: BlockingClient) -> PartitionFencer:
-        """Its mirror."""
+    def _open_mirror(self, partition: TopicPartition, questions: BlockingClient) -> PartitionFencer:
+        """Open the partition's mirror."""
         where = self._setups[partition]
         return PartitionFencer(
             questions,
@@ -411,8 +427,8 @@ class MapRebuild:
             clock=self._tools.clock,
         )
 
-    def _leave(self, partition: TopicPartition, why: str) -> None:
-        kind = self._kinds[partition].kind
+    def _skip_partition(self, partition: TopicPartition, why: str) -> None:
+        kind = self._plans[partition].kind
         self.found[partition] = RebuiltPartition(partition=partition, kind=kind, why=why)
 
     def _compare(
@@ -443,7 +459,7 @@ class MapRebuild:
 
     def _compared(self, compared: LogCompareResult) -> None:
         partition = compared.partition
-        kind = self._kinds[partition].kind
+        kind = self._plans[partition].kind
         why = compared.why
         if compared.matched is None and not why:
             if compared.target == 0 and partition in self._deleted:
@@ -468,7 +484,7 @@ class MapRebuild:
     ) -> tuple[int, str]:
         assert compared.matched is not None
         known = self._tools.ledger.catch_up(REQUEST_TIMEOUT_S).partition(partition)
-        if map_rebuild.plan_rebuild(known) != self._kinds[partition]:
+        if map_rebuild.plan_rebuild(known) != self._plans[partition]:
             return 0, _ACQUIRED_MEANWHILE
         where = self._setups[partition]
         era = Era(
@@ -482,16 +498,16 @@ class MapRebuild:
             reason=map_rebuild.REBUILD_REASON,
         )
         if kind is RebuildScope.LOST:
-            self._must_rest()
+            self._require_stopped_flow()
             by = self._fences[partition]
             records = map_rebuild.rebuild_lost_map(partition, compared.matched, era, by=by)
         else:
             records = map_rebuild.rebuild_first_era(partition, compared.matched, era)
         flow_topic_writes.append_map_records(self._tools.ledger, records, clock=self._tools.clock)
-        return len(records), "" if self._stands(partition, records) else _ACQUIRED_MEANWHILE
+        return len(records), "" if self._is_stored(partition, records) else _ACQUIRED_MEANWHILE
 
-    def _stands(self, partition: TopicPartition, records: list[MapRecord]) -> bool:
-        """Is our era in the map, as we wrote it, and nobody newer than our anchor?"""
+    def _is_stored(self, partition: TopicPartition, records: list[MapRecord]) -> bool:
+        """Returns True if the map has the stored era, and no newer owner."""
         known = self._tools.ledger.catch_up(REQUEST_TIMEOUT_S).partition(partition)
         last, _ = records[-1]
         newest = known.anchor is not None and known.anchor.key == last
@@ -527,8 +543,9 @@ _REBUILD_COLUMNS = (
 
 
 def format_rebuild(found: Sequence[RebuiltPartition]) -> Iterator[str]:
-    """A table, in order of partitions. UNSURE are source offsets of which a bound alone is known,
-    BEHIND records of the mirror behind the last that was matched."""
+    """Yield a table, ordered by partition.
+
+    UNSURE: source offsets with only an upper bound. BEHIND: mirror records after the last match."""
     yield from text_format.format_columns(
         _REBUILD_COLUMNS, [_build_cells(each) for each in _sort_by_partition(found)]
     )
@@ -556,7 +573,7 @@ def _build_cells(each: RebuiltPartition) -> tuple[str, ...]:
 
 
 def rebuild_to_json(flow: str, found: Sequence[RebuiltPartition]) -> dict[str, Any]:
-    """`version` says how it reads."""
+    """Encode as JSON; `version` is the format's."""
     return {
         "version": REBUILD_JSON_VERSION,
         "flow": flow,

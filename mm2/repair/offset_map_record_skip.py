@@ -28,8 +28,8 @@ READ_TIMEOUT_S = 30.0
 
 
 class NothingToSkipError(FatalError):
-    """The record can be read, was replaced already, or does not exist; or `--from` is missing, or
-    given although the record is not that of an era. Nothing was changed."""
+    """The record is readable, already replaced, or missing; or `position` is missing for an era, or
+    given for another record. Nothing was changed."""
 
 
 def skip_record(
@@ -40,28 +40,28 @@ def skip_record(
     position: str | None = None,
     clock: Clock,
 ) -> UnreadableMapRecord:
-    """Write the incident, then replace the record; return what was skipped. The ledger is not open
-    yet. `position`, required for an era, is where its partition begins again.
+    """Record an incident, then replace the record; returns the skipped record.
 
-    Raises `NothingToSkipError`, and `RetriableError` or `FatalError` as the ledger.
+    The ledger must not be open yet. `position`, required for an era, is where its partition starts
+    again. Raises `NothingToSkipError`, and `RetriableError` or `FatalError` as the ledger.
     """
     topic = naming.offset_map_topic(flow.source)
     ledger.open(READ_TIMEOUT_S)
     found = _find_unreadable(ledger, flow, offset)
     if found.is_era and position is None:
         raise NothingToSkipError(
-            f"{topic} of cluster {flow.target}: the record at offset {offset} is that of an era, "
-            f"without which {found.partition} can only begin again: add --from, for example "
+            f"{topic} of cluster {flow.target}: the record at offset {offset} is an era, without "
+            f"which {found.partition} can only start again: add --from, for example "
             "--from earliest. Nothing was changed"
         )
     if position is not None and not found.is_era:
         raise NothingToSkipError(
-            f"{topic} of cluster {flow.target}: the record at offset {offset} is not that of an "
-            "era, so nothing begins again: leave --from out. Nothing was changed"
+            f"{topic} of cluster {flow.target}: the record at offset {offset} is not an era, so no "
+            "partition starts again: omit --from. Nothing was changed"
         )
     statement = _build_incident(found, flow, position, clock=clock)
     flow_topic_writes.append_items(ledger, [statement], clock=clock)
-    # As late as can be: another writer may have replaced the record since.
+    # As late as possible: another writer may have replaced the record since.
     try:
         _find_unreadable(ledger, flow, offset)
     except NothingToSkipError:
@@ -79,16 +79,16 @@ def skip_record(
 
 
 def _find_unreadable(ledger: FlowLedger, flow: Flow, offset: int) -> UnreadableMapRecord:
-    """Read to the end, and find the record among those that are unreadable."""
+    """Read to the end, and find the record among the unreadable ones."""
     unreadable = ledger.catch_up(READ_TIMEOUT_S).unreadable()
     found = next((each for each in unreadable if each.offset == offset), None)
     if found is None:
         offsets = ", ".join(str(each.offset) for each in unreadable)
-        there = f"unreadable records are at offsets {offsets}" if offsets else "none is unreadable"
+        there = f"unreadable records are at offsets {offsets}" if offsets else "all are readable"
         raise NothingToSkipError(
             f"{naming.offset_map_topic(flow.source)} of cluster {flow.target}: the record at "
-            "offset "
-            f"{offset} is readable, was replaced or does not exist; {there}. Nothing was changed"
+            f"offset {offset} is readable, was replaced or does not exist; {there}. Nothing was "
+            "changed"
         )
     return found
 
@@ -98,7 +98,7 @@ def _build_incident(
 ) -> FlowLogItem:
     topic = naming.offset_map_topic(flow.source)
     about = found.partition or TopicPartition(topic, 0)
-    again = "" if position is None else f"; the partition begins again from {position}"
+    again = "" if position is None else f"; the partition starts again from {position}"
     key, value = incident_records.encode(
         Incident(
             topic=about.topic,
@@ -133,11 +133,11 @@ def _name_record_kind(found: UnreadableMapRecord) -> str:
 def _build_replacement(
     found: UnreadableMapRecord, known: OffsetMap, position: str | None
 ) -> list[FlowLogItem]:
-    """What is written, in order, the record under the unreadable key last.
+    """Build the records to write, in order; the last has the key of the unreadable record.
 
-    Of an era first the request to begin again: without both, its partition would count as new, and
-    start somewhere else without an incident. A producer id stays one of the flow's, in a place of its
-    own: it may have written what the target holds.
+    An era is preceded by a request to start again: otherwise its partition would count as new, and
+    start somewhere else without an incident. A producer id is kept as one of the flow's, with a new
+    ordinal: it may have written records on the target.
     """
     tombstone = FlowLogItem(key=found.key, value=None)
     match found.known_key:

@@ -1,4 +1,4 @@
-"""`mm2 topic reset`: partitions begin again at a source position that an operator chose.
+"""`mm2 topic reset`: restarts replication of partitions at a source position chosen by an operator.
 
 The decision is recorded in the flow's map topic on the target. A task reads it when it next
 acquires the partition, so the tasks that own it are restarted, on whichever nodes they run,
@@ -43,9 +43,9 @@ from mm2.topics.flow_config import Flow
 RECORD_TIMEOUT_S = era_requests.RECORD_TIMEOUT_S
 POLL_INTERVAL_S = 0.5
 HALT_GRACE_S = 5.0
-"""A partition that still reads as halted so long after it began again is halted again."""
+"""A partition that is still halted this long after it started again is reported as halted."""
 REMOTE_NODE_GRACE_S = 15.0
-"""A partition that no process here shows so long after it began again is on another node."""
+"""A partition that no local process shows this long after it started again runs on another node."""
 
 EARLIEST = "earliest"
 LATEST = "latest"
@@ -57,7 +57,7 @@ class InvalidResetError(FatalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicResetRequest:
-    """What the operator wants. `partitions` empty: all of the topic.
+    """The operator's request.
 
     `position` is `earliest`, `latest`, a timestamp (ms since 1970 UTC) or `offset:N`.
     """
@@ -65,6 +65,7 @@ class TopicResetRequest:
     flow: Flow
     topic: str
     partitions: tuple[int, ...]
+    """Empty for all partitions of the topic."""
     position: str
 
 
@@ -73,21 +74,19 @@ class TopicResetRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetDecision:
-    """One partition's decision as the map topic has it now, and the map of that partition.
-
-    `recreated`: the source's topic is another one than the one replicated so far.
-    """
+    """The recorded decision for one partition, with its map."""
 
     partition: TopicPartition
     position: str
     request: str
     known: PartitionMap
     recreated: bool = False
+    """True if the source topic is not the one that was replicated so far."""
 
     def describe(self) -> str:
-        """Where the partition begins again, and what that costs, in one line."""
+        """Describe in one line where the partition starts again, and the consequences."""
         anchor = self.known.anchor
-        begins = f"begins again {_describe_position(self.position)}"
+        begins = f"starts again {_describe_position(self.position)}"
         if anchor is None:
             return f"{self.partition}: not replicated so far; {begins}."
         through = anchor.segment.through
@@ -133,9 +132,9 @@ def record_decisions(
     now: Clock,
     new_id: Callable[[], str],
 ) -> list[ResetDecision]:
-    """Record the decision for each partition; `new_id` makes the ids of requests.
+    """Record the decision for each partition; `new_id` creates request ids.
 
-    Raises `InvalidResetError`, and what the clusters answer.
+    Raises `InvalidResetError`, and the clusters' errors.
     """
     partitions, topic_id = _select_partitions(order, source)
     ledger.open(RECORD_TIMEOUT_S)
@@ -158,8 +157,7 @@ def record_decisions(
 
 
 def _is_recreated(known: PartitionMap, topic_id: uuid.UUID | None) -> bool:
-    """Was another topic replicated than the one that has the name now? False where that is not
-    known."""
+    """Returns True if another topic of that name was replicated before; False if unknown."""
     era = known.eras.get(known.newest_era)
     if topic_id is None or era is None or era.source_topic_id == offset_map_records.NO_TOPIC_ID:
         return False
@@ -169,7 +167,7 @@ def _is_recreated(known: PartitionMap, topic_id: uuid.UUID | None) -> bool:
 def _select_partitions(
     order: TopicResetRequest, source: Admin
 ) -> tuple[tuple[int, ...], uuid.UUID | None]:
-    """Those that are reset, and the topic's id."""
+    """Returns the partitions to reset, and the topic's id."""
     flow, topic = order.flow, order.topic
     described = source.describe_topics([topic], RECORD_TIMEOUT_S)
     failure = described.first_failure()
@@ -203,7 +201,7 @@ def _select_partitions(
 
 
 class FlowActivity(enum.Enum):
-    """Whether something reads the decision now."""
+    """Whether a task reads the decision now."""
 
     YES = "yes"
     NO = "no"
@@ -213,7 +211,8 @@ class FlowActivity(enum.Enum):
 
 
 def find_flow_activity(found: ConnectGroupSnapshot, *, topic: str, here: bool) -> FlowActivity:
-    """`found` is the flow's Connect group; `here`: a process of this machine runs the flow."""
+    """Determine the activity from the flow's Connect group; `here`: a local process runs the
+    flow."""
     config = found.config
     if config.contains(flow_rest_client.SOURCE_CONNECTOR):
         match config.target_state(flow_rest_client.SOURCE_CONNECTOR):
@@ -233,12 +232,13 @@ def find_flow_activity(found: ConnectGroupSnapshot, *, topic: str, here: bool) -
 
 
 RestartTasks = Callable[[Collection[TopicPartition]], str]
-"""Restarts the tasks that have these partitions; returns what was restarted, in words."""
+"""Restarts the tasks that have these partitions; returns a description of what was restarted."""
 
 
 def restart_over_rest(api: FlowRestClient) -> RestartTasks:
-    """Through a process of this machine, which forwards it to the nodes that have the tasks.
-    Returns "" where no task has any of the partitions, so that nothing was restarted."""
+    """Restart through a local process, which forwards to the nodes that have the tasks.
+
+    The result is "" if no task has any of the partitions: nothing was restarted."""
 
     def restart(partitions: Collection[TopicPartition]) -> str:
         numbers = api.restart_partitions(partitions)
@@ -249,7 +249,7 @@ def restart_over_rest(api: FlowRestClient) -> RestartTasks:
 
 
 class WritableTargetSide(FlowSide, Protocol):
-    """The cluster that the flow's Connect group keeps its state on."""
+    """The cluster that stores the flow's Connect topics."""
 
     def writer(self, topic: str) -> RecordWriter: ...
 
@@ -257,8 +257,8 @@ class WritableTargetSide(FlowSide, Protocol):
 def restart_by_config_record(
     side: WritableTargetSide, props: Mapping[str, str], *, now: Clock, hosts: Sequence[str]
 ) -> RestartTasks:
-    """Through the group's config topic (KIP-745): every node that reads it restarts what it runs
-    of the source connector. `props` are the worker's."""
+    """Restart through the group's config topic (KIP-745): each node restarts its tasks of the
+    source connector. `props` are the worker's properties."""
 
     def restart(_: Collection[TopicPartition]) -> str:
         request = RestartRequest(connector=flow_rest_client.SOURCE_CONNECTOR, include_tasks=True)
@@ -272,7 +272,7 @@ def restart_by_config_record(
             while not told:
                 if end.passed(now.now_s()):
                     raise RetriableError(
-                        f"asking for a restart: no answer within {RECORD_TIMEOUT_S:g} s"
+                        f"requesting a restart: no answer within {RECORD_TIMEOUT_S:g} s"
                     )
                 writer.poll(0.1)
         finally:
@@ -291,73 +291,76 @@ def restart_by_config_record(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOutcome:
-    """What became of one partition's decision. `begins` is the source offset, -1 while unknown.
-
-    `replicating` is None where the partition began again on a node that cannot be asked from here:
-    on `node`, "" if that is not known either.
-    """
+    """Effect of one partition's decision."""
 
     partition: TopicPartition
     replicating: bool | None
+    """None if the partition started again on a node that cannot be queried from here."""
     begins: int = -1
+    """Source offset at which it started again, -1 if unknown."""
     reason: str = ""
     node: str = ""
+    """Node that has the partition, "" if unknown."""
 
     def describe(self) -> str:
+        """Describe the effect in one line."""
         if self.replicating is None:
             node = f"node {self.node}" if self.node else "the node that has its task"
             return (
-                f"{self.partition}: began again at source offset {self.begins}; its state is known "
-                f"on {node} only: run mm2 status there"
+                f"{self.partition}: started again at source offset {self.begins}; its state is "
+                f"known only on {node}: run mm2 status there"
             )
         if self.replicating:
             return f"{self.partition}: replicating again from source offset {self.begins}"
-        begun = f" It began again at source offset {self.begins}." if self.begins >= 0 else ""
+        begun = f" It started again at source offset {self.begins}." if self.begins >= 0 else ""
         return f"{self.partition}: not replicating: {self.reason}{begun}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPartition:
-    """A partition as the process that copies it shows it; `state` is a word of `status_document`."""
+    """A partition as reported by its process; `state` is one of `status_document`."""
 
     state: str
     reason: str
 
 
 CollectPartitions = Callable[[], Mapping[TopicPartition, ObservedPartition] | None]
-"""The flow's partitions on this machine; None where no process here can be asked."""
+"""The flow's partitions on this machine; None if no local process can be queried."""
 
 
 @dataclass(slots=True)
 class ResetWaiter:
-    """Decisions until a task has acted on them. `pause` waits so many seconds; `find_nodes` finds
-    the node of each partition, as far as it is known."""
+    """Waits until tasks have applied the decisions."""
 
     decisions: Sequence[ResetDecision]
     ledger: FlowLedger
     look: CollectPartitions
+    """Collects the state of local partitions."""
     why_not: Callable[[], str]
+    """Explains why no task applies decisions, "" if unknown."""
     nodes: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, str]]
+    """Finds the node of each partition, as far as known."""
     now: Clock
     pause: Callable[[float], object]
+    """Sleeps for a number of seconds."""
 
     def outcomes(self, timeout_s: float) -> list[ResetOutcome]:
-        """Returns when every partition replicates again, began again on a node that cannot be asked
-        from here, or is halted again, or when the time is over."""
+        """Wait until every partition replicates again, started again on a node that cannot be
+        queried from here, or is halted again; or until the time is up."""
         end = Deadline.after(timeout_s, now_s=self.now.now_s())
         begun_s: dict[TopicPartition, float] = {}
         while True:
-            known, over = self._map(), end.passed(self.now.now_s())
+            known, over = self._read_map(), end.passed(self.now.now_s())
             seen = self.look()
             found = [
                 self._outcome(each, known, seen, begun_s, over=over) for each in self.decisions
             ]
             settled = [each for each in found if each is not None]
             if len(settled) == len(found):
-                return self._with_nodes(settled)
+                return self._add_nodes(settled)
             self.pause(POLL_INTERVAL_S)
 
-    def _with_nodes(self, found: list[ResetOutcome]) -> list[ResetOutcome]:
+    def _add_nodes(self, found: list[ResetOutcome]) -> list[ResetOutcome]:
         unknown = [each.partition for each in found if each.replicating is None]
         if not unknown:
             return found
@@ -372,7 +375,7 @@ class ResetWaiter:
             for each in found
         ]
 
-    def _map(self) -> OffsetMap | None:
+    def _read_map(self) -> OffsetMap | None:
         try:
             return self.ledger.catch_up()
         except RetriableError:
@@ -387,7 +390,7 @@ class ResetWaiter:
         *,
         over: bool,
     ) -> ResetOutcome | None:
-        """None: it is not settled yet."""
+        """Returns the outcome, None while it is open."""
         name = decision.partition
         mine = known.partition(name) if known is not None else decision.known
         begins = next(
@@ -398,7 +401,7 @@ class ResetWaiter:
             if mine.request is not None and mine.request.request != decision.request:
                 why = "another decision replaced this one"
                 return ResetOutcome(partition=name, replicating=False, reason=why)
-            return self._unanswered(name, seen) if over else None
+            return self._describe_no_effect(name, seen) if over else None
         since_s = begun_s.setdefault(name, self.now.now_s())
         shown = None if seen is None else seen.get(name)
         if shown is None:
@@ -416,17 +419,17 @@ class ResetWaiter:
         why = shown.reason or f"it is still {shown.state}."
         return ResetOutcome(partition=name, replicating=False, begins=begins, reason=why)
 
-    def _unanswered(
+    def _describe_no_effect(
         self, name: TopicPartition, seen: Mapping[TopicPartition, ObservedPartition] | None
     ) -> ResetOutcome:
         shown = None if seen is None else seen.get(name)
         if shown is not None and shown.reason:
             why = (
-                f"no task has acted on the decision yet; its state is {shown.state}: {shown.reason}"
+                f"no task has applied the decision yet; its state is {shown.state}: {shown.reason}"
             )
         else:
             why = self.why_not() or (
-                "no node acted on the decision in time. It stays recorded, and takes effect when a "
+                "no node applied the decision in time. It stays recorded, and takes effect when a "
                 "node acquires the partition: see mm2 status."
             )
         return ResetOutcome(partition=name, replicating=False, reason=why)
@@ -435,7 +438,7 @@ class ResetWaiter:
 def find_nodes(
     found: ConnectGroupSnapshot, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, str]:
-    """The node that has each partition's task, as `host:port`, where the group tells."""
+    """Find the node of each partition's task as `host:port`, if the group knows it."""
     statuses = found.statuses.tasks(flow_rest_client.SOURCE_CONNECTOR)
     known: dict[TopicPartition, str] = {}
     for task in found.config.tasks(flow_rest_client.SOURCE_CONNECTOR):
@@ -453,7 +456,7 @@ def find_nodes(
 
 
 def describe_failed_task(found: ConnectGroupSnapshot) -> str:
-    """The first task of the flow that failed, in words; "" where none did."""
+    """Describe the first failed task of the flow; "" if none failed."""
     statuses = found.statuses.tasks(flow_rest_client.SOURCE_CONNECTOR)
     failed = {task.task: each for task, each in statuses.items() if each.state is RunState.FAILED}
     if not failed:

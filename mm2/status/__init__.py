@@ -1,9 +1,9 @@
 """What `mm2 status`, `mm2 lag`, `mm2 why`, the live table and the health endpoints report.
 
-`status_document.FlowReport` is the status of one flow, as JSON and as a value. It is made from
-what the process that runs the flow knows (`status_from_process`) or, where no process runs it
-here, from what both clusters store (`status_from_clusters`). `status_query` asks the running
-processes over their Unix socket (`process_socket`) and falls back to the clusters.
+`status_document.FlowReport` is the status of one flow, as JSON and as a value. It is built from
+what the process that runs the flow knows (`status_from_process`) or, if no local process runs it,
+from what both clusters store (`status_from_clusters`). `status_query` queries the running processes
+over their Unix socket (`process_socket`) and falls back to the clusters.
 
 `topic_rows.FlowsOverview` summarizes the snapshots of a running process for the live table,
 the log and the metrics. `replication_health.evaluate_flow` is the one decision behind exit

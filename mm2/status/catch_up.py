@@ -1,4 +1,4 @@
-"""`--until-caught-up`: how much of what the source held at the start is copied, and the outcome.
+"""`--until-caught-up`: how much of what the source held at the start is replicated.
 
 The end of a partition is the last stable offset that its copy sees first; it never changes
 after that. A flow counts from its first snapshot with a plan on.
@@ -18,7 +18,8 @@ from mm2.status import topic_rows
 
 
 class CatchUpState(enum.Enum):
-    """IN_ERROR once nothing can move any more and at least one partition stands still."""
+    """Progress of a flow or of all; IN_ERROR if nothing more can be replicated and a partition is
+    halted."""
 
     COPYING = "copying"
     CAUGHT_UP = "caught up"
@@ -27,7 +28,7 @@ class CatchUpState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowProgress:
-    """Records (by offset: an upper bound where the source has gaps) and partitions."""
+    """Progress of one flow in records (offsets: an upper bound with gaps) and partitions."""
 
     verdict: CatchUpState
     total: int
@@ -38,7 +39,7 @@ class FlowProgress:
 
 @dataclass(slots=True)
 class FlowCatchUp:
-    """A fold over what partitions report; the end of each is the first one seen.
+    """Accumulates what partitions report; the end of each is the first one seen.
 
     Invariant: `_ends` of a partition never changes once it is known.
     """
@@ -50,7 +51,7 @@ class FlowCatchUp:
     _failed: set[TopicPartition] = field(default_factory=set)
 
     def report(self, partition: TopicPartition, *, copied_to: int, end: int, stopped: bool) -> None:
-        """`copied_to` and `end` as in `messages.Gauge`, -1 when not known yet."""
+        """Report a partition's progress; `copied_to` and `end` are -1 while unknown."""
         if copied_to >= 0:
             self._starts.setdefault(partition, copied_to)
             self._copied[partition] = copied_to
@@ -62,6 +63,7 @@ class FlowCatchUp:
             self._failed.discard(partition)
 
     def progress(self) -> FlowProgress:
+        """Compute the progress of all partitions."""
         done = {each for each in self.partitions if self.is_done(each)}
         failed = self._failed - done
         if len(done) == len(self.partitions):
@@ -84,29 +86,24 @@ class FlowCatchUp:
         )
 
     def is_done(self, partition: TopicPartition) -> bool:
-        """Is everything copied that this partition held when it was first seen?"""
+        """Returns True if all records are replicated that the partition held when first seen."""
         end = self._ends.get(partition)
         return end is not None and self._copied.get(partition, -1) >= end
 
 
 ETA_WINDOW_S = 10.0
 LISTED_PARTITIONS_MAX = 50
-"""So many partitions are named one by one at the end; the others are counted."""
+"""Maximum number of unfinished partitions that are listed at the end; the others are counted."""
 
 JOIN_GRACE_S = 10.0
-"""A node that has just joined is given its tasks in a second round of the group."""
+"""A node that has just joined gets its tasks in a second rebalance."""
 
 _ENDED_FLOW_STATES = (FlowState.FAILED, FlowState.STOPPED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatchUpSnapshot:
-    """Over all flows. `total` and `copied` are records by offset: an upper bound with gaps.
-
-    `eta_s` is None while nothing moves or not every end is known. `elsewhere`: flows whose tasks
-    are all on other nodes, so that this one cannot tell how far they are; none where another flow
-    failed.
-    """
+    """Progress of all flows. `total` and `copied` are offsets: an upper bound with gaps."""
 
     verdict: CatchUpState
     total: int
@@ -114,11 +111,14 @@ class CatchUpSnapshot:
     partitions: int
     done: int
     eta_s: float | None
+    """Estimated time left, None if nothing moves or an end is unknown."""
     elsewhere: frozenset[str] = frozenset()
+    """Flows whose tasks are all on other nodes, so that their progress is unknown here; empty if
+    another flow failed."""
 
     @property
     def fraction(self) -> float:
-        """0 to 1; by partitions where there is nothing to copy."""
+        """Progress from 0 to 1; by partitions if there are no records."""
         if self.verdict is CatchUpState.CAUGHT_UP:
             return 1.0
         if self.total:
@@ -128,7 +128,7 @@ class CatchUpSnapshot:
 
 @dataclass(slots=True)
 class CatchUpTracker:
-    """A fold over the flows' snapshots."""
+    """Accumulates the flows' snapshots."""
 
     _flows: dict[str, FlowCatchUp] = field(default_factory=dict)
     _states: dict[str, CatchUpState] = field(default_factory=dict)
@@ -140,23 +140,24 @@ class CatchUpTracker:
 
     @property
     def waits(self) -> bool:
-        """Does the verdict depend on time alone? Then `observe` is called without news, too."""
+        """True if the verdict depends on time alone: `observe` has to be called without changes."""
         return bool(self._nothing_since_s.keys() - self._elsewhere)
 
     def observe(self, statuses: Sequence[FlowStatus], now_s: float) -> CatchUpSnapshot:
+        """Process a snapshot; returns the progress."""
         self._complete = True
         for status in statuses:
-            self._states[status.flow] = self._judge(status, now_s)
-        seen = self._sum_up(now_s)
+            self._states[status.flow] = self._evaluate(status, now_s)
+        seen = self._summarize(now_s)
         if not self._speed or now_s > self._speed[-1][0]:
             self._speed.append((now_s, seen.copied))
         while now_s - self._speed[0][0] > ETA_WINDOW_S:
             self._speed.popleft()
         return seen
 
-    def _judge(self, status: FlowStatus, now_s: float) -> CatchUpState:
+    def _evaluate(self, status: FlowStatus, now_s: float) -> CatchUpState:
         flow = self._flows.get(status.flow)
-        if flow is None and self._has_nothing_here(status, now_s):
+        if flow is None and self._is_all_elsewhere(status, now_s):
             self._complete = False
             known = status.flow in self._elsewhere
             return CatchUpState.IN_ERROR if known else CatchUpState.COPYING
@@ -182,8 +183,8 @@ class CatchUpTracker:
             return CatchUpState.IN_ERROR
         return result.verdict
 
-    def _has_nothing_here(self, status: FlowStatus, now_s: float) -> bool:
-        """Do other nodes have all of its tasks? For good once that has lasted."""
+    def _is_all_elsewhere(self, status: FlowStatus, now_s: float) -> bool:
+        """Returns True if other nodes have all its tasks; permanent after `JOIN_GRACE_S`."""
         runs = status.state is FlowState.RUNNING
         if not runs or status.copies_here or not status.elsewhere:
             self._nothing_since_s.pop(status.flow, None)
@@ -194,7 +195,7 @@ class CatchUpTracker:
             self._elsewhere.add(status.flow)
         return True
 
-    def _sum_up(self, now_s: float) -> CatchUpSnapshot:
+    def _summarize(self, now_s: float) -> CatchUpSnapshot:
         results = self._results.values()
         states = set(self._states.values())
         verdict = CatchUpState.CAUGHT_UP
@@ -229,7 +230,7 @@ class CatchUpTracker:
     def unfinished(
         self, statuses: Sequence[FlowStatus]
     ) -> list[tuple[str, TopicPartition | None, str]]:
-        """(flow, partition, reason) of all that is not done; partition None: the whole flow."""
+        """Returns (flow, partition, reason) of what is not finished; None for the whole flow."""
         found: list[tuple[str, TopicPartition | None, str]] = []
         for status in statuses:
             if self._states.get(status.flow) is CatchUpState.CAUGHT_UP:
@@ -249,16 +250,15 @@ class CatchUpTracker:
         return found
 
     def unfinished_lines(self, statuses: Sequence[FlowStatus]) -> list[str]:
-        """`unfinished` for people, one line each."""
+        """Format `unfinished`, one line each."""
         found = self.unfinished(statuses)
         lines = [
             f"  {flow}: {reason}" if partition is None else f"  {flow} {partition}: {reason}"
             for flow, partition, reason in found[:LISTED_PARTITIONS_MAX]
         ]
         if len(found) > LISTED_PARTITIONS_MAX:
-            lines.append(
-                f"  … and {plurals.format_count(len(found) - LISTED_PARTITIONS_MAX, 'more partition')}"
-            )
+            hidden = plurals.format_count(len(found) - LISTED_PARTITIONS_MAX, "more partition")
+            lines.append(f"  … and {hidden}")
         return lines
 
 
@@ -273,7 +273,7 @@ def _describe_flow(status: FlowStatus) -> str:
 
 
 def _describe_elsewhere(status: FlowStatus) -> str:
-    """`all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate here`."""
+    """Format: `all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate here`."""
     nodes = sorted({each.node.partition("/")[0] for each in status.places} - {""})
     where = f"node{'' if len(nodes) == 1 else 's'} {', '.join(nodes)}" if nodes else "other nodes"
     what = f"all {plurals.format_count(status.elsewhere, 'partition', 'are')}"
@@ -287,5 +287,5 @@ def _describe_partition(each: PartitionStatus) -> str:
     if each.stopped:
         return reason
     behind = each.lag_records
-    missing = "" if behind is None else f", {plurals.format_count(behind, 'record')} behind"
+    missing = "" if behind is None else f", lag {plurals.format_count(behind, 'record')}"
     return f"{each.phase}{missing}{': ' + reason if reason else ''}"

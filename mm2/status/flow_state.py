@@ -36,37 +36,37 @@ _OVERRIDES = {
 }
 _OVERRIDE_EFFECTS = {
     flow_plan.HEARTBEAT_CONNECTOR: "no heartbeats are written to its target",
-    flow_plan.CHECKPOINT_CONNECTOR: "no checkpoints are made; groups that move go on where "
-    "they were then",
+    flow_plan.CHECKPOINT_CONNECTOR: "no checkpoints are written; groups that fail over resume at "
+    "their last ones",
 }
 
 
 def find_override(config: ClusterConfigState, connector: str) -> OverrideKind | None:
-    """How an operator holds it; None: not at all, or there is no such connector."""
+    """Returns an operator's override of the connector; None if there is none, or no connector."""
     state = config.target_state(connector) if config.contains(connector) else None
     return None if state is None else _OVERRIDES.get(state)
 
 
 def find_connector_overrides(config: ClusterConfigState) -> Mapping[str, OverrideKind]:
-    """`holds.Holds.beside`."""
+    """Returns the overrides of the other connectors; see `OperatorOverrides`."""
     found = {name: find_override(config, name) for name in _OVERRIDE_EFFECTS}
     return {name: each for name, each in found.items() if each is not None}
 
 
 def describe_pause(resume: str, beside: str = "") -> str:
-    """Of a flow that an operator paused, with the command that resumes it;
-    `find_connector_overrides` is what else is to be said of its state."""
+    """Describe a flow that an operator paused, with the command that resumes it; `beside` is a
+    further reason of its state."""
     return "; ".join(filter(None, ("paused by an operator", beside, f"resume with: {resume}")))
 
 
 def describe_overrides(holds: OperatorOverrides, *, resume: str) -> list[str]:
-    """A line for each connector beside the source's that is held, with the command that resumes the
-    flow; none of a flow that is stopped, where nothing else is to be expected."""
+    """Describe each overridden connector other than the source connector, with the command that
+    resumes the flow; empty for a stopped flow, where nothing else is expected."""
     if holds.stopped:
         return []
     way_on = operator_commands.format_remedy(resume)
     return [
-        f"{name} is {each.value}, by an operator: {_OVERRIDE_EFFECTS[name]}. {way_on}"
+        f"{name} is {each.value} by an operator: {_OVERRIDE_EFFECTS[name]}. {way_on}"
         for name, each in sorted(holds.beside.items())
     ]
 
@@ -74,11 +74,11 @@ def describe_overrides(holds: OperatorOverrides, *, resume: str) -> list[str]:
 _State = FlowState
 _TaskState = TaskState
 
-TASK_NOT_RUNNING = "its task does not run at present"
+TASK_NOT_RUNNING = "its task is not running"
 
 
 class FlowWorkerState(enum.Enum):
-    """Of a flow's worker in this process."""
+    """State of a flow's worker in this process."""
 
     STARTING = "STARTING"
     WORKING = "WORKING"
@@ -89,55 +89,61 @@ class FlowWorkerState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStatus:
-    """What the group's topics say of a connector or task; `here`: it is for this node to run.
-
-    `state` is Connect's word, "" where nobody has said anything; `node` the worker that said so.
-    """
+    """Status of a connector or task in the Connect group."""
 
     state: str = ""
+    """Connect's state, "" if none was reported."""
     here: bool = False
+    """True if it is assigned to this node."""
     reason: str = ""
     node: str = ""
+    """Worker that reported the state."""
 
     @property
     def is_failed(self) -> bool:
+        """True if it has failed."""
         return self.state == "FAILED"
 
     @property
     def is_paused(self) -> bool:
-        """What begins paused is not started, and shows nothing."""
+        """True if it is paused: if paused at the start, it is not started and reports nothing."""
         return self.state == "PAUSED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSnapshot:
-    """`life` and `reason` are the worker's; `met`: it has met its group once.
-
-    `tasks` by number are those of the flow's source connector; `configured` has the partitions in
-    their configurations. `current`: these are what the leader's file says; `planned_anew`: so is
-    the connector that is shown; `handed_out`: the group's last round was about these tasks.
-    `taken_up`: tasks that run here run with it. `unreachable`: why a cluster of the flow cannot be
-    reached, "" while all answer. `stopped_ms`: when its connector was stopped. `refused`: why
-    something of what the file says is not so. `resume`: the command that ends a stop. `given_up`:
-    why the flow will not go on, "" while it may. `checkpoint_tasks` as in `FlowStatus`.
-    """
+    """One flow on this node: its worker, its group and what its connector and tasks report."""
 
     flow: str
     life: FlowWorkerState
+    """State of the worker."""
     reason: str = ""
+    """Reason of the worker's state."""
     met: bool = False
+    """True once the worker has joined its group."""
     given_up: str = ""
+    """Why the flow will not continue, "" while it may."""
     unreachable: str = ""
+    """Why a cluster of the flow cannot be reached, "" while both answer."""
     refused: str = ""
+    """Why a part of the configuration file is not applied."""
     stopped_ms: int = -1
+    """When its connector was stopped."""
     resume: str = ""
+    """Command that resumes the flow."""
     connector: GroupStatus = GroupStatus()
     tasks: Mapping[int, GroupStatus] = field(default_factory=dict)
+    """Tasks of the source connector, by number."""
     configured: Mapping[int, frozenset[TopicPartition]] = field(default_factory=dict)
+    """Partitions in the configurations of these tasks."""
     current: bool = True
+    """True if the group's configuration is that of the leader's file."""
     planned_anew: bool = True
+    """True if the reporting connector has that configuration, too."""
     handed_out: bool = True
+    """True if the group's last rebalance assigned these tasks."""
     taken_up: bool = True
+    """True if the tasks that run here have that configuration."""
     holds: OperatorOverrides = operator_overrides.NO_OVERRIDES
     shown: ConnectorSnapshot | None = None
     checkpoint_tasks: int = 0
@@ -145,7 +151,7 @@ class WorkerSnapshot:
 
 
 def compute_flow_status(seen: WorkerSnapshot, before: FlowStatus | None = None) -> FlowStatus:
-    """`before` itself where nothing has changed."""
+    """Compute the status; returns `before` itself if nothing has changed."""
     state, reason = _compute_state(seen, before)
     tasks = [seen.tasks_shown[number] for number in sorted(seen.tasks_shown)]
     away = seen.configured.keys() - _find_reporting_tasks(seen)
@@ -195,7 +201,7 @@ def _locate_task(number: int, told: GroupStatus) -> TaskPlacement:
 
 
 def _list_failed_tasks(seen: WorkerSnapshot) -> Iterable[TaskStatus]:
-    """What fails shows nothing of itself any more."""
+    """Failed tasks, which no longer report themselves."""
     return (
         TaskStatus(index=number, state=_TaskState.FAILED, reason=each.reason, restarts=0)
         for number, each in _list_tasks_failed_here(seen)
@@ -203,7 +209,7 @@ def _list_failed_tasks(seen: WorkerSnapshot) -> Iterable[TaskStatus]:
 
 
 def _list_unstarted_partitions(seen: WorkerSnapshot) -> Iterable[PartitionStatus]:
-    """What is given to tasks that fail, however early: nobody else copies it."""
+    """Partitions of failed tasks, which no other task replicates."""
     return (
         PartitionStatus(
             partition=partition,
@@ -225,7 +231,7 @@ def _list_unstarted_partitions(seen: WorkerSnapshot) -> Iterable[PartitionStatus
 
 
 def _list_tasks_failed_here(seen: WorkerSnapshot) -> Iterable[tuple[int, GroupStatus]]:
-    """Tasks of this node that have failed, and were not begun again."""
+    """Tasks of this node that have failed and were not restarted."""
     return (
         (number, each)
         for number, each in sorted(seen.tasks.items())
@@ -236,7 +242,7 @@ def _list_tasks_failed_here(seen: WorkerSnapshot) -> Iterable[tuple[int, GroupSt
 def _list_last_known_partitions(
     seen: WorkerSnapshot, before: FlowStatus | None
 ) -> Iterable[PartitionStatus]:
-    """What tasks of this node showed last that stand still, or are just being started again."""
+    """Last reports of this node's tasks that have failed or are being restarted."""
     away = {number for number, each in seen.tasks.items() if each.here} - _find_reporting_tasks(
         seen
     )
@@ -245,26 +251,28 @@ def _list_last_known_partitions(
 
 
 def _mark_not_running(each: PartitionStatus) -> PartitionStatus:
-    """What was known of its source says nothing about now."""
+    """Mark as waiting: the last known state of its source is outdated."""
     if each.stopped or each.reason == TASK_NOT_RUNNING:
         return each
     return replace(each, phase="waiting", reason=TASK_NOT_RUNNING)
 
 
 def _find_reporting_tasks(seen: WorkerSnapshot) -> set[int]:
-    """Tasks that have come so far that they tell of partitions."""
+    """Tasks that report partitions."""
     return {number for number, each in seen.tasks_shown.items() if each.partitions}
 
 
 def is_configuration_applied(seen: WorkerSnapshot) -> bool:
-    """Is all that runs here as the file says?"""
+    """Returns True if all connectors and tasks of this node have the file's configuration."""
     return seen.taken_up and not _describe_wait(seen)
 
 
 def explain_not_serving(seen: WorkerSnapshot, made: FlowStatus, begun: Collection[int]) -> str:
-    """Why what this node was given does not run, "" where it does, at least in part, or where an
-    operator stopped it. `made` is its `compute_flow_status`; `begun` are the tasks whose copies
-    have run here: one that restarts stays ready."""
+    """Explain why the tasks assigned to this node do not run; "" if at least some do, or if an
+    operator stopped the flow.
+
+    `made` is the flow's status; `begun` are tasks whose copy processes have run here: a restarting
+    task counts as ready."""
     if seen.holds.stopped:
         return ""
     if made.state is not _State.RUNNING:
@@ -278,14 +286,14 @@ def explain_not_serving(seen: WorkerSnapshot, made: FlowStatus, begun: Collectio
         if state is _TaskState.STARTING and number not in begun
     ]
     if starting:
-        return f"its copies have not started yet: task {', '.join(starting)}"
+        return f"its copy processes have not started yet: task {', '.join(starting)}"
     waiting = [each is _TaskState.WAITING_FOR_SLOT for each in states.values()]
     return "all its tasks wait for a Spark slot" if waiting and all(waiting) else ""
 
 
 def describe_stop(resume: str, at_ms: int) -> str:
-    """Of a flow whose connector was stopped, at `at_ms`, -1 where that is not known; `resume` is
-    the command that resumes it."""
+    """Describe a flow whose connector was stopped at `at_ms` (-1: unknown), with the command that
+    resumes it."""
     when = ""
     if at_ms >= 0:
         moment = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
@@ -294,7 +302,7 @@ def describe_stop(resume: str, at_ms: int) -> str:
 
 
 def extract_error_message(trace: str | None) -> str:
-    """The words of the failure that a status tells, without its class."""
+    """Returns the message of a stack trace, without the exception's class."""
     line = (trace or "").strip().partition("\n")[0]
     name, separator, words = line.partition(": ")
     return words if separator and " " not in name else line
@@ -326,7 +334,7 @@ def _compute_state(seen: WorkerSnapshot, before: FlowStatus | None) -> tuple[_St
 
 
 def _describe_java_workers(seen: WorkerSnapshot) -> str:
-    """While a worker of Java shares the work, what it guarantees is all that holds."""
+    """Describe that Java workers run tasks of the flow, so that only their guarantees hold."""
     return next((each.beside_java for each in seen.tasks_shown.values() if each.beside_java), "")
 
 
@@ -340,18 +348,18 @@ def _describe_failure(seen: WorkerSnapshot) -> str:
 
 
 def _describe_other_node(connector: GroupStatus) -> str:
-    """The connector runs on another node, or on none yet: what was last said of it may be old."""
+    """The connector runs on another node, or on none yet; its last status may be outdated."""
     node = connector.node.partition("/")[0]
     if connector.is_failed and node:
         why = f": {connector.reason}" if connector.reason else ""
         return f"its connector failed on node {node}{why}; see the log of that node"
-    where = f"node {node}, which ran its connector last," if node else "another node"
-    return f"waiting for {where} to find the topics and configure its tasks"
+    where = f"node {node}, which last ran its connector," if node else "another node"
+    return f"waiting for {where} to list the topics and configure its tasks"
 
 
 def _describe_wait(seen: WorkerSnapshot) -> str:
-    """What must come before the flow runs; "" when all has. Of what other nodes run the group's
-    topics may tell what was long ago: that counts for nothing."""
+    """Explain what is missing until the flow runs; "" if nothing is. Statuses of other nodes may be
+    outdated and are ignored."""
     if not seen.met:
         return seen.reason or "joining its Connect group"
     if not seen.current:

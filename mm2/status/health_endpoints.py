@@ -1,7 +1,8 @@
-"""`/health/live`, `/health/ready` and `/health/replicating`: 200 if healthy, else 503, and why.
+"""`/health/live`, `/health/ready` and `/health/replicating`: 200 if healthy, else 503, with
+reasons.
 
-`?flow=east->west` limits the answer to one flow. Liveness is answered at once, whatever else is
-being requested. The other two are computed at most once a second, however many clients ask.
+`?flow=east->west` limits the response to one flow. Liveness is answered immediately, whatever else
+is being requested. The other two are computed at most once per second for all clients.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from mm2.status.status_document import FlowReport
 
 LIVE_PATH, READY_PATH, REPLICATING_PATH = "/health/live", "/health/ready", "/health/replicating"
 RESULT_MAX_AGE_S = 1.0
-"""So old a verdict may be."""
+"""Maximum age of a result."""
 _UNHEALTHY_STATUS = 503
 
 
 class HealthSource(Protocol):
-    """What is judged: `mm2.node.node.Mm2Node`."""
+    """What is evaluated: `mm2.node.node.Mm2Node`."""
 
     @property
     def crashed(self) -> str: ...
@@ -47,21 +48,23 @@ class HealthSource(Protocol):
 
 
 MakeReports = Callable[[], Sequence[FlowReport]]
-"""Of all flows that mirror, as of now."""
+"""Builds the reports of all replicating flows."""
 
 
 class MainLoopHeartbeat:
-    """When the main loop came round; it tells, anybody asks."""
+    """Records the last iteration of the main loop; thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._at_s = clock.now_s()
 
     def beat(self) -> None:
+        """Record an iteration."""
         self._at_s = self._clock.now_s()
 
     @property
     def silent_s(self) -> float:
+        """Seconds since the last iteration."""
         return self._clock.now_s() - self._at_s
 
 
@@ -73,14 +76,15 @@ def make_health_pages(
     within_s: float,
     clock: Clock,
 ) -> Mapping[str, PageRenderer]:
-    """By path; `within_s` as in `replication_health.evaluate_flow`. The group of a flow, which a
-    node has to be in to be ready, is on the target: where that does not answer nobody is."""
+    """Build the pages by path; `within_s`: see `replication_health.evaluate_flow`.
+
+    A node is not ready if the target does not answer, because the flow's Connect group is there."""
 
     def live() -> HealthResult:
         return process_health.check_liveness(silent_s=beats.silent_s, crashed=running.crashed)
 
     def ready() -> HealthResult:
-        running.statuses()  # so that standings are of now
+        running.statuses()  # updates the readiness
         lost = {
             each.flow: found.describe()
             for each in reports()
@@ -109,8 +113,7 @@ def make_health_pages(
 
 
 def check_replication(reports: Sequence[FlowReport], *, within_s: float) -> HealthResult:
-    """`replication_health.evaluate_flow` of each flow, as findings; without a flow nothing
-    replicates."""
+    """Evaluate each flow; without a flow nothing replicates."""
     if not reports:
         return HealthResult(
             findings=(HealthFinding(well=False, reason="the file has no flow that replicates"),)

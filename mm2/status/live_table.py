@@ -1,6 +1,6 @@
 """The live table of `mm2 run`: which rows are shown, and how they are rendered with `rich`.
 
-`select_rows` decides which topics fit (pure); `render_table` makes the renderable. If not all
+`select_rows` selects the topics that fit (pure); `render_table` makes the renderable. If not all
 topics fit, those in the worst state are shown and the others are counted.
 """
 
@@ -19,10 +19,10 @@ from mm2.status.catch_up import CatchUpSnapshot
 from mm2.status.topic_rows import FlowRow, FlowsOverview, LagTotal, TopicRow
 
 EXPLAINED_HALTS_MAX = 3
-"""So many standstills are explained in full below the table."""
+"""Maximum number of halts that are explained below the table."""
 TABLE_ROWS_MIN = 3
 WIDE_TABLE_COLUMNS = 100
-"""Columns from which on all of them are shown."""
+"""Terminal width from which all columns are shown."""
 
 _FRAME_LINES = 4
 _LAG_COLUMNS = ("LAG\nRECORDS", "LAG\nTIME")
@@ -46,7 +46,7 @@ _FLOW_STYLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFrame:
-    """Everything that one picture shows. `notes` are lines above all flows."""
+    """Content of the table. `notes` are lines above all flows."""
 
     seen: FlowsOverview
     notes: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class RowSelection:
 
 
 def select_rows(rows: Sequence[TopicRow], room: int) -> RowSelection:
-    """In order of names when there is room for all, else the worst first."""
+    """Select rows by name if all fit, else the worst first."""
     room = max(room, TABLE_ROWS_MIN)
     if len(rows) <= room:
         return RowSelection(rows=tuple(rows), hidden=0)
@@ -71,7 +71,7 @@ def select_rows(rows: Sequence[TopicRow], room: int) -> RowSelection:
 
 
 def count_rows_that_fit(frame: TableFrame, *, width: int, height: int) -> int:
-    """How many topics a terminal of so many columns and lines has room for."""
+    """Returns how many topics fit on a terminal of this size."""
     other = _FRAME_LINES + len(frame.notes)
     for row in frame.seen.flows:
         other += _count_wrapped_lines(f"{row.flow}  {describe_flow(row)}", width)
@@ -80,12 +80,12 @@ def count_rows_that_fit(frame: TableFrame, *, width: int, height: int) -> int:
 
 
 def _count_wrapped_lines(words: str, width: int) -> int:
-    """Wrapping at words may take a line more than the length says."""
+    """Returns the number of lines; wrapping at words may take one more than the length implies."""
     return 1 if len(words) <= width else len(words) // width + 2
 
 
 def describe_flow(row: FlowRow) -> str:
-    """All that a flow has to say in one line, for the table and for logs."""
+    """Describe a flow in one line, for the table and for logs."""
     if row.state is FlowState.PLANNING:
         return f"{row.state.value}: {row.reason}"
     if row.state in (FlowState.FAILED, FlowState.STOPPED):
@@ -103,7 +103,7 @@ def describe_flow(row: FlowRow) -> str:
 
 
 def _describe_lag(row: FlowRow) -> str:
-    """With the cluster that does not answer: it is why the lag is unknown, or not the whole."""
+    """Describe the lag, with an unreachable cluster as the reason if it is unknown or partial."""
     if row.unreachable and row.lag.records is None:
         return f"lag unknown: {row.unreachable}"
     lag = f"lag {describe_lag_records(row.lag)}, {format_lag_seconds(row.lag)}"
@@ -117,7 +117,8 @@ def _describe_overrides(row: FlowRow) -> list[str]:
 
 
 def _describe_copied(row: FlowRow) -> str:
-    return f"{plurals.format_count(row.records, 'record')} ({text_format.format_size(row.bytes)}) copied"
+    records = plurals.format_count(row.records, "record")
+    return f"{records} ({text_format.format_size(row.bytes)}) replicated"
 
 
 def _describe_tasks(row: FlowRow) -> list[str]:
@@ -148,51 +149,52 @@ def _describe_partitions(row: FlowRow) -> str:
 
 
 def format_lag_records(lag: LagTotal) -> str:
-    """`>` where some partitions have not told theirs."""
+    """Format for a column; `>` marks a lower bound."""
     if lag.records is None:
         return text_format.UNKNOWN_NUMBER
     return f"{'' if lag.complete else '>'}{text_format.format_count(lag.records)}"
 
 
 def describe_lag_records(lag: LagTotal) -> str:
-    """`format_lag_records` in words."""
+    """As `format_lag_records`, with the unit."""
     if lag.records is None:
         return f"{text_format.UNKNOWN_NUMBER} records"
     return f"{'' if lag.complete else '>'}{plurals.format_count(lag.records, 'record')}"
 
 
 def format_lag_seconds(lag: LagTotal) -> str:
-    """As `format_lag_records`, of the oldest record that is not copied."""
+    """As `format_lag_records`, for the age of the oldest record that is not replicated."""
     if lag.seconds is None:
         return text_format.UNKNOWN_NUMBER
     return f"{'' if lag.complete else '>'}{text_format.format_duration(lag.seconds)}"
 
 
 def describe_path(row: TopicRow) -> str:
-    """How its batches go: as they are, opened, in transactions; how many, unless it is all; and how
-    fast at most."""
+    """Describe the path of its batches, with the number of partitions unless it is all, and the
+    rate limit."""
     ways = {
-        "opened": sum(row.opened.values()),
+        "re-encoded": sum(row.opened.values()),
         "in transactions": row.transactional,
         "at least once": row.unfenced,
     }
     said = [
         way if count == row.partitions else f"{count} {way}" for way, count in ways.items() if count
     ]
-    if max(ways["opened"], ways["in transactions"]) < row.partitions:
+    if max(ways["re-encoded"], ways["in transactions"]) < row.partitions:
         said.insert(0, "pass-through")
     return ", ".join([*said, *topic_rows.describe_throttle(row.throttle)])
 
 
 def describe_state(row: TopicRow) -> str:
-    """In capitals, with how many partitions are in it unless all are, and why."""
+    """Describe the state in capitals, with the number of partitions unless it is all, and the
+    reason."""
     share = "" if row.in_state == row.partitions else f" {row.in_state}/{row.partitions}"
     reason = f": {row.reason}" if row.reason else ""
     return f"{row.state.upper()}{share}{reason}"
 
 
 def render_table(frame: TableFrame, *, width: int, height: int) -> console.Group:
-    """For a terminal of so many columns and lines."""
+    """Render for a terminal of this size."""
     parts: list[console.RenderableType] = [_make_text(note) for note in frame.notes]
     for row in frame.seen.flows:
         line = text.Text.assemble(
@@ -263,7 +265,7 @@ def _make_cells(row: TopicRow) -> list[text.Text]:
 
 
 def _group_halts(seen: FlowsOverview) -> list[tuple[str, int]]:
-    """(What stands still and why, how many partitions more say the same), the first of each kind.
+    """Returns the first text of each cause, and how many more partitions it applies to.
 
     Partitions of one topic with the same cause are explained once.
     """
@@ -297,7 +299,7 @@ def _make_progress_bar(seen: CatchUpSnapshot, *, wide: bool) -> console.Renderab
 
 
 def describe_progress(seen: CatchUpSnapshot) -> str:
-    """`62 %, 3 of 8 partitions, 1,234 of 2,000 records, 12 s left`."""
+    """Format: `62 %, 3 of 8 partitions, 1,234 of 2,000 records, 12 s left`."""
     parts = [
         f"{int(seen.fraction * 100)} %",
         f"{seen.done:,} of {plurals.format_count(seen.partitions, 'partition')}",

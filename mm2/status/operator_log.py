@@ -1,7 +1,7 @@
 """Logs what operators do to running flows, and records it durably on the target.
 
-The log line says who asked, for what, and the result. What was carried out is also recorded in
-the flow's incident topic on its target, with kind `operator-action`; a refused action is only
+The log line says who requested what, and the result. Executed actions are also recorded in the
+flow's incident topic on its target, with kind `operator-action`; a rejected action is only
 logged. The compacted topic keeps the last action of each kind (`OperatorAction.id`).
 """
 
@@ -35,11 +35,11 @@ from mm2.topics import naming
 from mm2.topics.flow_config import Flow
 
 MAX_PENDING_ACTIONS = 1_000
-"""So many actions may wait to be recorded."""
+"""Maximum number of actions that wait to be recorded."""
 WRITE_TIMEOUT_S = 30.0
-"""The actions on one flow that wait are written together, within this time."""
+"""Timeout for writing the waiting actions of one flow, which are written together."""
 CLIENT_ID_SUFFIX = "operator-log"
-"""The end of the client ids with which the target is asked and written to."""
+"""Suffix of the client ids that are used on the target."""
 _POLL_INTERVAL_S = 0.1
 _RELOAD_ID = "reload"
 _MAX_NAMED_ACTIONS = 5
@@ -50,20 +50,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorAction:
-    """One thing that an operator did, in the words of `mm2`'s commands; `flow` "" for none.
-
-    `topic` is of the source, "" for the whole flow. `id` names what was done without its value, so
-    that a later throttle of the same topic replaces an earlier one in the compacted topic.
-    """
+    """One operator action, in the words of `mm2`'s commands."""
 
     flow: str
+    """Flow name, "" for none."""
     words: str
     id: str
+    """Names the action without its value: a later throttle of the same topic replaces an earlier
+    one in the compacted topic."""
     topic: str = ""
+    """Source topic, "" for the whole flow."""
 
 
 def parse_actions(change: AuditedRequest) -> tuple[OperatorAction, ...]:
-    """What a REST request asks for: one action or, where it sets several keys, one for each."""
+    """Parse a REST request: one action, or one for each key that it sets."""
     names = [parse.unquote(each) for each in change.path.split("/")[1:]]
     flow = f"{names[0]}->{names[1]}" if len(names) > 1 else ""
     if len(names) < 4 or names[2] != "connectors":
@@ -98,7 +98,7 @@ def parse_actions(change: AuditedRequest) -> tuple[OperatorAction, ...]:
 
 
 def _parse_config_patch(what: str, body: bytes) -> Iterator[tuple[str, str, str]]:
-    """Words, id and topic. Values only of what operators set while a flow runs: others may be
+    """Yield text, id and topic. Only values of operator overrides are included: others may be
     secrets."""
     try:
         found = json.loads(body)
@@ -134,18 +134,18 @@ def _format_limit(value: object) -> str:
 
 
 def build_record_id(action: str) -> str:
-    """Of the incident of an action with this id, beside its topic."""
+    """Record id of the incident for an action with this id."""
     return f"{IncidentKind.OPERATOR_ACTION.value}-{action}"
 
 
 class ActionTarget(Protocol):
-    """The target of a flow. One thread at a time."""
+    """Target cluster of a flow; not thread-safe."""
 
     @property
     def admin(self) -> Admin: ...
 
     def writer(self, topic: str) -> RecordWriter:
-        """Whoever asks for it closes it."""
+        """Create a writer; the caller closes it."""
 
 
 OpenActionTarget = Callable[[Mm2Settings, Flow], contextlib.AbstractContextManager[ActionTarget]]
@@ -154,7 +154,7 @@ OpenActionTarget = Callable[[Mm2Settings, Flow], contextlib.AbstractContextManag
 def open_action_target(
     settings: Mm2Settings, flow: Flow
 ) -> contextlib.AbstractContextManager[ActionTarget]:
-    """The flow's target, as its tasks reach it. Raises `FatalError` for unusable settings."""
+    """Connect to the flow's target as its tasks do. Raises `FatalError` for invalid settings."""
     return contextlib.closing(
         cluster_clients.connect_target_cluster(
             settings, flow, client_id=f"mm2-{flow.name}-{CLIENT_ID_SUFFIX}", clock=SystemClock()
@@ -164,7 +164,7 @@ def open_action_target(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _PendingAction:
-    """An action that is not recorded yet; `settings` were in force when it was done."""
+    """An action that is not recorded yet, with the settings at that time."""
 
     flow: Flow
     settings: Mm2Settings
@@ -173,8 +173,8 @@ class _PendingAction:
 
 
 class OperatorLog:
-    """Any thread logs, and never waits: one thread of its own, begun when first needed, writes to
-    the targets. What cannot be recorded is a warning, which says that only the log has it."""
+    """Logs and records actions; thread-safe and non-blocking: a background thread, started on
+    demand, writes to the targets. A warning is logged for actions that cannot be recorded."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class OperatorLog:
         now: Clock,
         open_target: OpenActionTarget = open_action_target,
     ) -> None:
-        """`settings` returns those in force."""
+        """`settings` returns the current settings."""
         self._settings = settings
         self._clock = now
         self._open_target = open_target
@@ -191,14 +191,14 @@ class OperatorLog:
         self._thread: OwnedThread | None = None
         self._changed = threading.Condition()
         self._unwritten: list[_PendingAction] = []
-        """In order, with what is being written now; guarded by `_changed`."""
+        """Waiting actions in order, including those being written; guarded by `_changed`."""
         self._silent: set[str] = set()
-        """Flows whose target did not answer last time: the others come first."""
+        """Flows whose target did not answer last time: they are written after the others."""
         self._is_closed = False
         self._give_up_s = math.inf
 
     def log_change(self, change: AuditedRequest) -> None:
-        """A request over REST. What was refused is a warning, with the status."""
+        """Log a REST request, with a warning and the status if it was rejected."""
         found = parse_actions(change)
         words = "; ".join(each.words for each in found)
         operator = change.user or change.client or "unknown"
@@ -207,16 +207,16 @@ class OperatorLog:
             for each in found:
                 self._record(operator, each, self._settings())
             return
-        told = f"refused with {change.status}" if change.status else "not answered"
+        told = f"rejected with {change.status}" if change.status else "not answered"
         fields = {"operator": operator, "flow": found[0].flow}
         _log.warning("operator %s: %s: %s", operator, words, told, extra=fields)
 
     def log_reload(self, operator: str) -> None:
-        """A request to read the file again. Call `record_reload` once that is done."""
+        """Log a reload request; call `record_reload` when it is done."""
         _log_action(operator, _RELOAD_ID)
 
     def record_reload(self, operator: str, *, before: Mm2Settings) -> None:
-        """For each flow of the file, as it is, and as it was: `before`."""
+        """Record a reload for each flow of the file as it is and as it was (`before`)."""
         found = {
             name: each for each in (before, self._settings()) for name in _list_flow_names(each)
         }
@@ -226,8 +226,8 @@ class OperatorLog:
             )
 
     def close(self, timeout_s: float) -> None:
-        """Wait up to `timeout_s` until what was done is recorded; for the rest there is a warning.
-        Whatever is logged later is not recorded."""
+        """Wait up to `timeout_s` until actions are recorded; warn about the others. Later actions
+        are not recorded."""
         with self._changed:
             self._is_closed = True
             self._give_up_s = self._clock.now_s() + timeout_s
@@ -266,7 +266,7 @@ class OperatorLog:
                 return
         _warn_unrecorded([entry], why_not)
 
-    # On the thread that writes
+    # On the writing thread
 
     def _run(self, stop: threading.Event) -> None:
         while True:
@@ -283,22 +283,22 @@ class OperatorLog:
                     _warn_unrecorded(entries, why_not)
 
     def _write(self, entries: Sequence[_PendingAction]) -> Mapping[str, list[_PendingAction]]:
-        """Actions on one flow. Returns what was not recorded, by the reason."""
+        """Write actions on one flow; returns those that failed, by reason."""
         newest, told = entries[-1], dict[_PendingAction, str]()
         try:
             with self._open_target(newest.settings, newest.flow) as target:
                 self._write_to(target, entries, told)
         except ConnectError as error:
             told = dict.fromkeys(entries, str(error)) | told
-        except Exception as error:  # noqa: BLE001 - the thread goes on with what comes next
-            _log.exception("recording operators' actions on %s", newest.flow.name)
+        except Exception as error:  # noqa: BLE001 - the thread continues with later actions
+            _log.exception("recording operator actions on %s", newest.flow.name)
             told = dict.fromkeys(entries, f"an error in mm2 itself: {error!r}") | told
         with self._changed:
             waited, done = frozenset(self._unwritten), frozenset(entries)
             self._unwritten = [each for each in self._unwritten if each not in done]
         failed: dict[str, list[_PendingAction]] = {}
         for each in entries:
-            if told[each] and each in waited:  # else `close` has warned
+            if told[each] and each in waited:  # otherwise `close` has warned
                 failed.setdefault(told[each], []).append(each)
         return failed
 
@@ -308,7 +308,7 @@ class OperatorLog:
         entries: Sequence[_PendingAction],
         told: dict[_PendingAction, str],
     ) -> None:
-        """`told` gets why each was not written, "" where it was."""
+        """Write actions; `told` gets each action's error, "" if it was written."""
         topic = naming.incidents_topic(entries[-1].flow.source)
         end = Deadline.after(WRITE_TIMEOUT_S, now_s=self._clock.now_s())
         described = target.admin.describe_topics([topic], end.left_s(self._clock.now_s()))
@@ -331,14 +331,14 @@ class OperatorLog:
             late = ""
             while len(told) < len(entries) and not late:
                 writer.poll(_POLL_INTERVAL_S)
-                late = self._late(end)
+                late = self._explain_timeout(end)
             for each in entries:
                 told.setdefault(each, late)
         finally:
             writer.close(0.0)
 
-    def _late(self, end: Deadline) -> str:
-        """Why there is no more waiting for an acknowledgement, "" while there is."""
+    def _explain_timeout(self, end: Deadline) -> str:
+        """Why to stop waiting for acknowledgements, "" to continue."""
         now_s = self._clock.now_s()
         if now_s >= self._give_up_s:
             return _ENDED_REASON
@@ -360,7 +360,7 @@ def _log_action(operator: str, words: str, *, flow: str = "") -> None:
 
 
 def _warn_unrecorded(entries: Sequence[_PendingAction], why_not: str) -> None:
-    """One line for each flow."""
+    """Log one warning per flow."""
     for name in dict.fromkeys(each.flow.name for each in entries):
         mine = [each for each in entries if each.flow.name == name]
         flow = mine[0].flow

@@ -1,8 +1,8 @@
 """Liveness and readiness of a process, and when each flow was last replicated. Pure.
 
 Live: the main loop runs. Ready: each flow's worker has joined its group, the connectors are
-configured as the file says, and the tasks assigned to this node have started. A task that
-restarts stays ready; a task that waits for a Spark slot while others copy does not count; a
+configured as in the file, and the tasks assigned to this node have started. A task that
+restarts stays ready; a task that waits for a Spark slot while others replicate does not count; a
 node whose tasks have all failed is not ready. A flow that an operator has paused or stopped is
 ready. Whether a flow replicates is decided in `mm2.status.replication_health`.
 """
@@ -17,11 +17,11 @@ from mm2.replication import latency
 from mm2.replication.latency import LatencySnapshot
 
 MAIN_LOOP_TIMEOUT_S = 60.0
-"""So long the main loop may take to come round."""
+"""Maximum duration of one iteration of the main loop."""
 
 
 class ReplicationEvidence(enum.Enum):
-    """What shows that a flow replicates."""
+    """Evidence that a flow replicates."""
 
     BATCH = "the target acknowledged a batch"
     NOTHING_LEFT = "all of the source was copied, and its brokers answered"
@@ -29,27 +29,27 @@ class ReplicationEvidence(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastReplication:
-    """`at_ms` is wall-clock time."""
+    """When there was last evidence, in wall-clock time."""
 
     at_ms: int
-    by: ReplicationEvidence
+    evidence: ReplicationEvidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationInstant:
-    """`at_s` is on this process's monotonic clock."""
+    """When there was last evidence, on this process's monotonic clock."""
 
     at_s: float
-    by: ReplicationEvidence
+    evidence: ReplicationEvidence
 
 
 def find_last_replication(
     pulses: Iterable[LatencySnapshot], *, all_move: bool
 ) -> ReplicationInstant | None:
-    """Of the copies of one flow; None while nothing crossed and nothing else is known.
+    """Find the last evidence in one flow's copy processes; None if there is none.
 
-    For one batch that crosses any copy will do, but all must have nothing left; of partitions that
-    no copy has just now nobody knows that, unless `all_move`.
+    A batch replicated by any of them counts, but NOTHING_LEFT needs all of them. `all_move`: every
+    partition of the flow is being replicated; otherwise NOTHING_LEFT cannot be known.
     """
     found = list(pulses)
     never_s = latency.NEVER_S
@@ -58,35 +58,38 @@ def find_last_replication(
     if max(crossed_s, idle_s) == never_s:
         return None
     if crossed_s >= idle_s:
-        return ReplicationInstant(at_s=crossed_s, by=ReplicationEvidence.BATCH)
-    return ReplicationInstant(at_s=idle_s, by=ReplicationEvidence.NOTHING_LEFT)
+        return ReplicationInstant(at_s=crossed_s, evidence=ReplicationEvidence.BATCH)
+    return ReplicationInstant(at_s=idle_s, evidence=ReplicationEvidence.NOTHING_LEFT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationActivity:
-    """Of a flow that this node copies, or part of it. `last`: None while nothing has crossed since
-    it began here, at `begun_ms`. Wall-clock times as of the clock at that look: what it shows then,
-    less what has passed by the monotonic clock."""
+    """Replication activity of a flow, or the part of it that this node replicates.
+
+    Wall-clock times are computed from the monotonic clock, so that they move with the wall clock.
+    """
 
     begun_ms: int
+    """When this node started to replicate the flow."""
     last: LastReplication | None
+    """Last evidence since then, None if there is none."""
 
     @property
     def at_ms(self) -> int:
-        """Since when nothing has."""
+        """When there was last evidence, or when the node started."""
         return self.begun_ms if self.last is None else self.last.at_ms
 
 
 @dataclass(slots=True)
 class ReplicationActivityTracker:
-    """When something of each flow crossed last, look by look: what was known goes on counting while
-    a copy begins anew, or has failed and tells nothing. By the monotonic clock: however the wall
-    clock is set, what has not crossed grows older."""
+    """Tracks the last evidence of each flow across snapshots: it is kept while a copy process
+    restarts or does not report. Uses the monotonic clock, so that setting the wall clock does not
+    make evidence younger."""
 
     _known: dict[str, tuple[float, ReplicationInstant | None, list[int]]] = field(
         default_factory=dict
     )
-    """By flow since when it is looked at, the newest moment, and the lives that told it."""
+    """By flow: start of tracking, last evidence, and the processes that reported it."""
 
     def look(
         self,
@@ -98,10 +101,12 @@ class ReplicationActivityTracker:
         now_s: float,
         wall_ms: int,
     ) -> ReplicationActivity | None:
-        """As of now on both clocks; None where this node `copies` nothing of it, which also forgets
-        it. `pulses` and `all_move` as in `find_last_replication`. Of the same lives the newest
-        pulses count as they are: where a moment lies on this process's clock is known better by and
-        by."""
+        """Process a snapshot; returns the activity as of now on both clocks.
+
+        Returns None, and forgets the flow, if this node does not replicate it (`copies`). See
+        `find_last_replication` for `pulses` and `all_move`. The same processes' newer reports
+        replace older ones: their offset to this process's clock becomes more accurate.
+        """
         if not copies:
             self._known.pop(flow, None)
             return None
@@ -110,7 +115,7 @@ class ReplicationActivityTracker:
         now = find_last_replication(found, all_move=all_move)
         lives = sorted(each.life for each in found)
         if now is not None:
-            same = last is not None and lives == told_by and now.by is last.by
+            same = last is not None and lives == told_by and now.evidence is last.evidence
             if last is None or same or now.at_s >= last.at_s:
                 last, told_by = now, lives
         self._known[flow] = begun_s, last, told_by
@@ -120,31 +125,33 @@ class ReplicationActivityTracker:
 
         return ReplicationActivity(
             begun_ms=shown_ms(begun_s),
-            last=None if last is None else LastReplication(at_ms=shown_ms(last.at_s), by=last.by),
+            last=None
+            if last is None
+            else LastReplication(at_ms=shown_ms(last.at_s), evidence=last.evidence),
         )
 
     def keep(self, flows: Collection[str]) -> None:
-        """The others are no more."""
+        """Forget all other flows."""
         for flow in self._known.keys() - set(flows):
             self._known.pop(flow, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowReadiness:
-    """How far a flow's worker is in this process. `serves`: the tasks that it was given have
-    started and not all have failed, or an operator has stopped it. `reason`: why one of these is
-    not so, "" for none."""
+    """Readiness of a flow's worker in this process."""
 
     flow: str
     joined: bool
     configured: bool
     serves: bool
+    """True if its assigned tasks have started and not all have failed, or if it is stopped."""
     reason: str = ""
+    """Why one of these is false, "" if none is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthFinding:
-    """About one flow, or the process (`flow` "")."""
+    """A finding about one flow, or about the process (`flow` is "")."""
 
     well: bool
     reason: str
@@ -153,32 +160,32 @@ class HealthFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthResult:
-    """Well where all findings are."""
+    """Healthy if all findings are."""
 
     findings: tuple[HealthFinding, ...]
 
     @property
     def well(self) -> bool:
+        """True if all findings are healthy."""
         return all(each.well for each in self.findings)
 
 
 def check_liveness(*, silent_s: float, crashed: str) -> HealthResult:
-    """`silent_s`: since the main loop came round last; `crashed`: what ended it, "" for nothing."""
+    """Check the main loop. `silent_s`: seconds since its last iteration; `crashed`: error that
+    ended it, "" if it runs."""
     if crashed:
         finding = HealthFinding(well=False, reason=f"an error in mm2 itself: {crashed}")
     elif silent_s > MAIN_LOOP_TIMEOUT_S:
-        late = f"the main loop has not come round for {silent_s:.0f} s"
-        finding = HealthFinding(
-            well=False, reason=f"{late}; allowed are {MAIN_LOOP_TIMEOUT_S:.0f} s"
-        )
+        late = f"no iteration of the main loop for {silent_s:.0f} s"
+        finding = HealthFinding(well=False, reason=f"{late} (maximum {MAIN_LOOP_TIMEOUT_S:.0f} s)")
     else:
-        finding = HealthFinding(well=True, reason=f"the main loop came round {silent_s:.1f} s ago")
+        finding = HealthFinding(well=True, reason=f"last main loop iteration {silent_s:.1f} s ago")
     return HealthResult(findings=(finding,))
 
 
 def check_readiness(flows: Sequence[FlowReadiness], *, engine_ready: bool) -> HealthResult:
-    """`engine_ready`: copies can be started."""
-    engine = "the engine that runs the copies is up" if engine_ready else "the engine starts"
+    """Check the engine and all flows. `engine_ready`: copy processes can be started."""
+    engine = "the copy engine is ready" if engine_ready else "the copy engine is starting"
     return HealthResult(
         findings=(
             HealthFinding(well=engine_ready, reason=engine),
@@ -190,12 +197,12 @@ def check_readiness(flows: Sequence[FlowReadiness], *, engine_ready: bool) -> He
 def _check_flow_readiness(of: FlowReadiness) -> HealthFinding:
     stages = (
         (of.joined, "has not joined its group"),
-        (of.configured, "its connectors are not configured as the file says"),
-        (of.serves, "its tasks do not copy"),
+        (of.configured, "its connectors are not configured as in the file"),
+        (of.serves, "its tasks are not running"),
     )
     missing = next((text for reached, text in stages if not reached), None)
     if missing is None:
-        reason = of.reason or "joined, configured, copies running"
+        reason = of.reason or "joined, configured, tasks running"
         return HealthFinding(flow=of.flow, well=True, reason=reason)
     told = f"{missing}: {of.reason}" if of.reason else missing
     return HealthFinding(flow=of.flow, well=False, reason=told)

@@ -30,42 +30,42 @@ from mm2 import exit_codes
 
 SOCKET_PROTOCOL_VERSION = 2
 LINE_BYTES_MAX = 16 * 1024 * 1024
-"""Room for what there is to say of thousands of partitions."""
+"""Large enough for the status of thousands of partitions."""
 REQUEST_READ_TIMEOUT_S = 2.0
 _BACKLOG = 8
 
 
 class ProcessSocketError(RetriableError):
-    """No process could be asked; the message says why."""
+    """No process could be queried; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReloadRequest:
-    """Reload; with `dry_run` only say what would change. `peer`: who asks, filled in by the process
-    that is asked."""
+    """Reload the configuration; with `dry_run` only report what would change."""
 
     dry_run: bool = False
     peer: str = field(default="", compare=False)
+    """Who sent the request, set by the receiver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainRequest:
-    """How is this topic of a source, or its mirror, copied, and why so?"""
+    """Explain how this topic, given by its source or mirror name, is replicated."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusRequest:
-    """How does each flow of the process stand? The answer's detail has a `flow_report` of each."""
+    """Report the status of all flows; the response's detail has a `FlowReport` of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestApiRequest:
-    """Where, and as whom, can the REST API of the process's flows be asked? `peer` as in
-    `ReloadRequest`."""
+    """Return address and credentials of the REST API of the process's flows."""
 
     peer: str = field(default="", compare=False)
+    """Who sent the request, set by the receiver."""
 
 
 ProcessRequest = ReloadRequest | ExplainRequest | StatusRequest | RestApiRequest
@@ -79,9 +79,9 @@ _REQUEST_TYPES: Mapping[str, type[ProcessRequest]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessResponse:
-    """`code` is an exit code; `lines` are results when it is 0, else what is wrong.
+    """`code` is an exit code; `lines` are the result if it is 0, else the error.
 
-    `detail` is the same for programs, where there is more to tell; it goes through JSON.
+    `detail` is the result as JSON for programs, which may have more than the lines.
     """
 
     code: int
@@ -90,7 +90,7 @@ class ProcessResponse:
 
 
 def find_socket_folder(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
-    """Where processes of this user listen: as `MM2_RUN_DIR` says, else below `XDG_RUNTIME_DIR`."""
+    """Returns the folder of this user's sockets; see the module docstring."""
     if environ.get("MM2_RUN_DIR"):
         return pathlib.Path(environ["MM2_RUN_DIR"])
     if environ.get("XDG_RUNTIME_DIR"):
@@ -99,7 +99,7 @@ def find_socket_folder(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
 
 
 class ProcessSocket:
-    """The listening side. Raises `ProcessSocketError` when it cannot be made."""
+    """The listening side. Raises `ProcessSocketError` if the socket cannot be created."""
 
     def __init__(self, file: pathlib.Path, *, where: pathlib.Path) -> None:
         _create_folder(where)
@@ -114,11 +114,11 @@ class ProcessSocket:
             raise ProcessSocketError(f"cannot listen at {self.path}: {error}") from error
 
     def serve(self, answer: Callable[[ProcessRequest], ProcessResponse], timeout_s: float) -> None:
-        """Answer one question, if one comes within the time."""
+        """Answer one request, if one arrives within the timeout."""
         ready, _, _ = select.select([self._listener], [], [], timeout_s)
         if not ready:
             return
-        with contextlib.suppress(OSError):  # who asked has gone away
+        with contextlib.suppress(OSError):  # the client has disconnected
             connection, _ = self._listener.accept()
             with connection:
                 connection.settimeout(REQUEST_READ_TIMEOUT_S)
@@ -132,24 +132,25 @@ class ProcessSocket:
 
 
 def _read_request(connection: socket.socket) -> ProcessRequest | ProcessResponse:
-    """What is asked, or the answer to what is none."""
+    """Read a request; returns an error response if it is invalid."""
     try:
         asked = _read_message(connection)
         if asked.pop("version", None) != SOCKET_PROTOCOL_VERSION:
             text = (
-                f"this is version {SOCKET_PROTOCOL_VERSION} of the protocol: use the same release"
+                f"this process uses protocol version {SOCKET_PROTOCOL_VERSION}: use the same "
+                "release of mm2"
             )
             return ProcessResponse(code=exit_codes.FAILED, lines=(text,))
         question = _REQUEST_TYPES[asked.pop("kind")](**asked)
     except (ValueError, KeyError, TypeError) as error:
-        return ProcessResponse(code=exit_codes.FAILED, lines=(f"no usable question: {error}",))
+        return ProcessResponse(code=exit_codes.FAILED, lines=(f"invalid request: {error}",))
     if isinstance(question, ReloadRequest | RestApiRequest):
         return replace(question, peer=_describe_peer(connection))
     return question
 
 
 def _describe_peer(connection: socket.socket) -> str:
-    """Who is at the other end, as the kernel knows it: `root (uid 0, pid 17)`."""
+    """Describe the client as the kernel reports it: `root (uid 0, pid 17)`."""
     size = struct.calcsize("3i")
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     pid, uid, _ = struct.unpack("3i", found)
@@ -163,11 +164,11 @@ def _describe_peer(connection: socket.socket) -> str:
 def query_processes(
     file: pathlib.Path, question: ProcessRequest, *, where: pathlib.Path, timeout_s: float
 ) -> dict[int, ProcessResponse]:
-    """What each process that runs the file answers, by its id.
+    """Query each process that runs the file; returns the responses by process id.
 
-    Sockets of processes that are gone are removed. Raises `ProcessSocketError` when nobody answers,
-    or somebody else could."""
-    with contextlib.suppress(FileNotFoundError, PermissionError):  # then nobody is found in it
+    Removes sockets of processes that are gone. Raises `ProcessSocketError` if no process answers,
+    or if another user could answer."""
+    with contextlib.suppress(FileNotFoundError, PermissionError):  # then no socket is found in it
         _check_folder_owner(where, uid=os.geteuid())
     found = {
         pid: _query_process(path, question, timeout_s) for pid, path in _find_sockets(file, where)
@@ -213,7 +214,7 @@ def _query_process(
             text = f"no answer within {timeout_s:g} s; see its log"
             return ProcessResponse(code=exit_codes.UNREACHABLE, lines=(text,))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            return ProcessResponse(code=exit_codes.FAILED, lines=(f"no usable answer: {error}",))
+            return ProcessResponse(code=exit_codes.FAILED, lines=(f"invalid response: {error}",))
 
 
 def _find_sockets(file: pathlib.Path, where: pathlib.Path) -> Iterator[tuple[int, pathlib.Path]]:
@@ -224,7 +225,7 @@ def _find_sockets(file: pathlib.Path, where: pathlib.Path) -> Iterator[tuple[int
 
 
 def _make_name_prefix(file: pathlib.Path) -> str:
-    """Of the path as it stands: Kubernetes' files are links, to another place when they change."""
+    """Hash of the path without resolving its last link: Kubernetes changes the link's target."""
     where = file.parent.resolve() / file.name
     return hashlib.sha256(str(where).encode()).hexdigest()[:16]
 
@@ -234,14 +235,14 @@ def _create_folder(where: pathlib.Path) -> None:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
         _check_folder_owner(where, uid=os.geteuid(), ours=True)
     except OSError as error:
-        raise ProcessSocketError(f"cannot make {where}: {error}") from error
+        raise ProcessSocketError(f"cannot create {where}: {error}") from error
 
 
 def _check_folder_owner(where: pathlib.Path, *, uid: int, ours: bool = False) -> None:
-    """Raises RunSocketError when another user than who is meant could listen there, OSError.
+    """Raise `ProcessSocketError` if another user than `uid` could listen in the folder.
 
-    ours: the folder has to belong to user `uid`. Else root may ask in a folder of whom it runs
-    processes as, but not where anybody could have made one of that name.
+    `ours`: the folder has to belong to user `uid`. Otherwise root may query the folder of the user
+    that runs the processes, but not one that anybody could have created.
     """
     try:
         files.check_private(where, uid=uid, by_root=not ours)
@@ -261,9 +262,9 @@ def _read_message(connection: socket.socket) -> dict[str, Any]:
     while not data.endswith(b"\n"):
         part = connection.recv(65536)
         if not part or len(data) > LINE_BYTES_MAX:
-            raise ValueError("the line does not end")
+            raise ValueError("the line is not terminated")
         data += part
     found = json.loads(data)
     if not isinstance(found, dict):
-        raise TypeError("no JSON object")
+        raise TypeError("not a JSON object")
     return found

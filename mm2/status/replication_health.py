@@ -19,25 +19,26 @@ from mm2.status import retention_risk, status_document, topic_rows
 from mm2.status.status_document import FlowReport, ReportedFlowState
 
 LAG_NOTE_THRESHOLD_MS = 60_000
-"""A healthy flow with an older lag is worth a note."""
+"""A healthy flow with an older lag gets a note."""
 _WAITING_STATES = frozenset({"waiting", "taking"})
-"""States of partitions that are not replicated yet, or not at present."""
+"""States of partitions that are not being replicated at present."""
 PARTITION_WAIT_MAX_S = 10
-"""A flow is healthy while a partition waits for no longer than this, for its new leader say."""
+"""A flow is healthy while a partition waits for less than this, such as for a new leader."""
 
 
 class FlowHealth(enum.Enum):
-    """Of a flow, as far as whoever made its report can see."""
+    """Health of a flow, as far as it is known to the maker of its report."""
 
     HEALTHY = "healthy"
-    """Its records are being replicated, and nothing needs an operator."""
+    """Records are being replicated, and no operator action is needed."""
     SUSPENDED = "suspended"
-    """An operator paused or stopped it."""
+    """Paused or stopped by an operator."""
     PENDING = "pending"
-    """It is starting or stopping, or has nothing to replicate."""
+    """Starting or stopping, or nothing to replicate."""
     UNKNOWN = "unknown"
+    """Cannot be determined."""
     UNHEALTHY = "unhealthy"
-    """Records are not being replicated, or will be lost, unless somebody acts."""
+    """Records are not being replicated, or will be lost, until an operator acts."""
 
 
 _WORST_HEALTH_FIRST = (
@@ -51,26 +52,30 @@ _WORST_HEALTH_FIRST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowHealthResult:
-    """`reasons` say why the flow is not healthy, worst first; none where it is. `notes` are what an
-    operator should know of it all the same."""
+    """Health of a flow, with explanations."""
 
     health: FlowHealth
     reasons: tuple[str, ...] = ()
+    """Why the flow is not healthy, worst first; empty if it is."""
     notes: tuple[str, ...] = ()
+    """What an operator should know in any case."""
 
     @property
     def is_healthy(self) -> bool:
+        """True if the flow is healthy."""
         return self.health is FlowHealth.HEALTHY
 
     def describe(self) -> str:
-        """`unhealthy: source east unreachable since 22:03:28Z: …`."""
+        """Format with the reasons: `unhealthy: source east unreachable since 22:03:28Z: …`."""
         reasons = "; ".join(self.reasons)
         return f"{self.health.value}: {reasons}" if reasons else self.health.value
 
 
 def evaluate_flow(report: FlowReport, *, within_s: float) -> FlowHealthResult:
-    """`within_s`: `health.replicating.within.seconds`, how long a flow may go without replicating a
-    batch while its source may have records left."""
+    """Evaluate a flow's report.
+
+    `within_s` is `health.replicating.within.seconds`: how long a flow may go without replicating a
+    batch while its source may have more records."""
     found = [*_find_problems(report)]
     if report.state is ReportedFlowState.RUNNING and not found:
         found = [*_check_running_flow(report, within_s=within_s)]
@@ -83,7 +88,8 @@ def evaluate_flow(report: FlowReport, *, within_s: float) -> FlowHealthResult:
 
 
 def health_to_json(report: FlowReport, *, within_s: float) -> dict[str, Any]:
-    """`health`, `reasons` and `notes`, to stand beside `status_document.report_to_json`."""
+    """Encode `health`, `reasons` and `notes`, to be merged with
+    `status_document.report_to_json`."""
     found = evaluate_flow(report, within_s=within_s)
     return {
         "health": found.health.value,
@@ -93,7 +99,7 @@ def health_to_json(report: FlowReport, *, within_s: float) -> dict[str, Any]:
 
 
 def find_exit_code(reports: Sequence[FlowReport], *, within_s: float) -> int:
-    """`exit_codes.DONE` where every flow is healthy."""
+    """Returns the exit code for reports; `exit_codes.DONE` if every flow is healthy."""
     return exit_codes.worst_of([_find_flow_exit_code(each, within_s=within_s) for each in reports])
 
 
@@ -113,7 +119,7 @@ _HealthProblem = tuple[FlowHealth, str]
 
 
 def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
-    """What keeps any flow, whatever its state, from being healthy."""
+    """Yield problems of a flow in any state."""
     if report.state is not ReportedFlowState.UNKNOWN:
         for each in _list_unreachable(report):
             yield FlowHealth.UNHEALTHY, each.describe()
@@ -134,14 +140,14 @@ def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
         first = damaged[0]
         more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
         yield FlowHealth.UNHEALTHY, f"{first.place}: {first.reason}{more}"
-    short = [each for each in report.partitions if each.outlook.is_short]
+    short = [each for each in report.partitions if each.retention_risk.is_short]
     soonest = status_document.find_soonest_loss(short)
     if soonest is not None:
         yield FlowHealth.UNHEALTHY, retention_risk.describe_loss(soonest)
 
 
 def _list_unreachable(report: FlowReport) -> Iterator[UnreachableCluster]:
-    """Clusters, and brokers while a partition waits for one."""
+    """Unreachable clusters; brokers only while a partition waits."""
     waits = any(each.state in _WAITING_STATES for each in report.partitions)
     for each in report.unreachable:
         if waits or not each.broker:
@@ -173,7 +179,7 @@ def _check_state(report: FlowReport) -> Iterator[_HealthProblem]:
 
 
 def _strip_unreachable(report: FlowReport) -> str:
-    """The reason of its state, without what is said of its clusters already."""
+    """Returns the reason of its state, without unreachable clusters, which are reported already."""
     reason = report.reason
     for each in report.unreachable:
         reason = reason.replace(each.describe(), "").strip("; ")
@@ -181,15 +187,15 @@ def _strip_unreachable(report: FlowReport) -> str:
 
 
 def _check_running_flow(report: FlowReport, *, within_s: float) -> Iterator[_HealthProblem]:
-    """Of a flow that runs, and of which nothing bad is known: does it replicate?"""
-    if report.elsewhere and report.unseen:
-        count = plurals.format_count(report.elsewhere, "partition")
+    """Check whether a running flow without known problems replicates."""
+    if report.partitions_on_other_nodes and report.other_nodes_error:
+        count = plurals.format_count(report.partitions_on_other_nodes, "partition")
         yield (
             FlowHealth.UNKNOWN,
-            f"the status of {count} on other nodes is unknown: {report.unseen}",
+            f"the status of {count} on other nodes is unknown: {report.other_nodes_error}",
         )
     if not report.partitions:
-        if not report.elsewhere:
+        if not report.partitions_on_other_nodes:
             yield FlowHealth.PENDING, topic_rows.NOTHING_TO_COPY
         return
     yield from _check_old_lag(report, within_s=within_s)
@@ -224,29 +230,29 @@ def _check_running_flow(report: FlowReport, *, within_s: float) -> Iterator[_Hea
 
 
 def _has_lasted(since_ms: int, at_ms: int, for_s: float) -> bool:
-    """Also where a clock was set and nobody knows for how long: that excuses nothing."""
+    """Returns True if the state lasted that long, or if the clock was set and it is unknown."""
     age_ms = latency.compute_age_ms(since_ms, at_ms)
     return age_ms is None or age_ms >= for_s * 1000
 
 
 def _check_old_lag(report: FlowReport, *, within_s: float) -> Iterator[_HealthProblem]:
-    """Of partitions that the clusters alone tell of: do those that lag move at all?"""
+    """Check partitions that only the clusters report on: does an old lag shrink?"""
     unseen = [each for each in report.partitions if each.state == status_document.UNREPORTED_STATE]
     lag = status_document.sum_lag(unseen, report.at_ms)
-    if report.crossed is None and lag.ms is not None and lag.ms > within_s * 1000:
+    if report.activity is None and lag.ms is not None and lag.ms > within_s * 1000:
         age = text_format.format_duration(lag.ms / 1000)
         yield (
             FlowHealth.UNKNOWN,
-            f"a record waits for {age} to be replicated; whether others are, only the process "
-            "knows that runs the flow",
+            f"a record has waited for {age} to be replicated; whether others are replicated is "
+            "known only to the process that runs the flow",
         )
 
 
 def _check_last_batch(report: FlowReport, *, within_s: float) -> Iterator[_HealthProblem]:
-    crossed = report.crossed
-    if crossed is None:
+    activity = report.activity
+    if activity is None:
         return
-    age_ms = latency.compute_age_ms(crossed.at_ms, report.at_ms)
+    age_ms = latency.compute_age_ms(activity.at_ms, report.at_ms)
     if age_ms is None:
         yield (
             FlowHealth.UNKNOWN,
@@ -256,7 +262,7 @@ def _check_last_batch(report: FlowReport, *, within_s: float) -> Iterator[_Healt
         return
     age_s = age_ms / 1000
     allowed = f"health.replicating.within.seconds: {within_s:g}"
-    if crossed.last is None:
+    if activity.last is None:
         text = (
             f"no record replicated since the flow started {text_format.format_duration(age_s)} ago"
         )
@@ -271,8 +277,8 @@ def _list_notes(report: FlowReport) -> Iterator[str]:
     for each in report.unreachable:
         if each.broker:
             yield each.describe()
-    if report.elsewhere:
-        count = plurals.format_count(report.elsewhere, "partition", "are")
+    if report.partitions_on_other_nodes:
+        count = plurals.format_count(report.partitions_on_other_nodes, "partition", "are")
         yield f"{count} replicated by other nodes"
     found = status_document.sum_lag(report.partitions, report.at_ms)
     if (
@@ -280,4 +286,5 @@ def _list_notes(report: FlowReport) -> Iterator[str]:
         and found.ms is not None
         and found.ms >= LAG_NOTE_THRESHOLD_MS
     ):
-        yield f"the oldest unreplicated record is {text_format.format_duration(found.ms / 1000)} old"
+        age = text_format.format_duration(found.ms / 1000)
+        yield f"the oldest unreplicated record is {age} old"

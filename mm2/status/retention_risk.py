@@ -1,11 +1,11 @@
-"""Time to data loss: how long the source keeps the oldest record that is not copied yet. Pure.
+"""Time to data loss: how long the source keeps the oldest record that is not replicated. Pure.
 
-Three things delete the beginning of a log: `retention.ms` (a segment goes once its newest
-record is that old), `retention.bytes` (as long as at least that much remains) and whoever moves
-the log start offset. The estimate says when the oldest unreplicated record may be deleted if
-nothing is copied until then. It is a fold over samples of one partition.
+Three things delete the beginning of a log: `retention.ms` (a segment is deleted once its newest
+record is that old), `retention.bytes` (as long as at least that much remains) and DeleteRecords.
+The estimate says when the oldest unreplicated record may be deleted if nothing is replicated until
+then. It is computed from samples of one partition.
 
-Also describes a risk in words, with the command that raises the topic's retention.
+Also describes a risk, with the command that raises the topic's retention.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from mm2 import text_format
 from mm2.operator_commands import ClusterCommands
 
 START_MOVES_MAX = 8
-"""So many moves of a log's start are remembered: it moves by whole segments."""
+"""Number of remembered moves of a log's start, which moves by whole segments."""
 RATE_SAMPLING_MS = 600_000
-"""How fast records come is measured over about this long."""
+"""Interval over which the rate of new records is measured."""
 SHORT_SHARE = 0.25
-"""Of what a source keeps: with less left than this share, somebody should know."""
+"""Share of the retention: with less left, there should be a warning."""
 CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES = "cleanup.policy", "retention.ms", "retention.bytes"
 RETENTION_CONFIGS = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRetention:
-    """What a topic's settings delete by; None: nothing is deleted by that."""
+    """Retention settings of a topic; None if nothing is deleted by that limit."""
 
     keeps_ms: int | None = None
     keeps_bytes: int | None = None
 
     @staticmethod
     def of(settings: Mapping[str, str | None]) -> TopicRetention | None:
-        """Of a topic's settings by name; None where they do not tell."""
+        """Parse a topic's configuration; None if it is incomplete."""
         policy = settings.get(CLEANUP_POLICY)
         if policy is None:
             return None
@@ -56,94 +56,97 @@ class TopicRetention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSample:
-    """One partition at one moment. `start` and `end` (last stable offset) of the source's log,
-    `copied_to` is the next offset to copy.
-
-    `waiting_since_ms` is the timestamp of the oldest record not yet copied, `bytes_each` what a
-    record takes in the log; None: unknown.
-    """
+    """One partition of the source at one moment."""
 
     at_ms: int
     start: int
+    """Start of the log."""
     end: int
+    """Last stable offset."""
     copied_to: int
+    """Next offset to replicate."""
     waiting_since_ms: int | None = None
+    """Timestamp of the oldest record that is not replicated, None if unknown."""
     bytes_each: float | None = None
+    """Average size of a record in the log, None if unknown."""
 
 
 class RiskKind(enum.Enum):
-    """What can be said."""
+    """What is known about unreplicated records."""
 
     NOTHING_WAITS = "nothing-waits"
-    """Everything is copied."""
+    """Everything is replicated."""
     KEPT = "kept"
-    """Something waits, and nothing is known that would delete it."""
+    """Records are waiting, and nothing is known that would delete them."""
     RUNS_OUT = "runs-out"
-    """Something waits, and will be deleted."""
+    """Records are waiting, and will be deleted."""
     GONE = "gone"
-    """Records were deleted before they were copied, though nobody may have stumbled over it yet."""
+    """Records were deleted before they were replicated, even if no copy process has noticed yet."""
     UNKNOWN = "unknown"
-    """Neither settings nor what was seen so far tell."""
+    """Neither the configuration nor the samples tell."""
 
 
 class DeletionCause(enum.Enum):
-    """What deletes it first."""
+    """What deletes the oldest waiting record first."""
 
     TIME = RETENTION_MS
-    """Not before then: a segment goes with its newest record."""
+    """Not before the estimate: a segment is deleted when its newest record is too old."""
     SIZE = RETENTION_BYTES
-    """At the rate at which records come."""
+    """At the rate at which records are written."""
     START = "log-start"
-    """At the rate at which the log's start has moved."""
+    """At the rate at which the log start has moved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionRisk:
-    """`left_ms`, of what `RUNS_OUT`, and `share`: how much that is of all that the source keeps, 0
-    to 1. `gone` offsets were deleted unread."""
+    """Estimated risk for one partition."""
 
     kind: RiskKind
     left_ms: int | None = None
-    by: DeletionCause | None = None
+    """Time until deletion, for `RUNS_OUT`."""
+    cause: DeletionCause | None = None
+    """What deletes first."""
     share: float | None = None
-    gone: int = 0
+    """`left_ms` as a share of the retention, 0 to 1."""
+    deleted_offsets: int = 0
+    """Offsets that were deleted before they were replicated."""
 
     @property
     def is_short(self) -> bool:
-        """Should somebody know?"""
+        """True if there should be a warning."""
         return self.kind is RiskKind.GONE or (self.share is not None and self.share < SHORT_SHARE)
 
 
 @dataclass(slots=True)
 class RetentionRiskEstimator:
-    """One partition's looks. Invariant: they are in order of time, and bounded."""
+    """Estimates from samples of one partition. Invariant: these are in time order, and bounded."""
 
-    _looks: deque[RetentionSample] = field(default_factory=deque)
+    _samples: deque[RetentionSample] = field(default_factory=deque)
     _moves: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=START_MOVES_MAX))
 
     def look(self, seen: RetentionSample) -> None:
-        """The newest counts. A log that begins earlier than before, or ends earlier, is another
-        one, of which nothing was seen yet; so it is where the clock was set back."""
-        newest = self._looks[-1] if self._looks else None
+        """Add a sample. If the log starts or ends lower than before, the topic was recreated, and
+        earlier samples are dropped; also if the clock was set back."""
+        newest = self._samples[-1] if self._samples else None
         if newest is not None:
             set_back = seen.at_ms <= newest.at_ms
             if set_back or seen.start < newest.start or seen.end < newest.end:
-                self._looks.clear()
+                self._samples.clear()
                 self._moves.clear()
             elif seen.start > newest.start:
                 self._moves.append((seen.at_ms, seen.start))
-        self._looks.append(seen)
-        while len(self._looks) > 2 and seen.at_ms - self._looks[1].at_ms >= RATE_SAMPLING_MS:
-            self._looks.popleft()
+        self._samples.append(seen)
+        while len(self._samples) > 2 and seen.at_ms - self._samples[1].at_ms >= RATE_SAMPLING_MS:
+            self._samples.popleft()
 
-    def outlook(self, retention: TopicRetention | None) -> RetentionRisk:
-        """As of the newest look; `retention` None: settings that may not be read."""
-        if not self._looks:
+    def estimate(self, retention: TopicRetention | None) -> RetentionRisk:
+        """Estimate as of the newest sample; `retention` None: the configuration is unknown."""
+        if not self._samples:
             return RetentionRisk(kind=RiskKind.UNKNOWN)
-        now = self._looks[-1]
+        now = self._samples[-1]
         if now.start > now.copied_to:
             gone = now.start - now.copied_to
-            return RetentionRisk(kind=RiskKind.GONE, left_ms=0, share=0.0, gone=gone)
+            return RetentionRisk(kind=RiskKind.GONE, left_ms=0, share=0.0, deleted_offsets=gone)
         if now.copied_to >= now.end:
             return RetentionRisk(kind=RiskKind.NOTHING_WAITS)
         ends = list(self._ends(now, retention))
@@ -163,8 +166,8 @@ class RetentionRiskEstimator:
         yield from self._by_start(now)
 
     def _by_size(self, now: RetentionSample, keeps: int) -> Iterator[RetentionRisk]:
-        """The oldest that waits stays as long as there is less behind it than is kept."""
-        first = self._looks[0]
+        """The oldest waiting record is kept while the log after it is smaller than the limit."""
+        first = self._samples[0]
         passed_ms = now.at_ms - first.at_ms
         if now.bytes_each is None or not passed_ms:
             return
@@ -174,11 +177,11 @@ class RetentionRiskEstimator:
             left_ms = int(room / coming) if room else 0
             share = room / keeps if keeps else 0.0
             yield RetentionRisk(
-                kind=RiskKind.RUNS_OUT, left_ms=left_ms, by=DeletionCause.SIZE, share=share
+                kind=RiskKind.RUNS_OUT, left_ms=left_ms, cause=DeletionCause.SIZE, share=share
             )
 
     def _by_start(self, now: RetentionSample) -> Iterator[RetentionRisk]:
-        """From move to move, since between them it stands still."""
+        """Uses complete intervals between moves, because the start does not move in between."""
         if len(self._moves) < 2:
             return
         since_ms, since = self._moves[0]
@@ -187,12 +190,12 @@ class RetentionRiskEstimator:
         yield RetentionRisk(
             kind=RiskKind.RUNS_OUT,
             left_ms=int(room / speed),
-            by=DeletionCause.START,
+            cause=DeletionCause.START,
             share=room / (now.end - now.start),
         )
 
     def check_invariants(self) -> None:
-        times = [each.at_ms for each in self._looks]
+        times = [each.at_ms for each in self._samples]
         assert times == sorted(set(times)), times
         assert len(self._moves) <= START_MOVES_MAX
         assert all(times[-1] - each < RATE_SAMPLING_MS for each in times[1:-1])
@@ -203,7 +206,9 @@ def _estimate_by_time(now: RetentionSample, keeps_ms: int) -> Iterator[Retention
         return
     left_ms = max(0, now.waiting_since_ms + keeps_ms - now.at_ms)
     share = min(1.0, left_ms / keeps_ms) if keeps_ms else 0.0
-    yield RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=left_ms, by=DeletionCause.TIME, share=share)
+    yield RetentionRisk(
+        kind=RiskKind.RUNS_OUT, left_ms=left_ms, cause=DeletionCause.TIME, share=share
+    )
 
 
 def _time_left_ms(found: RetentionRisk) -> int:
@@ -213,52 +218,52 @@ def _time_left_ms(found: RetentionRisk) -> int:
 
 _DELETION_TEXTS = {
     DeletionCause.TIME: "{left} at the earliest (retention.ms)",
-    DeletionCause.SIZE: "about {left}, as fast as records come (retention.bytes)",
-    DeletionCause.START: "about {left}, as fast as its log's start moves",
+    DeletionCause.SIZE: "about {left} at the current write rate (retention.bytes)",
+    DeletionCause.START: "about {left} at the rate at which its log start moves",
 }
 
 
-def format_time_left(outlook: RetentionRisk | None) -> str:
-    """For columns: `3.4 h`, `gone`, `-` where nothing is known to run out."""
-    if outlook is None or outlook.kind not in (
+def format_time_left(risk: RetentionRisk | None) -> str:
+    """Format for a column: `3.4 h`, `gone`, `-` if no loss is expected."""
+    if risk is None or risk.kind not in (
         RiskKind.GONE,
         RiskKind.RUNS_OUT,
     ):
         return text_format.UNKNOWN_NUMBER
-    if outlook.kind is RiskKind.GONE:
+    if risk.kind is RiskKind.GONE:
         return "gone"
-    assert outlook.left_ms is not None
-    return text_format.format_duration(outlook.left_ms / 1000)
+    assert risk.left_ms is not None
+    return text_format.format_duration(risk.left_ms / 1000)
 
 
-def describe_loss(outlook: RetentionRisk) -> str:
-    """What the source does to what is not copied yet; "" where it does nothing to it."""
-    match outlook.kind:
+def describe_loss(risk: RetentionRisk) -> str:
+    """Describe when unreplicated records are deleted; "" if no loss is expected."""
+    match risk.kind:
         case RiskKind.GONE:
-            offsets = plurals.format_count(outlook.gone, "offset")
-            return f"the source deleted {offsets} before they were copied"
+            offsets = plurals.format_count(risk.deleted_offsets, "offset")
+            return f"the source deleted {offsets} before they were replicated"
         case RiskKind.RUNS_OUT:
-            assert outlook.by is not None
-            how = _DELETION_TEXTS[outlook.by].format(left=format_time_left(outlook))
-            return f"the source deletes what is not copied yet in {how}"
+            assert risk.cause is not None
+            how = _DELETION_TEXTS[risk.cause].format(left=format_time_left(risk))
+            return f"the source deletes unreplicated records in {how}"
         case _:
             return ""
 
 
 def make_retention_command(
     topic: str,
-    outlook: RetentionRisk,
+    risk: RetentionRisk,
     *,
     retention: TopicRetention | None,
     source: ClusterCommands,
 ) -> str:
-    """The command that lets the source keep it twice as long; "" where that is no matter of its
-    settings, or too late."""
-    if retention is None or outlook.kind is not RiskKind.RUNS_OUT:
+    """Returns the command that doubles the retention; "" if the retention settings are not the
+    cause, or if it is too late."""
+    if retention is None or risk.kind is not RiskKind.RUNS_OUT:
         return ""
     kept = {
         DeletionCause.TIME: (RETENTION_MS, retention.keeps_ms),
         DeletionCause.SIZE: (RETENTION_BYTES, retention.keeps_bytes),
     }
-    key, value = kept.get(outlook.by, ("", None)) if outlook.by is not None else ("", None)
+    key, value = kept.get(risk.cause, ("", None)) if risk.cause is not None else ("", None)
     return source.set_topic(topic, {key: str(2 * value)}) if value else ""

@@ -1,10 +1,10 @@
-"""Watches, during `mm2 run`, how long the sources keep what is not copied yet, and logs warnings.
+"""Watches, during `mm2 run`, how long the sources keep unreplicated records, and logs warnings.
 
-Copies know the state of their source only while they read from it. For partitions that are
-halted, waiting, paused or lagging, this thread asks the source at intervals. It has its own
-clients, and its failure does not affect the copies. For a partition whose position this process
-does not know since its start, the position comes from the flow's offset map on the target. The
-same thread records since when flows and partitions are in their state.
+Copy processes know the state of their source only while they read from it. For partitions that are
+halted, waiting, paused or lagging, this thread queries the source at intervals. It has its own
+clients, and its failure does not affect replication. For a partition whose position this process
+has not known since its start, the position comes from the flow's offset map on the target. The
+same thread records when flows and partitions entered their state.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ SOURCE_REQUEST_TIMEOUT_S = 15.0
 TIMESTAMP_READ_TIMEOUT_S = 5.0
 TIMESTAMPS_READ_MAX = 500
 CACHED_CONFIG_MAX_AGE_S = 300.0
-"""So long settings of topics are taken as they were, and positions in the flow's map."""
+"""How long topic configurations and positions from the offset map are cached."""
 WARNED_CONFIG_MAX_AGE_S = 15.0
-"""The same of topics that were warned of, whose settings somebody may be changing."""
+"""The same for topics with a warning, whose configuration may be about to change."""
 WARNED_TOPICS_MAX = 5
-"""So many topics are told of one by one, those first that lose first."""
+"""Maximum number of topics with a warning each, those with the least time left first."""
 WARNING_INTERVAL_S = 3600.0
-"""What still lasts is told again."""
+"""Interval at which a lasting problem is logged again."""
 
 _log = logging.getLogger(__name__)
 
 ReadPositions = Callable[[], Mapping[TopicPartition, int]]
-"""The next source offset to copy, by the flow's map. Raises `ConnectError`."""
+"""Reads the next source offsets from the flow's offset map. Raises `ConnectError`."""
 
 
 class RetentionSource(Protocol):
-    """As much of a cluster as is asked; `kafka_cluster.KafkaCluster`."""
+    """The part of `kafka_cluster.KafkaCluster` that is used."""
 
     @property
     def admin(self) -> Admin: ...
@@ -75,7 +75,7 @@ class RetentionSource(Protocol):
 
 @dataclass(slots=True)
 class _CachedReads:
-    """What was asked at `at_s`, and is not asked again soon."""
+    """Values that were read at `at_s` and are reused for a while."""
 
     at_s: float = float("-inf")
     retentions: dict[str, TopicRetention | None] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class _CachedReads:
 
 
 class SourceRetentionReader:
-    """One thread's. Clients connect when they are first asked."""
+    """Reads one flow's source; not thread-safe. Clients connect on first use."""
 
     def __init__(
         self,
@@ -103,28 +103,31 @@ class SourceRetentionReader:
         self._close = close
         self._operator = operator
         self._clock = clock
-        self._known = _CachedReads()
-        self._folds: dict[TopicPartition, RetentionRiskEstimator] = {}
-        self._told: dict[str, float] = {}
+        self._cache = _CachedReads()
+        self._estimators: dict[TopicPartition, RetentionRiskEstimator] = {}
+        self._warned_at_s: dict[str, float] = {}
 
     def close(self) -> None:
         self._close()
 
     def look(self, waiting: Mapping[TopicPartition, PartitionStatus]) -> SourceSnapshots:
-        """At these. Raises `ConnectError` where the source does not answer, or refuses us."""
-        if self._clock.now_s() - self._known.at_s >= CACHED_CONFIG_MAX_AGE_S:
-            self._known = _CachedReads(at_s=self._clock.now_s())
+        """Collect snapshots of these partitions. Raises `ConnectError` if the source does not
+        answer or denies access."""
+        if self._clock.now_s() - self._cache.at_s >= CACHED_CONFIG_MAX_AGE_S:
+            self._cache = _CachedReads(at_s=self._clock.now_s())
         ends = self._source.logs.ends(waiting, SOURCE_REQUEST_TIMEOUT_S).done
-        copied = self._copied(waiting, ends)
+        copied = self._find_positions(waiting, ends)
         lagging = {
             each: max(at, ends[each].start) for each, at in copied.items() if at < ends[each].end
         }
-        times = self._times(lagging, waiting)
-        retentions = self._retentions({each.topic for each in lagging})
-        self._folds = {each: self._folds.get(each) or RetentionRiskEstimator() for each in copied}
+        times = self._read_timestamps(lagging, waiting)
+        retentions = self._read_retentions({each.topic for each in lagging})
+        self._estimators = {
+            each: self._estimators.get(each) or RetentionRiskEstimator() for each in copied
+        }
         found = {}
         for each, at in copied.items():
-            outlook = self._outlook(
+            risk = self._estimate(
                 RetentionSample(
                     at_ms=self._clock.wall_ms(),
                     start=ends[each].start,
@@ -140,28 +143,28 @@ class SourceRetentionReader:
                 ends=ends[each],
                 copied_to=at,
                 waiting_since_ms=times.get(each),
-                outlook=outlook,
+                retention_risk=risk,
             )
-        self._tell(found, retentions)
+        self._log_warnings(found, retentions)
         return found
 
-    def _outlook(
+    def _estimate(
         self,
         seen: RetentionSample,
         *,
         of: TopicPartition,
         retention: TopicRetention | None,
     ) -> RetentionRisk:
-        self._folds[of].look(seen)
-        return self._folds[of].outlook(retention)
+        self._estimators[of].look(seen)
+        return self._estimators[of].estimate(retention)
 
-    def _times(
+    def _read_timestamps(
         self,
         lagging: Mapping[TopicPartition, int],
         waiting: Mapping[TopicPartition, PartitionStatus],
     ) -> Mapping[TopicPartition, int]:
-        """Of the oldest records that wait. What moves knows its own; of the others only so many
-        are read."""
+        """Returns timestamps of the oldest waiting records. Partitions that are being replicated
+        report theirs; of the others only a limited number is read."""
         known = {each: waiting[each].oldest_ms for each in lagging if waiting[each].oldest_ms >= 0}
         asked = [
             each
@@ -174,26 +177,26 @@ class SourceRetentionReader:
             **(self._source.logs.times_ms(wanted, TIMESTAMP_READ_TIMEOUT_S) if wanted else {}),
         }
 
-    def _copied(
+    def _find_positions(
         self,
         waiting: Mapping[TopicPartition, PartitionStatus],
         ends: Mapping[TopicPartition, LogBounds],
     ) -> dict[TopicPartition, int]:
-        """How far each was copied; what is nowhere known is left out."""
+        """Returns how far each partition is replicated, if known."""
         unknown = [each for each in ends if waiting[each].copied_to < 0]
-        if unknown and not self._known.has_positions:
-            self._known.positions = self._positions()
-            self._known.has_positions = True
-        by_map = self._known.positions if unknown else {}
+        if unknown and not self._cache.has_positions:
+            self._cache.positions = self._positions()
+            self._cache.has_positions = True
+        by_map = self._cache.positions if unknown else {}
         found = {each: waiting[each].copied_to for each in ends}
         found.update((each, by_map.get(each, -1)) for each in unknown)
         return {each: at for each, at in found.items() if at >= 0}
 
-    def _retentions(self, topics: Collection[str]) -> Mapping[str, TopicRetention | None]:
-        known, now_s = self._known.retentions, self._clock.now_s()
-        if now_s - self._known.told_at_s >= WARNED_CONFIG_MAX_AGE_S:
-            self._known.told_at_s = now_s
-            for topic in self._told.keys() & known.keys():
+    def _read_retentions(self, topics: Collection[str]) -> Mapping[str, TopicRetention | None]:
+        known, now_s = self._cache.retentions, self._clock.now_s()
+        if now_s - self._cache.told_at_s >= WARNED_CONFIG_MAX_AGE_S:
+            self._cache.told_at_s = now_s
+            for topic in self._warned_at_s.keys() & known.keys():
                 del known[topic]
         fresh = sorted(set(topics) - known.keys())
         if fresh:
@@ -204,45 +207,45 @@ class SourceRetentionReader:
             )
         return known
 
-    def _tell(
+    def _log_warnings(
         self,
         found: SourceSnapshots,
         retentions: Mapping[str, TopicRetention | None],
     ) -> None:
-        """One line for a topic: of the partition that is lost first."""
+        """Log one warning per topic, for the partition with the least time left."""
         worst: dict[str, tuple[TopicPartition, RetentionRisk]] = {}
-        for each, seen in sorted(found.items(), key=lambda item: item[1].outlook.left_ms or 0):
-            if seen.outlook.is_short:
-                worst.setdefault(each.topic, (each, seen.outlook))
+        for each, seen in sorted(
+            found.items(), key=lambda item: item[1].retention_risk.left_ms or 0
+        ):
+            if seen.retention_risk.is_short:
+                worst.setdefault(each.topic, (each, seen.retention_risk))
         now_s = self._clock.now_s()
         due = [
             topic
             for topic in worst
-            if now_s - self._told.get(topic, float("-inf")) >= WARNING_INTERVAL_S
+            if now_s - self._warned_at_s.get(topic, float("-inf")) >= WARNING_INTERVAL_S
         ]
-        self._told.update(dict.fromkeys(due, now_s))
+        self._warned_at_s.update(dict.fromkeys(due, now_s))
         for topic in due[:WARNED_TOPICS_MAX]:
-            each, outlook = worst[topic]
+            each, risk = worst[topic]
             line = retention_risk.make_retention_command(
                 topic,
-                outlook,
+                risk,
                 retention=retentions.get(topic),
                 source=self._operator.source,
             )
             way = f". {operator_commands.format_remedy(line)}" if line else ""
-            _log.warning(
-                "%s: %s: %s%s", self._flow, each, retention_risk.describe_loss(outlook), way
-            )
+            _log.warning("%s: %s: %s%s", self._flow, each, retention_risk.describe_loss(risk), way)
         if len(due) > WARNED_TOPICS_MAX:
             more = plurals.format_count(len(due) - WARNED_TOPICS_MAX, "more topic")
-            _log.warning("%s: so it is with %s; see mm2 lag", self._flow, more)
-        over = sorted(self._told.keys() - worst.keys())
+            _log.warning("%s: the same for %s; see mm2 lag", self._flow, more)
+        over = sorted(self._warned_at_s.keys() - worst.keys())
         for topic in over:
-            del self._told[topic]
+            del self._warned_at_s[topic]
         if over:
             others = len(over) - 1
             more_over = f" and {plurals.format_count(others, 'more topic')}" if others else ""
-            _log.info("%s: %s%s: what waits is in time again", self._flow, over[0], more_over)
+            _log.info("%s: %s%s: no longer at risk of data loss", self._flow, over[0], more_over)
 
 
 def _bytes_per_record(each: PartitionStatus) -> float | None:
@@ -252,13 +255,13 @@ def _bytes_per_record(each: PartitionStatus) -> float | None:
 HISTORY_INTERVAL_S = 1.0
 SOURCE_POLL_INTERVAL_S = 5.0
 SOURCE_SNAPSHOT_MAX_AGE_S = 24 * SOURCE_POLL_INTERVAL_S
-"""What was seen longer ago says nothing about now: the looks take too long, or have ended."""
+"""Older snapshots are ignored: collecting takes too long, or has stopped."""
 HISTORY_CPU_SHARE = 0.01
-"""Of a core: thousands of partitions are noted less often."""
+"""Share of a core: with thousands of partitions, the state is recorded less often."""
 LAG_THRESHOLD_S = 10.0
-"""What lags by less is surely still there."""
+"""A smaller lag is not at risk."""
 UNMOVED_THRESHOLD_MS = 60_000
-"""What has not moved for so long is looked at, whatever it waits for."""
+"""A partition that was not replicated for this long is queried, whatever it waits for."""
 OFFSET_MAP_READ_TIMEOUT_S = 30.0
 
 
@@ -272,8 +275,8 @@ class WatchedNode(Protocol):
 
 
 def open_retention_reader(settings: Mm2Settings, flow: Flow) -> SourceRetentionReader:
-    """With clients of its own, on both clusters. Raises `FatalError` for settings that cannot be
-    honoured."""
+    """Create a reader with its own clients for both clusters. Raises `FatalError` for invalid
+    settings."""
     clock = SystemClock()
     both = FlowPair(settings, flow, purpose="losses", clock=clock)
 
@@ -296,7 +299,7 @@ OpenRetentionReader = Callable[[Mm2Settings, Flow], SourceRetentionReader]
 
 
 FindUnreachable = Callable[[Flow], tuple[UnreachableCluster, ...]]
-"""Clusters of a flow, or brokers of theirs, that do not answer: `cluster_watch.ClusterWatch`."""
+"""Returns unreachable clusters and brokers of a flow; see `ReachabilityMonitor`."""
 
 
 def _find_none_unreachable(_: Flow) -> tuple[UnreachableCluster, ...]:
@@ -304,7 +307,7 @@ def _find_none_unreachable(_: Flow) -> tuple[UnreachableCluster, ...]:
 
 
 class RetentionWatch:
-    """`run` is its thread's body; `reports` may be asked by any."""
+    """Watches all flows; `run` is the body of its thread, `reports` is thread-safe."""
 
     def __init__(
         self,
@@ -316,17 +319,18 @@ class RetentionWatch:
     ) -> None:
         self._running = running
         self._unreachable = unreachable
-        self._crossings = ReplicationActivityTracker()
+        self._activity_tracker = ReplicationActivityTracker()
         self._open = open_source
         self._clock = clock
         self._history = StatusHistory()
         self._lock = threading.Lock()
-        self._looks: dict[str, SourceSnapshots] = {}
-        self._looked_s: dict[str, float] = {}
+        self._snapshots: dict[str, SourceSnapshots] = {}
+        self._snapshot_times_s: dict[str, float] = {}
         self._sources: dict[str, tuple[Mm2Settings, SourceRetentionReader]] = {}
-        self._troubled: set[str] = set()
+        self._failing: set[str] = set()
 
     def run(self, stop: threading.Event) -> None:
+        """Record states and collect snapshots until stopped."""
         due_s, pause_s = self._clock.now_s() + HISTORY_INTERVAL_S, HISTORY_INTERVAL_S
         try:
             while not stop.wait(pause_s):
@@ -341,20 +345,20 @@ class RetentionWatch:
                     due_s = self._clock.now_s() + SOURCE_POLL_INTERVAL_S
         finally:
             with self._lock:
-                self._looks.clear()
+                self._snapshots.clear()
             for flow in list(self._sources):
-                self._forget(flow)
+                self._close_reader(flow)
 
     def reports(self) -> list[FlowReport]:
-        """Of all flows of this process, as of now; what was asked of sources is older by up to
-        `SOURCE_POLL_INTERVAL_S`."""
+        """Build reports of all flows of this process; values from sources are up to
+        `SOURCE_POLL_INTERVAL_S` older."""
         statuses = {each.flow: each for each in self._running.statuses()}
         now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
         with self._lock:
             self._history.observe(list(statuses.values()), now_s=now_s, wall_ms=wall_ms)
             operator = OperatorCommands(file=os.path.abspath(self._running.settings.file))
-            looks = self._fresh()
-            crossed = self._crossed(statuses.values(), now_s=now_s, wall_ms=wall_ms)
+            looks = self._recent_snapshots()
+            activities = self._collect_activities(statuses.values(), now_s=now_s, wall_ms=wall_ms)
             return [
                 status_from_process.make_report(
                     flow,
@@ -363,7 +367,7 @@ class RetentionWatch:
                     looks=looks.get(flow.name, {}),
                     looks_recent=self._is_recent(flow),
                     unreachable=self._unreachable(flow),
-                    crossed=crossed[flow.name],
+                    activity=activities[flow.name],
                     resume=operator.go_on(flow.name, None),
                     process=os.getpid(),
                     wall_ms=wall_ms,
@@ -372,13 +376,13 @@ class RetentionWatch:
                 if flow.name in statuses
             ]
 
-    def _crossed(
+    def _collect_activities(
         self, statuses: Iterable[FlowStatus], *, now_s: float, wall_ms: int
     ) -> dict[str, ReplicationActivity | None]:
-        """By flow, when its last batch was replicated here."""
+        """Returns the last replication on this node, by flow."""
         pulses, found = status_registry.REGISTRY.seen().pulses, {}
         for each in statuses:
-            found[each.flow] = self._crossings.look(
+            found[each.flow] = self._activity_tracker.look(
                 each.flow,
                 pulses.get(each.flow, {}).values(),
                 copies=each.copies_here,
@@ -386,81 +390,87 @@ class RetentionWatch:
                 now_s=now_s,
                 wall_ms=wall_ms,
             )
-        self._crossings.keep(found.keys())
+        self._activity_tracker.keep(found.keys())
         return found
 
     def left_s(self) -> dict[tuple[str, ...], float]:
-        """By flow and topic: after how many seconds what waits begins to be deleted, 0 where it has
-        begun; without what nobody knows of."""
+        """Returns seconds until waiting records are deleted, by flow and topic, 0 if that has
+        begun; without topics for which it is unknown."""
         found: dict[tuple[str, ...], float] = {}
         with self._lock:
-            for flow, looks in self._fresh().items():
+            for flow, looks in self._recent_snapshots().items():
                 for place, seen in looks.items():
-                    if seen.outlook.left_ms is not None:
-                        key, left_s = (flow, place.topic), seen.outlook.left_ms / 1000
+                    if seen.retention_risk.left_ms is not None:
+                        key, left_s = (flow, place.topic), seen.retention_risk.left_ms / 1000
                         found[key] = min(left_s, found.get(key, left_s))
         return found
 
     def _is_recent(self, flow: Flow) -> bool:
-        """With the lock: may its last look speak of where logs end now?"""
-        age_s = self._clock.now_s() - self._looked_s.get(flow.name, float("-inf"))
+        """Returns True if its last snapshot still tells the ends of logs; needs the lock."""
+        age_s = self._clock.now_s() - self._snapshot_times_s.get(flow.name, float("-inf"))
         return age_s <= flow.unreachable_after_s + SOURCE_POLL_INTERVAL_S
 
-    def _fresh(self) -> dict[str, SourceSnapshots]:
-        """With the lock: looks that count."""
+    def _recent_snapshots(self) -> dict[str, SourceSnapshots]:
+        """Returns the snapshots that are not too old; needs the lock."""
         since_s = self._clock.now_s() - SOURCE_SNAPSHOT_MAX_AGE_S
         return {
-            flow: looks for flow, looks in self._looks.items() if self._looked_s[flow] >= since_s
+            flow: looks
+            for flow, looks in self._snapshots.items()
+            if self._snapshot_times_s[flow] >= since_s
         }
 
     def note(self) -> None:
-        """Since when everything is as it is."""
+        """Record when flows and partitions entered their state."""
         with self._lock:
             now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
             self._history.observe(self._running.statuses(), now_s=now_s, wall_ms=wall_ms)
 
     def look(self, stop: threading.Event) -> None:
-        """At what waits on the sources of all flows."""
+        """Collect snapshots from the sources of all flows."""
         settings = self._running.settings
         by_name = {each.name: each for each in settings.flows}
         statuses = [each for each in self._running.statuses() if each.flow in by_name]
-        self._drop_gone({each.flow for each in statuses})
+        self._forget_removed_flows({each.flow for each in statuses})
         for status in statuses:
             if stop.is_set():
                 return
             flow = by_name[status.flow]
             lost = {each.side for each in self._unreachable(flow) if not each.broker}
             if ClusterSide.SOURCE in lost:
-                self._store(flow.name, {})  # what it said last is old; asking would only wait
+                self._store(flow.name, {})  # old values are outdated, and a query would only wait
                 continue
             target_lost = ClusterSide.TARGET in lost
-            waiting = self._waiting(status, target_lost=target_lost)
+            waiting = self._select_waiting(status, target_lost=target_lost)
             found: SourceSnapshots = {}
             if waiting:
-                found = self._ask(settings, flow, waiting)
+                found = self._collect(settings, flow, waiting)
             else:
-                self._forget(flow.name)
+                self._close_reader(flow.name)
             self._store(flow.name, found)
 
     def _store(self, flow: str, found: SourceSnapshots) -> None:
         with self._lock:
-            self._looks[flow] = found
-            self._looked_s[flow] = self._clock.now_s()
+            self._snapshots[flow] = found
+            self._snapshot_times_s[flow] = self._clock.now_s()
 
-    def _drop_gone(self, there: Set[str]) -> None:
-        """Of flows that are no more nothing is told."""
+    def _forget_removed_flows(self, there: Set[str]) -> None:
+        """Forget flows that no longer exist."""
         with self._lock:
-            self._looks = {name: looks for name, looks in self._looks.items() if name in there}
-            self._looked_s = {name: at for name, at in self._looked_s.items() if name in there}
-        self._troubled &= there
+            self._snapshots = {
+                name: looks for name, looks in self._snapshots.items() if name in there
+            }
+            self._snapshot_times_s = {
+                name: at for name, at in self._snapshot_times_s.items() if name in there
+            }
+        self._failing &= there
         for name in self._sources.keys() - there:
-            self._forget(name)
+            self._close_reader(name)
 
-    def _waiting(
+    def _select_waiting(
         self, status: FlowStatus, *, target_lost: bool
     ) -> dict[TopicPartition, PartitionStatus]:
-        """What lags, is paused or stopped, or has not moved for a while; what of the flow is
-        elsewhere is looked at there."""
+        """Select partitions that lag, are paused or halted, or were not replicated for a while;
+        those on other nodes are watched there."""
         wall_ms, found = self._clock.wall_ms(), {}
         for each in status.partitions:
             state = topic_rows.find_partition_state(
@@ -474,17 +484,19 @@ class RetentionWatch:
                 late
                 or paused
                 or each.stopped
-                or (not known and (target_lost or self._stays(status.flow, each, wall_ms)))
+                or (
+                    not known and (target_lost or self._is_waiting_long(status.flow, each, wall_ms))
+                )
             ):
                 found[each.partition] = each
         return found
 
-    def _stays(self, flow: str, each: PartitionStatus, wall_ms: int) -> bool:
-        """At a start everything waits, and soon moves."""
+    def _is_waiting_long(self, flow: str, each: PartitionStatus, wall_ms: int) -> bool:
+        """Returns True if the partition has been waiting for long; shortly after a start all do."""
         since_ms = self._history.since_ms(flow, each.partition)
         return since_ms is not None and wall_ms - since_ms >= UNMOVED_THRESHOLD_MS
 
-    def _ask(
+    def _collect(
         self,
         settings: Mm2Settings,
         flow: Flow,
@@ -493,27 +505,26 @@ class RetentionWatch:
         try:
             found = self._source(settings, flow).look(waiting)
         except ConnectError as error:
-            if flow.name not in self._troubled:
-                self._troubled.add(flow.name)
+            if flow.name not in self._failing:
+                self._failing.add(flow.name)
                 _log.warning(
-                    "%s: how long %s keeps what is not copied yet cannot be told: %s; it is tried "
-                    "again",
+                    "%s: how long %s keeps unreplicated records is unknown: %s; retrying",
                     *(flow.name, flow.source, error),
                 )
             return {}
-        self._troubled.discard(flow.name)
+        self._failing.discard(flow.name)
         return found
 
     def _source(self, settings: Mm2Settings, flow: Flow) -> SourceRetentionReader:
         known = self._sources.get(flow.name)
         if known is not None and known[0] is settings:
             return known[1]
-        self._forget(flow.name)
+        self._close_reader(flow.name)
         made = self._open(settings, flow)
         self._sources[flow.name] = (settings, made)
         return made
 
-    def _forget(self, flow: str) -> None:
+    def _close_reader(self, flow: str) -> None:
         known = self._sources.pop(flow, None)
         if known is not None:
             known[1].close()

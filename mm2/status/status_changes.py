@@ -1,7 +1,7 @@
-"""One log line for each change between two status snapshots of the running flows.
+"""Logs one line for each change between two status snapshots of the running flows.
 
-Tasks and copies log their own events. This module logs what only the whole picture shows:
-states of flows, missing Spark slots, topics that cannot be copied with the present
+Tasks and copy processes log their own events. This module logs what only the whole picture shows:
+states of flows, missing Spark slots, topics that cannot be replicated with the current
 configuration, partitions that are replicated again after a halt.
 """
 
@@ -20,14 +20,14 @@ from mm2.status import topic_rows
 from mm2.status.topic_rows import FlowRow, FlowsOverview
 
 SLOT_SHORTAGE_GRACE_S = 3.0
-"""A shorter shortage is how every start looks from outside."""
+"""Shorter shortages are normal during a start."""
 
 _FlowPartition = tuple[str, TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
 class StatusLogLine:
-    """`level` is one of `logging`'s; `fields` are what it is about, by names of `log_context`."""
+    """A log line: `level` is one of `logging`'s, `fields` are structured context."""
 
     level: int
     text: str
@@ -36,26 +36,26 @@ class StatusLogLine:
 
 @dataclass(slots=True)
 class StatusChangeLog:
-    """A fold over snapshots. Invariant: saying the same again says nothing."""
+    """Turns snapshots into log lines. Invariant: an unchanged snapshot logs nothing."""
 
     _states: dict[str, str] = field(default_factory=dict)
     _short_since_s: dict[str, float] = field(default_factory=dict)
     _missing: dict[str, int] = field(default_factory=dict)
     _empty: set[str] = field(default_factory=set)
     _unfenced: set[str] = field(default_factory=set)
-    _refused: set[tuple[str, str, str]] = field(default_factory=set)
-    _standing: frozenset[_FlowPartition] = frozenset()
+    _reported_halts: set[tuple[str, str, str]] = field(default_factory=set)
+    _halted: frozenset[_FlowPartition] = frozenset()
 
     def observe(
         self, seen: FlowsOverview, statuses: Iterable[FlowStatus], now_s: float
     ) -> list[StatusLogLine]:
-        """`seen` was made of `statuses`."""
+        """Process a snapshot; `seen` is the overview of `statuses`."""
         lines: list[StatusLogLine] = []
         for row in seen.flows:
-            found = (*self._flow(row), *self._slots(row, now_s))
+            found = (*self._flow(row), *self._log_slots(row, now_s))
             lines.extend(replace(each, fields={"flow": row.flow}) for each in found)
-        lines.extend(self._standstills(seen))
-        lines.extend(self._moving_again(seen, statuses))
+        lines.extend(self._log_halts(seen))
+        lines.extend(self._log_resumed(seen, statuses))
         return lines
 
     def _flow(self, row: FlowRow) -> Iterable[StatusLogLine]:
@@ -78,7 +78,7 @@ class StatusChangeLog:
                 f"{operator_commands.format_remedy(row.fencing)}",
             )
 
-    def _slots(self, row: FlowRow, now_s: float) -> Iterable[StatusLogLine]:
+    def _log_slots(self, row: FlowRow, now_s: float) -> Iterable[StatusLogLine]:
         told = self._missing.get(row.flow, 0)
         if not row.slots_missing:
             self._short_since_s.pop(row.flow, None)
@@ -92,25 +92,25 @@ class StatusChangeLog:
             yield StatusLogLine(
                 logging.WARNING,
                 f"{row.flow}: needs {plurals.format_count(row.slots_missing, 'more Spark slot')}; "
-                "until then its waiting tasks copy nothing. "
+                "until then its waiting tasks replicate nothing. "
                 "Give the cluster more cores or lower tasks.max",
             )
 
-    def _standstills(self, seen: FlowsOverview) -> Iterable[StatusLogLine]:
+    def _log_halts(self, seen: FlowsOverview) -> Iterable[StatusLogLine]:
         for each in seen.standstills:
             key = (each.flow, each.partition.topic, each.reason)
-            if not each.has_copy and key not in self._refused:
-                self._refused.add(key)
+            if not each.has_copy and key not in self._reported_halts:
+                self._reported_halts.add(key)
                 yield StatusLogLine(
                     logging.ERROR, each.told, _make_log_fields(each.flow, each.partition)
                 )
 
-    def _moving_again(
+    def _log_resumed(
         self, seen: FlowsOverview, statuses: Iterable[FlowStatus]
     ) -> Iterable[StatusLogLine]:
-        """What is only on its way, as its task starts again, may stand still as before."""
+        """Log partitions that replicate again; one whose task is restarting may still be halted."""
         standing = frozenset((each.flow, each.partition) for each in seen.standstills)
-        gone = self._standing - standing
+        gone = self._halted - standing
         phases = {
             (status.flow, each.partition): each.phase
             for status in (statuses if gone else ())
@@ -122,11 +122,11 @@ class StatusChangeLog:
                 del phases[flow, partition]
                 text = f"{flow}: {partition} is no longer halted"
                 yield StatusLogLine(logging.INFO, text, _make_log_fields(flow, partition))
-        self._standing = standing | phases.keys()
+        self._halted = standing | phases.keys()
 
 
 def _describe_state(row: FlowRow) -> str:
-    """As `mm2 status` names it."""
+    """Returns the state as `mm2 status` shows it."""
     paused = row.paused and row.state is FlowState.RUNNING
     return "PAUSED" if paused else row.state.value
 

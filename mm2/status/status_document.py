@@ -1,8 +1,8 @@
 """The status of one flow: what `mm2 status --json` and `mm2 lag --json` contain.
 
-Made by the process that runs the flow or, if no process runs it here, from what both clusters
+Built by the process that runs the flow or, if no local process runs it, from what both clusters
 store. `report_to_json` and `parse_report` convert it to and from the JSON that processes send
-over their socket and that programs read.
+over their socket and that scripts read.
 """
 
 from __future__ import annotations
@@ -22,70 +22,79 @@ from mm2.status.retention_risk import DeletionCause, RetentionRisk, RiskKind
 
 STATUS_JSON_VERSION = 1
 REPORTED_BY_CLUSTERS = "clusters"
-"""Stands in `FlowReport.seen_by` for both clusters; a process is "process" and its id."""
+"""Entry of `FlowReport.seen_by` for both clusters; a process is "process" and its id."""
 
 UNKNOWN_RISK = RetentionRisk(kind=RiskKind.UNKNOWN)
 
 
 class ReportedFlowState(enum.Enum):
-    """Of a flow."""
+    """State of a flow."""
 
     PLANNING = "PLANNING"
-    """Its process has begun, and copies nothing yet."""
+    """Its process has started, but does not replicate yet."""
     RUNNING = "RUNNING"
+    """Its tasks are assigned and started."""
     PAUSED = "PAUSED"
+    """Paused by an operator."""
     STOPPING = "STOPPING"
+    """Its tasks are ending."""
     STOPPED = "STOPPED"
-    """For good: until somebody resumes or starts it."""
+    """Stopped until an operator resumes or starts it."""
     FAILED = "FAILED"
+    """Its connector or worker has failed."""
     NOT_RUNNING = "NOT_RUNNING"
-    """No process, on whichever machine, is in its group."""
+    """Its Connect group has no members on any machine."""
     UNKNOWN = "UNKNOWN"
-    """Its target does not answer."""
+    """Its target cluster does not answer."""
 
 
 COPYING_STATE = "copying"
+"""State of a partition that is being replicated."""
 HALTED_STATES = frozenset({"stopped", "fenced"})
-"""States of partitions: of those that move, and of those that stand still until somebody acts."""
+"""States of a partition that is not replicated until an operator acts."""
 _LOG_REPLACED_CAUSES = frozenset({HaltCause.RECREATED.value, HaltCause.SOURCE_TRUNCATED.value})
 TASK_FAILED = "FAILED"
-"""Connect's word for a task that does not go on by itself."""
+"""Connect's state of a task that does not restart by itself."""
 UNREPORTED_STATE = ""
-"""A partition's state that only the process that copies it knows. With a reason, its logs show that
-something is wrong."""
+"""State of a partition as seen from the clusters: only its process knows it. With a reason, its
+logs show a problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """One partition of the source. Offsets and times are None while unknown.
-
-    `state` is a word of `overview`, or `UNREPORTED_STATE`. `start` and `end` (last stable offset)
-    are of the source's log, `copied_to` is the next offset to copy, None also where nothing was
-    copied yet. `waiting_since_ms` is the timestamp of the oldest record not yet copied. `since_ms`:
-    since when it is in this state. `cause`: the code of a stop (`HaltCause`), "" where nobody knows
-    one."""
+    """One partition of the source. Offsets and times are None if unknown."""
 
     topic: str
     partition: int
     mirror: str
     state: str = UNREPORTED_STATE
+    """Phase or "paused", or `UNREPORTED_STATE`."""
     reason: str = ""
     cause: str = ""
+    """Code of a halt (`HaltCause`), "" if there is none."""
     since_ms: int | None = None
+    """When it entered its state."""
     copied_to: int | None = None
+    """Next source offset to replicate; also None if nothing was replicated yet."""
     start: int | None = None
+    """Start of the source's log."""
     end: int | None = None
+    """Last stable offset of the source's log."""
     waiting_since_ms: int | None = None
-    outlook: RetentionRisk = UNKNOWN_RISK
+    """Timestamp of the oldest record that is not replicated."""
+    retention_risk: RetentionRisk = UNKNOWN_RISK
+    """When retention may delete unreplicated records."""
 
     @property
     def place(self) -> TopicPartition:
+        """The partition of the source."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def lag_records(self) -> int | None:
-        """By offsets: an upper bound where the log has gaps. None where it is unknown, and where
-        the source's log is another than the one that was replicated: its offsets do not compare."""
+        """Lag in offsets: an upper bound if the log has gaps.
+
+        None if unknown, or if the source's log is not the one that was replicated."""
         if self.end is None or self.cause in _LOG_REPLACED_CAUSES:
             return None
         if self.copied_to is None:
@@ -93,8 +102,8 @@ class PartitionReport:
         return max(0, self.end - max(self.copied_to, self.start or 0))
 
     def lag_ms(self, now_ms: int) -> int | None:
-        """Age of the oldest record not yet copied, 0 if none, never negative; None also where it
-        lies in the future."""
+        """Age of the oldest record that is not replicated, 0 if there is none; None if unknown, or
+        if its timestamp is in the future."""
         if self.lag_records == 0:
             return 0
         if self.waiting_since_ms is None:
@@ -104,81 +113,92 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """One task of the flow's source connector. `node` is the worker that has it, "" for none;
-    `restarts` are None where nobody counts them."""
+    """One task of the flow's source connector."""
 
     number: int
     state: str
     node: str = ""
+    """Worker that runs it, "" for none."""
     reason: str = ""
     restarts: int | None = None
+    """Number of restarts, None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowProblem:
-    """Something that went wrong: when it was seen first, None if nobody noted that, and when it was
-    resolved, None while it lasts."""
+    """A problem of a flow."""
 
     text: str
     at_ms: int | None = None
+    """When it was first seen, None if unknown."""
     resolved_ms: int | None = None
+    """When it was resolved, None while it lasts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaltGroup:
-    """Partitions of one topic that are stopped for one reason, since the first of them was.
-    `reason` is that of the first, `state` as in `PartitionReport`."""
+    """Partitions of one topic that are halted for the same reason."""
 
     topic: str
     state: str
+    """State of the first partition."""
     reason: str
+    """Reason of the first partition."""
     partitions: tuple[int, ...]
     since_ms: int | None
+    """When the first of them was halted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowReport:
-    """As of `at_ms`, UTC. `since_ms`: since when it is in its state. `elsewhere` counts partitions
-    that whoever saw it knows nothing of. `troubles` are the last ones, newest first. `unreachable`
-    are clusters of the flow, or brokers of theirs, that do not answer. `crossed`: when its last
-    batch was replicated, None where only a process that replicates some of it can tell. `unseen`:
-    why the partitions that are `elsewhere` could not be looked at, "" where nobody tried."""
+    """Status of one flow."""
 
     flow: str
     seen_by: tuple[str, ...]
+    """Where it comes from: `REPORTED_BY_CLUSTERS`, or processes."""
     at_ms: int
+    """When it was collected (UTC)."""
     state: ReportedFlowState
     reason: str = ""
     since_ms: int | None = None
+    """When the flow entered its state."""
     nodes: tuple[str, ...] = ()
     tasks: tuple[TaskReport, ...] = ()
     partitions: tuple[PartitionReport, ...] = ()
-    elsewhere: int = 0
-    troubles: tuple[FlowProblem, ...] = ()
+    partitions_on_other_nodes: int = 0
+    """Number of partitions that other nodes replicate, which are not in `partitions`."""
+    problems: tuple[FlowProblem, ...] = ()
+    """Latest problems, newest first."""
     warnings: tuple[str, ...] = ()
     unreachable: tuple[UnreachableCluster, ...] = ()
-    crossed: ReplicationActivity | None = None
-    unseen: str = ""
+    """Clusters of the flow, or brokers of theirs, that do not answer."""
+    activity: ReplicationActivity | None = None
+    """When the last batch was replicated; None if no process that replicates has reported."""
+    other_nodes_error: str = ""
+    """Why the partitions on other nodes are unknown, "" if they were not queried."""
 
     def lost_cluster(self, side: ClusterSide) -> UnreachableCluster | None:
-        """The whole cluster on that side, where it does not answer."""
+        """Returns the cluster on that side if it is unreachable as a whole."""
         found = (each for each in self.unreachable if each.side is side and not each.broker)
         return next(found, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedLag:
-    """Over some partitions: sum and maximum of what is known, None where nothing is. `complete` and
-    `dated` say whether the lag and the age of all is, else they are lower bounds."""
+    """Sum and maximum over partitions, of the known values; None if none is known."""
 
     records: int | None
+    """Sum of the known lags."""
     ms: int | None
+    """Maximum of the known ages."""
     complete: bool
+    """True if every lag is known; otherwise `records` is a lower bound."""
     dated: bool
+    """True if every age is known; otherwise `ms` is a lower bound."""
 
 
 def sum_lag(partitions: Sequence[PartitionReport], now_ms: int) -> ReportedLag:
-    """Of all of them together."""
+    """Aggregate the lags of partitions."""
     records = [each.lag_records for each in partitions]
     lags_ms = [each.lag_ms(now_ms) for each in partitions]
     known, known_ms = _drop_unknown(records), _drop_unknown(lags_ms)
@@ -191,15 +211,15 @@ def sum_lag(partitions: Sequence[PartitionReport], now_ms: int) -> ReportedLag:
 
 
 def find_soonest_loss(partitions: Sequence[PartitionReport]) -> RetentionRisk | None:
-    """Of what will be lost first; None: nothing is known to be."""
+    """Returns the risk with the least time left; None if no loss is expected."""
     kinds = (RiskKind.GONE, RiskKind.RUNS_OUT)
-    found = [each.outlook for each in partitions if each.outlook.kind in kinds]
+    found = [each.retention_risk for each in partitions if each.retention_risk.kind in kinds]
     return min(found, key=lambda each: each.left_ms or 0, default=None)
 
 
 def group_halts(partitions: Sequence[PartitionReport]) -> list[HaltGroup]:
-    """What is stopped until somebody acts, each topic and reason once: reasons that differ only in
-    the number of their partition are alike."""
+    """Group halted partitions by topic and reason; reasons that differ only in the partition number
+    are equal."""
     found: dict[tuple[str, str], list[PartitionReport]] = {}
     for each in partitions:
         if each.state in HALTED_STATES:
@@ -219,23 +239,23 @@ def group_halts(partitions: Sequence[PartitionReport]) -> list[HaltGroup]:
 
 
 def replace_partition_by_topic(place: TopicPartition, text: str) -> str:
-    """The text with the topic in the place of the partition's name."""
+    """Replace the partition's name in a text by its topic."""
     named = rf"(?<![\w.-]){re.escape(place.topic)}-{place.partition}(?!\d)"
     return re.sub(named, lambda _: place.topic, text)
 
 
 def list_past_problems(report: FlowReport) -> list[FlowProblem]:
-    """Without what still halts a partition: that is reported as it is now."""
+    """Returns the problems that are not the reason of a current halt, which is reported itself."""
     lasting = {
         replace_partition_by_topic(each.place, each.reason)
         for each in report.partitions
         if each.state in HALTED_STATES
     }
-    return [each for each in report.troubles if not any(why in each.text for why in lasting)]
+    return [each for each in report.problems if not any(why in each.text for why in lasting)]
 
 
 def group_by_topic(partitions: Sequence[PartitionReport]) -> dict[str, list[PartitionReport]]:
-    """In order of names and numbers."""
+    """Group by topic, ordered by name and number."""
     found: dict[str, list[PartitionReport]] = {}
     for each in sorted(partitions, key=lambda each: (each.topic, each.partition)):
         found.setdefault(each.topic, []).append(each)
@@ -250,23 +270,23 @@ def _drop_unknown(values: Sequence[int | None]) -> list[int]:
 
 
 def report_to_json(report: FlowReport) -> dict[str, Any]:
-    """`parse_report` has the way back. Lags are told beside what they are made of."""
+    """Encode as JSON, with derived lags; see `parse_report`."""
     return {
         **_field_values(report),
         "state": report.state.value,
         "tasks": [_field_values(each) for each in report.tasks],
         "partitions": [_partition_to_json(each, report.at_ms) for each in report.partitions],
-        "troubles": [_field_values(each) for each in report.troubles],
+        "problems": [_field_values(each) for each in report.problems],
         "unreachable": [
             {**_field_values(each), "side": each.side.value} for each in report.unreachable
         ],
-        "crossed": None if report.crossed is None else _activity_to_json(report.crossed),
+        "activity": None if report.activity is None else _activity_to_json(report.activity),
         **lag_to_json(sum_lag(report.partitions, report.at_ms)),
     }
 
 
 def lag_to_json(found: ReportedLag) -> dict[str, Any]:
-    """Not known, they are lower bounds."""
+    """Encode lags; if not `known`, they are lower bounds."""
     return {
         "lag_records": found.records,
         "lag_records_known": found.complete,
@@ -275,11 +295,11 @@ def lag_to_json(found: ReportedLag) -> dict[str, Any]:
     }
 
 
-def _activity_to_json(crossed: ReplicationActivity) -> dict[str, Any]:
-    last = crossed.last
+def _activity_to_json(activity: ReplicationActivity) -> dict[str, Any]:
+    last = activity.last
     return {
-        "begun_ms": crossed.begun_ms,
-        "last": None if last is None else {"at_ms": last.at_ms, "by": last.by.name},
+        "begun_ms": activity.begun_ms,
+        "last": None if last is None else {"at_ms": last.at_ms, "evidence": last.evidence.name},
     }
 
 
@@ -289,18 +309,18 @@ def _parse_activity(found: Mapping[str, Any]) -> ReplicationActivity:
         begun_ms=found["begun_ms"],
         last=None
         if last is None
-        else LastReplication(at_ms=last["at_ms"], by=ReplicationEvidence[last["by"]]),
+        else LastReplication(at_ms=last["at_ms"], evidence=ReplicationEvidence[last["evidence"]]),
     )
 
 
 def _partition_to_json(each: PartitionReport, now_ms: int) -> dict[str, Any]:
-    outlook = each.outlook
+    risk = each.retention_risk
     return {
         **_field_values(each),
-        "outlook": {
-            **_field_values(outlook),
-            "kind": outlook.kind.value,
-            "by": None if outlook.by is None else outlook.by.value,
+        "retention_risk": {
+            **_field_values(risk),
+            "kind": risk.kind.value,
+            "cause": None if risk.cause is None else risk.cause.value,
         },
         "lag_records": each.lag_records,
         "lag_ms": each.lag_ms(now_ms),
@@ -308,12 +328,12 @@ def _partition_to_json(each: PartitionReport, now_ms: int) -> dict[str, Any]:
 
 
 def _field_values(each: Any) -> dict[str, Any]:
-    """Those of a dataclass, as they are: there may be thousands of partitions."""
+    """Returns a dataclass's fields without copying values: there may be thousands of partitions."""
     return {name: getattr(each, name) for name in each.__dataclass_fields__}
 
 
 def parse_report(found: Mapping[str, Any]) -> FlowReport:
-    """Raises `KeyError`, `TypeError` or `ValueError` for what is no report of this release."""
+    """Decode. Raises `KeyError`, `TypeError` or `ValueError` for another release's report."""
     plain = {key: found[key] for key in FlowReport.__dataclass_fields__}
     return FlowReport(
         **plain
@@ -323,20 +343,20 @@ def parse_report(found: Mapping[str, Any]) -> FlowReport:
             "nodes": tuple(plain["nodes"]),
             "tasks": tuple(TaskReport(**each) for each in plain["tasks"]),
             "partitions": tuple(_parse_partition(each) for each in plain["partitions"]),
-            "troubles": tuple(FlowProblem(**each) for each in plain["troubles"]),
+            "problems": tuple(FlowProblem(**each) for each in plain["problems"]),
             "warnings": tuple(plain["warnings"]),
             "unreachable": tuple(
                 UnreachableCluster(**each | {"side": ClusterSide(each["side"])})
                 for each in plain["unreachable"]
             ),
-            "crossed": None if plain["crossed"] is None else _parse_activity(plain["crossed"]),
+            "activity": None if plain["activity"] is None else _parse_activity(plain["activity"]),
         }
     )
 
 
 def _parse_partition(found: Mapping[str, Any]) -> PartitionReport:
     plain = {key: found[key] for key in PartitionReport.__dataclass_fields__}
-    outlook = dict(plain["outlook"])
-    outlook["kind"] = RiskKind(outlook["kind"])
-    outlook["by"] = None if outlook["by"] is None else DeletionCause(outlook["by"])
-    return PartitionReport(**plain | {"outlook": RetentionRisk(**outlook)})
+    risk = dict(plain["retention_risk"])
+    risk["kind"] = RiskKind(risk["kind"])
+    risk["cause"] = None if risk["cause"] is None else DeletionCause(risk["cause"])
+    return PartitionReport(**plain | {"retention_risk": RetentionRisk(**risk)})

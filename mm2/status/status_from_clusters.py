@@ -1,7 +1,7 @@
-"""The status of a flow as both of its clusters show it, for flows that no process runs here.
+"""The status of a flow as both of its clusters show it, for flows that no local process runs.
 
-The offset map on the target tells how far each partition is copied; the topics of the flow's
-Connect group tell which workers run it. Only the process that copies a partition knows why it
+The offset map on the target shows how far each partition is replicated; the topics of the flow's
+Connect group show which workers run it. Only the process that replicates a partition knows why it
 is halted, but problems of its logs are visible here, too.
 """
 
@@ -47,8 +47,8 @@ from mm2.topics.flow_config import Flow
 
 _ReportState = ReportedFlowState
 _ConnectStatus = RunState
-_GROUP_HAS_NO_MEMBERS = "no process, on whichever machine, is in its group {group}"
-_NEVER_STARTED = "it was never started: {topic} tells of no connector"
+_GROUP_HAS_NO_MEMBERS = "its Connect group {group} has no members: no mm2 process runs it anywhere"
+_NEVER_STARTED = "it was never started: {topic} has no connector"
 
 TopicRetentions = Mapping[str, TopicRetention | None]
 
@@ -62,8 +62,9 @@ def collect_report(
     timeout_s: float,
     lost: Mapping[ClusterSide, str] = MappingProxyType({}),
 ) -> FlowReport:
-    """Whatever the clusters answer: what keeps them from it is told in the report. `lost`: why a
-    cluster is not asked at all."""
+    """Collect the flow's status from both clusters; errors become part of the report.
+
+    `lost` has the reason for not querying a cluster at all."""
     if lost.get(ClusterSide.TARGET):
         return _report_unanswered(flow, lost, at_ms=clock.wall_ms())
     end = Deadline.after(timeout_s, now_s=clock.now_s())
@@ -94,7 +95,7 @@ def collect_report(
 
 
 def _report_unanswered(flow: Flow, lost: Mapping[ClusterSide, str], *, at_ms: int) -> FlowReport:
-    """Of a flow whose target does not answer, and perhaps its source neither."""
+    """Build the report of a flow whose target, and perhaps source, does not answer."""
     aliases = {ClusterSide.SOURCE: flow.source, ClusterSide.TARGET: flow.target}
     found = tuple(
         _make_unreachable(side, alias, lost[side])
@@ -120,7 +121,7 @@ def make_report(
     retentions: TopicRetentions,
     at_ms: int,
 ) -> FlowReport:
-    """Of what was seen, at `at_ms`."""
+    """Build the report from what was collected at `at_ms`."""
     state, reason = _find_state(plan, group)
     holds = _read_overrides(group.config)
     partitions = tuple(
@@ -138,7 +139,7 @@ def make_report(
         nodes=tuple(sorted({each.node for each in tasks} - {""})),
         tasks=tasks,
         partitions=partitions,
-        troubles=tuple(_list_problems(group)),
+        problems=tuple(_list_problems(group)),
         warnings=tuple(_list_warnings(plan, group, found, holds=holds, partitions=partitions)),
         unreachable=(_make_unreachable(ClusterSide.SOURCE, flow.source, found.silent),)
         if found.silent
@@ -147,7 +148,7 @@ def make_report(
 
 
 def _make_unreachable(side: ClusterSide, alias: str, reason: str) -> UnreachableCluster:
-    """Since when it does not answer, who has just asked it cannot know."""
+    """Describe an unreachable cluster; since when is unknown to a single query."""
     return UnreachableCluster(side=side, cluster=alias, reason=reason)
 
 
@@ -183,7 +184,7 @@ def _find_state(plan: FlowPlan, group: ConnectGroupSnapshot) -> tuple[_ReportSta
         return _ReportState.PAUSED, flow_state.describe_pause(plan.resume)
     status = group.statuses.connector(flow_plan.SOURCE_CONNECTOR)
     if status is None or status.state not in (_ConnectStatus.RUNNING, _ConnectStatus.FAILED):
-        word = "of no state yet" if status is None else status.state.value
+        word = "of unknown state" if status is None else status.state.value
         return _ReportState.PLANNING, f"its connector is {word}"
     if status.state is _ConnectStatus.FAILED:
         return _ReportState.FAILED, flow_state.extract_error_message(status.trace)
@@ -192,7 +193,7 @@ def _find_state(plan: FlowPlan, group: ConnectGroupSnapshot) -> tuple[_ReportSta
 
 
 def _find_state_start_ms(group: ConnectGroupSnapshot, state: _ReportState) -> int | None:
-    """Of a process that is gone nobody wrote down when it went."""
+    """When the state began; unknown for a process that is gone."""
     asked = (_ReportState.PAUSED, _ReportState.STOPPED)
     told = (_ReportState.RUNNING, _ReportState.FAILED, _ReportState.PLANNING)
     if state in asked:
@@ -206,7 +207,7 @@ def _find_state_start_ms(group: ConnectGroupSnapshot, state: _ReportState) -> in
 
 
 def _report_tasks(group: ConnectGroupSnapshot) -> Iterator[TaskReport]:
-    """Where nobody is in the group, what tasks once said counts for nothing."""
+    """Yield the tasks; their statuses are ignored if the group has no members."""
     runs = group.hosts is None or bool(group.hosts)
     for task in group.config.tasks(flow_plan.SOURCE_CONNECTOR):
         status = group.statuses.task(task)
@@ -222,7 +223,7 @@ def _report_tasks(group: ConnectGroupSnapshot) -> Iterator[TaskReport]:
 
 
 def _list_problems(group: ConnectGroupSnapshot) -> Iterator[FlowProblem]:
-    """What failed last, of connectors and tasks, also of a process that is gone."""
+    """Yield the last failures of connectors and tasks, also of a process that is gone."""
     config = group.config
     subjects: list[StatusSubject] = list(config.connectors())
     subjects += [task for name in config.connectors() for task in config.tasks(name)]
@@ -237,7 +238,7 @@ def _list_problems(group: ConnectGroupSnapshot) -> Iterator[FlowProblem]:
 
 
 def _read_overrides(config: ClusterConfigState) -> OperatorOverrides:
-    """What an operator wishes, as far as it is written down in plain words."""
+    """Read the operator overrides that are stored in plain text."""
     stored = config.config(flow_plan.SOURCE_CONNECTOR) or {}
     how = flow_state.find_override(config, flow_plan.SOURCE_CONNECTOR)
     at_rest = how is OverrideKind.PAUSED
@@ -263,7 +264,7 @@ def _report_partition(
     retention: TopicRetention | None,
 ) -> PartitionReport:
     where: TopicPartition = each.partition
-    outlook = _estimate_risk(each, at_ms=at_ms, retention=retention)
+    risk = _estimate_risk(each, at_ms=at_ms, retention=retention)
     return PartitionReport(
         topic=where.topic,
         partition=where.partition,
@@ -271,19 +272,19 @@ def _report_partition(
         state=topic_rows.PAUSED_STATE
         if holds.pauses(where.topic)
         else status_document.UNREPORTED_STATE,
-        reason=_describe_problem(each, outlook),
+        reason=_describe_problem(each, risk),
         copied_to=each.copied_to,
         start=None if each.here is None else each.here.start,
         end=None if each.here is None else each.here.end,
         waiting_since_ms=each.waiting_since_ms,
-        outlook=outlook,
+        retention_risk=risk,
     )
 
 
 def _estimate_risk(
     each: MirroredPartition, *, at_ms: int, retention: TopicRetention | None
 ) -> RetentionRisk:
-    """One look knows no speeds: what it says rests on settings alone."""
+    """Estimate from one sample, that is from retention settings alone, without rates."""
     if each.here is None:
         return status_document.UNKNOWN_RISK
     fold = RetentionRiskEstimator()
@@ -296,20 +297,20 @@ def _estimate_risk(
             waiting_since_ms=each.waiting_since_ms,
         )
     )
-    return fold.outlook(retention)
+    return fold.estimate(retention)
 
 
-def _describe_problem(each: MirroredPartition, outlook: RetentionRisk) -> str:
+def _describe_problem(each: MirroredPartition, risk: RetentionRisk) -> str:
     if each.stopped:
         return each.stopped
     if each.here is not None and each.copied_to is not None and each.copied_to > each.here.end:
         return (
-            f"it was copied up to offset {each.copied_to}, and the source's log ends at "
-            f"{each.here.end}: it was cut short, or its topic deleted and made again"
+            f"it was copied up to offset {each.copied_to}, but the source's log ends at "
+            f"{each.here.end}: the log was truncated, or the topic recreated"
         )
     if each.copied_to is not None and each.there is None:
         return f"its mirror {each.mirror} was deleted"
-    return retention_risk.describe_loss(outlook) if outlook.kind is RiskKind.GONE else ""
+    return retention_risk.describe_loss(risk) if risk.kind is RiskKind.GONE else ""
 
 
 def _list_warnings(
@@ -321,13 +322,13 @@ def _list_warnings(
     partitions: tuple[PartitionReport, ...],
 ) -> Iterator[str]:
     if group.hosts is None:
-        yield "whether anybody is in its group may not be asked (DESCRIBE on the group)"
+        yield "whether its Connect group has members is unknown: grant mm2 DESCRIBE on the group"
     if not partitions and not found.silent:
         yield topic_rows.NO_MATCHING_TOPIC
     yield from flow_state.describe_overrides(holds, resume=plan.resume)
     if found.losses:
-        told = plurals.format_count(found.losses, "incident", "say")
-        yield f"{told} that records were lost; mm2 incidents lists them"
+        incidents = plurals.format_count(found.losses, "incident", "report")
+        yield f"{incidents} lost records; mm2 incidents lists them"
     wrong = [each for each in partitions if each.reason]
     for each in wrong[:3]:
         yield f"{each.topic}-{each.partition}: {each.reason}"

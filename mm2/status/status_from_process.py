@@ -1,9 +1,9 @@
-"""The status of a flow as the process that runs it knows it.
+"""The status of a flow as the process that runs it reports it.
 
-Joins three inputs: the flow's own status snapshot; `StatusHistory`, which records since when
-flows and partitions are in their state and what failed last; and `SourcePartitionSnapshot`s,
-read from the source for partitions that are not being copied at present: how much is left to
-copy, how old it is and how long the source keeps it.
+Joins three inputs: the flow's own status snapshot; `StatusHistory`, which records when flows and
+partitions entered their state and what failed last; and `SourcePartitionSnapshot`s, read from the
+source for partitions that are not being replicated at present: how many records are left, how old
+they are and how long the source keeps them.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ from mm2.topics.flow_config import Flow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePartitionSnapshot:
-    """One partition of the source. `copied_to` is the next offset to copy, `waiting_since_ms` as in
-    `PartitionReport`."""
+    """One partition of the source, as read from the cluster."""
 
     ends: LogBounds
     copied_to: int
+    """Next offset to replicate."""
     waiting_since_ms: int | None
-    outlook: RetentionRisk
+    """See `PartitionReport`."""
+    retention_risk: RetentionRisk
 
 
 SourceSnapshots = Mapping[TopicPartition, SourcePartitionSnapshot]
@@ -58,10 +59,11 @@ SourceSnapshots = Mapping[TopicPartition, SourcePartitionSnapshot]
 def apply_source_snapshot(
     found: PartitionReport, seen: SourcePartitionSnapshot, *, recent: bool
 ) -> PartitionReport:
-    """What was asked is as new as anything; while it moves, its copy knows more of its end. Of a
-    look that is not `recent` only the outlook counts: what its source holds now is unknown."""
+    """Merge a source snapshot into a report; while the partition is being replicated, its copy
+    process may know a later end. Of a snapshot that is not `recent` only the retention risk is
+    used."""
     if not recent:
-        return dataclasses.replace(found, outlook=seen.outlook)
+        return dataclasses.replace(found, retention_risk=seen.retention_risk)
     copied_to = seen.copied_to if found.copied_to is None else found.copied_to
     moved_past = found.end is not None and found.end > seen.ends.end
     waiting = seen.waiting_since_ms if found.waiting_since_ms is None else found.waiting_since_ms
@@ -72,28 +74,28 @@ def apply_source_snapshot(
         start=seen.ends.start,
         end=found.end if moved_past else seen.ends.end,
         waiting_since_ms=None if caught_up and not moved_past else waiting,
-        outlook=seen.outlook,
+        retention_risk=seen.retention_risk,
     )
 
 
 def parse_topic_retention(settings: TopicConfigs | None) -> TopicRetention | None:
-    """By a topic's settings; None: they do not tell, or may not be read."""
+    """Parse a topic's retention settings; None if they are incomplete or not readable."""
     if settings is None:
         return None
     return TopicRetention.of({name: each.value for name, each in settings.items()})
 
 
 REMEMBERED_PROBLEMS_MAX = 20
-"""So many are remembered of a flow."""
+"""Maximum number of problems remembered per flow."""
 
 _PROBLEM_TASK_STATES = (TaskState.RESTARTING, TaskState.FAILED)
 _StateKey = tuple[str, TopicPartition | None]
-"""A flow, or a partition of it."""
+"""A flow, or one of its partitions."""
 
 
 CLOCK_DRIFT_MAX_MS = 1_000
-"""The two clocks drift apart: a stamp stays what it was until they are so far apart, and then is
-made again."""
+"""Wall clock and monotonic clock drift: time stamps are corrected when the difference exceeds
+this."""
 
 
 class _StateStart(NamedTuple):
@@ -106,17 +108,19 @@ class _StateStart(NamedTuple):
 
 @dataclass(slots=True)
 class _FlowProblems:
-    """`told` is what is wrong now: it is noted when it begins, and not again while it lasts."""
+    """Problems of a flow; `told` are the current ones, recorded once while they last."""
 
     told: frozenset[str] = frozenset()
-    troubles: deque[FlowProblem] = field(
+    problems: deque[FlowProblem] = field(
         default_factory=lambda: deque(maxlen=REMEMBERED_PROBLEMS_MAX)
     )
 
 
 @dataclass(slots=True)
 class StatusHistory:
-    """Invariant: nothing is remembered of what is no longer shown, but for troubles of flows."""
+    """When flows and partitions entered their state, and problems of flows.
+
+    Invariant: nothing but problems is remembered of what is no longer reported."""
 
     _since: dict[_StateKey, _StateStart] = field(default_factory=dict)
     _flows: dict[str, _FlowProblems] = field(default_factory=dict)
@@ -124,8 +128,8 @@ class StatusHistory:
     _apart_ms: int | None = None
 
     def observe(self, statuses: Sequence[FlowStatus], *, now_s: float, wall_ms: int) -> None:
-        """As of now on both clocks. An unchanged status is the same object, and costs nothing."""
-        self._stamp_again(wall_ms - round(now_s * 1000))
+        """Process a snapshot. An unchanged status is the same object, and costs nothing."""
+        self._correct_stamps(wall_ms - round(now_s * 1000))
         if [*map(id, statuses)] == [*map(id, self._seen)]:
             return
         self._seen = tuple(statuses)
@@ -137,11 +141,11 @@ class StatusHistory:
                 since[of] = (
                     known if known is not None and same else _StateStart(state, now_s, wall_ms)
                 )
-            self._note(status, wall_ms)
-        self._since = since  # whole: others may look
+            self._record_problems(status, wall_ms)
+        self._since = since  # replaced as a whole: other threads read it
 
-    def _stamp_again(self, apart_ms: int) -> None:
-        """`apart_ms`: what the wall clock shows more than the monotonic one."""
+    def _correct_stamps(self, apart_ms: int) -> None:
+        """Correct time stamps; `apart_ms` is the wall clock minus the monotonic clock."""
         if self._apart_ms is not None and abs(apart_ms - self._apart_ms) < CLOCK_DRIFT_MAX_MS:
             return
         self._apart_ms = apart_ms
@@ -151,34 +155,34 @@ class StatusHistory:
         }
 
     def since_ms(self, flow: str, partition: TopicPartition | None = None) -> int | None:
-        """None: it is not shown. However the wall clock was set since, it is as long ago as has
-        passed by the monotonic one."""
+        """Returns when the current state began; None if the subject is not reported. Consistent
+        with the monotonic clock, however the wall clock was set since."""
         found = self._since.get((flow, partition))
         if found is None:
             return None
         return found.stamp_ms
 
-    def troubles(self, flow: str) -> tuple[FlowProblem, ...]:
-        """Newest first."""
+    def problems(self, flow: str) -> tuple[FlowProblem, ...]:
+        """Returns a flow's problems, newest first."""
         found = self._flows.get(flow)
-        return () if found is None else tuple(reversed(found.troubles))
+        return () if found is None else tuple(reversed(found.problems))
 
-    def _note(self, status: FlowStatus, wall_ms: int) -> None:
+    def _record_problems(self, status: FlowStatus, wall_ms: int) -> None:
         kept = self._flows.setdefault(status.flow, _FlowProblems())
         wrong = dict.fromkeys(_list_current_problems(status))
-        for at, each in enumerate(kept.troubles):
+        for at, each in enumerate(kept.problems):
             if each.resolved_ms is None and each.text not in wrong:
-                kept.troubles[at] = dataclasses.replace(each, resolved_ms=wall_ms)
+                kept.problems[at] = dataclasses.replace(each, resolved_ms=wall_ms)
         for text in wrong:
             if text not in kept.told:
-                kept.troubles.append(FlowProblem(text=text, at_ms=wall_ms))
+                kept.problems.append(FlowProblem(text=text, at_ms=wall_ms))
         kept.told = frozenset(wrong)
 
     def check_invariants(self) -> None:
         shown = {(each.flow, None) for each in self._seen}
         shown_flows = {flow for flow, _ in shown}
         assert {flow for flow, _ in self._since} == shown_flows
-        assert all(len(each.troubles) <= REMEMBERED_PROBLEMS_MAX for each in self._flows.values())
+        assert all(len(each.problems) <= REMEMBERED_PROBLEMS_MAX for each in self._flows.values())
 
 
 def _list_states(status: FlowStatus) -> Iterator[tuple[_StateKey, str]]:
@@ -217,15 +221,16 @@ def make_report(
     looks: Mapping[TopicPartition, SourcePartitionSnapshot] = _NO_SNAPSHOTS,
     looks_recent: bool = True,
     unreachable: tuple[UnreachableCluster, ...] = (),
-    crossed: ReplicationActivity | None = None,
+    activity: ReplicationActivity | None = None,
     resume: str,
     process: int,
     wall_ms: int,
 ) -> FlowReport:
-    """`looks` are at partitions of the source that are not copied as they come: of these alone the
-    process itself knows nothing, or nothing new. Not `looks_recent`, they say nothing of where logs
-    end now. While the source is among the `unreachable` clusters no end is known. `resume` is the
-    command that resumes the flow."""
+    """Build the report.
+
+    `looks` are snapshots of source partitions that are not being replicated; if not `looks_recent`,
+    they do not tell the current ends. If the source is `unreachable`, no end is known. `resume` is
+    the command that resumes the flow."""
     source_lost = _is_unreachable(unreachable, ClusterSide.SOURCE)
     if source_lost:
         looks = _NO_SNAPSHOTS
@@ -251,11 +256,11 @@ def make_report(
             )
             for each in sorted(status.partitions, key=_get_partition)
         ),
-        elsewhere=status.elsewhere,
-        troubles=past.troubles(flow.name),
+        partitions_on_other_nodes=status.elsewhere,
+        problems=past.problems(flow.name),
         warnings=(*_list_warnings(status, resume=resume), *status.warnings),
         unreachable=unreachable,
-        crossed=crossed,
+        activity=activity,
     )
 
 
@@ -268,8 +273,8 @@ def _is_unreachable(unreachable: tuple[UnreachableCluster, ...], side: ClusterSi
 
 
 def _report_tasks(status: FlowStatus, *, stale: bool) -> tuple[TaskReport, ...]:
-    """All of the group; of those that run here more is known. `stale`: the group's topics, on the
-    target, cannot be read, and what they said last of other tasks may be over."""
+    """Report all tasks of the group, with more detail for those of this node. `stale`: the group's
+    topics cannot be read, so the last statuses of other tasks are dropped."""
     here = {each.index: each for each in status.tasks}
     known = {each.number: each for each in status.places}
     return tuple(
@@ -307,7 +312,7 @@ def _report_partition(
     where = each.partition
     state = topic_rows.find_partition_state(each, paused=status.holds.pauses(where.topic))
     moves = state == status_document.COPYING_STATE
-    # That nothing was missing when it last moved says nothing about now.
+    # A lag of 0 when it was last replicated says nothing about now.
     known = each.source_end >= 0 and not source_lost and (moves or bool(each.lag_records))
     oldest_ms = each.oldest_ms if each.oldest_ms >= 0 and not source_lost else None
     found = PartitionReport(
@@ -326,14 +331,14 @@ def _report_partition(
 
 
 def _list_warnings(status: FlowStatus, *, resume: str) -> list[str]:
-    """What does not keep it from running, and should be known."""
+    """List what an operator should know of a running flow."""
     found = []
     if status.fencing:
         count = sum(not each.fenced for each in status.partitions)
         found.append(
-            f"{plurals.format_count(count, 'partition', 'are')} replicated at least once, "
-            "since zombie "
-            f"writers cannot be fenced. {operator_commands.format_remedy(status.fencing)}"
+            f"{plurals.format_count(count, 'partition', 'are')} replicated at least once, because "
+            "zombie writers cannot be fenced. "
+            f"{operator_commands.format_remedy(status.fencing)}"
         )
     if status.slots_missing:
         found.append(

@@ -1,6 +1,6 @@
-"""Collects the status of flows: asks the processes that run the file here, then the clusters.
+"""Collects the status of flows: queries the local processes that run the file, then the clusters.
 
-The clusters are asked only about flows of which the processes do not know all partitions.
+The clusters are queried only about flows whose partitions the processes do not know completely.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ ReportFromClusters = Callable[[Flow], FlowReport]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusQueryResult:
-    """`notes` say why a process that runs here was not asked, or gave no answer. `within_s`: the
-    file's `health.replicating.within.seconds`."""
+    """Collected status of all requested flows."""
 
     flows: tuple[FlowReport, ...]
     notes: tuple[str, ...] = ()
+    """Why a local process was not queried, or did not answer."""
     within_s: float
+    """`health.replicating.within.seconds` of the file."""
 
 
 def collect_status(
@@ -41,8 +42,9 @@ def collect_status(
     timeout_s: float,
     within_s: float,
 ) -> StatusQueryResult:
-    """Of the `wanted` flows of `file`, in their order; `processes` False: only the clusters are
-    asked."""
+    """Collect the status of the `wanted` flows of `file`, in their order.
+
+    `processes` False queries only the clusters."""
     told: list[FlowReport] = []
     notes: list[str] = []
     if processes:
@@ -74,26 +76,28 @@ def _query_processes(
             continue
         try:
             if answer.detail["version"] != status_document.STATUS_JSON_VERSION:
-                raise ValueError(f"version {answer.detail['version']}")  # noqa: TRY301 - one way out
+                raise ValueError(f"version {answer.detail['version']}")  # noqa: TRY301 - one exit
             found += [status_document.parse_report(each) for each in answer.detail["flows"]]
         except (KeyError, TypeError, ValueError) as error:
-            notes.append(f"process {process} is of another release: {error}")
+            notes.append(f"process {process} runs another release of mm2: {error}")
     return found, notes
 
 
 def is_complete(reports: Sequence[FlowReport]) -> bool:
-    """Do these processes know all partitions of their flow, or as much as there is to know while
-    its target does not answer?"""
+    """Returns True if these processes know all partitions of their flow, or all that can be known
+    while its target does not answer."""
     if any(each.lost_cluster(ClusterSide.TARGET) for each in reports):
         return True
     known = {(each.topic, each.partition) for one in reports for each in one.partitions}
     if not known and all(each.state is not ReportedFlowState.RUNNING for each in reports):
-        return False  # a flow that is stopped, or has not started, hands out no partitions
-    return any(len(each.partitions) + each.elsewhere <= len(known) for each in reports)
+        return False  # a flow that is stopped, or has not started, assigns no partitions
+    return any(
+        len(each.partitions) + each.partitions_on_other_nodes <= len(known) for each in reports
+    )
 
 
 def merge_reports(reports: Sequence[FlowReport]) -> FlowReport:
-    """Of one flow, seen by several: who runs it knows best, and then who comes first."""
+    """Merge the reports of one flow; a running one takes precedence, then the first."""
     first = next((each for each in reports if each.state is ReportedFlowState.RUNNING), reports[0])
     if len(reports) == 1:
         return first
@@ -106,8 +110,8 @@ def merge_reports(reports: Sequence[FlowReport]) -> FlowReport:
             known = tasks.get(task.number)
             if known is None or known.restarts is None:
                 tasks[task.number] = task
-    troubles = sorted(
-        (each for one in reports for each in one.troubles),
+    problems = sorted(
+        (each for one in reports for each in one.problems),
         key=lambda each: -(each.at_ms or 0),
     )
     return dataclasses.replace(
@@ -116,13 +120,15 @@ def merge_reports(reports: Sequence[FlowReport]) -> FlowReport:
         nodes=tuple(sorted({each for one in reports for each in one.nodes})),
         tasks=tuple(tasks[number] for number in sorted(tasks)),
         partitions=tuple(partitions[place] for place in sorted(partitions)),
-        elsewhere=max(0, first.elsewhere - len(partitions) + len(first.partitions)),
-        unseen=next((each.reason for each in reports if each.state is _UNKNOWN), ""),
-        troubles=tuple(dict.fromkeys(troubles)),
+        partitions_on_other_nodes=max(
+            0, first.partitions_on_other_nodes - len(partitions) + len(first.partitions)
+        ),
+        other_nodes_error=next((each.reason for each in reports if each.state is _UNKNOWN), ""),
+        problems=tuple(dict.fromkeys(problems)),
         warnings=tuple(dict.fromkeys(each for one in reports for each in one.warnings)),
         unreachable=_merge_unreachable(reports),
-        crossed=max(
-            (one.crossed for one in reports if one.crossed is not None),
+        activity=max(
+            (one.activity for one in reports if one.activity is not None),
             key=lambda each: each.at_ms,
             default=None,
         ),
@@ -132,7 +138,7 @@ def merge_reports(reports: Sequence[FlowReport]) -> FlowReport:
 def _merge_unreachable(
     reports: Sequence[FlowReport],
 ) -> tuple[UnreachableCluster, ...]:
-    """Each cluster and broker once, as whoever misses it longest says it."""
+    """Merge unreachable clusters and brokers; the earliest outage of each counts."""
     found = sorted(
         (each for one in reports for each in one.unreachable),
         key=lambda each: float("inf") if each.since_ms is None else each.since_ms,

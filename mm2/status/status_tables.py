@@ -19,9 +19,9 @@ from mm2.status.status_query import StatusQueryResult
 
 SHOWN_PROBLEMS_MAX = 5
 SHOWN_HALTS_MAX = 20
-"""So many are shown one by one."""
+"""Maximum number of halts that are listed."""
 NAMED_PARTITIONS_MAX = 5
-"""So many partitions that are stopped for one cause are named."""
+"""Maximum number of halted partitions that are named per cause."""
 _TOPIC_COLUMNS = (*("TOPIC", "PARTITIONS", "LAG", "LAG-TIME", "LOST-IN", "STATE"),)
 _LAG_COLUMNS = (
     *("TOPIC", "PARTITION", "MIRROR", "SOURCE-END", "COPIED-TO", "LAG", "LAG-TIME", "LOST-IN"),
@@ -31,7 +31,7 @@ _TOTAL_ROW = "*"
 
 
 def render_status(found: StatusQueryResult) -> Iterator[str]:
-    """Each flow: its state, who runs it, its topics, what stands still, what went wrong."""
+    """Yield each flow's state, tasks, topics, halts and problems."""
     for each in found.flows:
         yield from _render_flow(each, within_s=found.within_s)
         yield ""
@@ -39,7 +39,7 @@ def render_status(found: StatusQueryResult) -> Iterator[str]:
 
 
 def render_lag(found: StatusQueryResult, *, partitions: bool) -> Iterator[str]:
-    """Each flow's topics, with `partitions` also each of these, and the flow as a whole."""
+    """Yield each flow's topics, with `partitions` also their partitions, and the flow's total."""
     for each in found.flows:
         yield _render_headline(each, within_s=found.within_s)
         rows = list(_make_lag_rows(each, partitions=partitions))
@@ -49,7 +49,7 @@ def render_lag(found: StatusQueryResult, *, partitions: bool) -> Iterator[str]:
 
 
 def select_topic(found: StatusQueryResult, topic: str) -> StatusQueryResult:
-    """What is of this topic of the source, or of its mirror."""
+    """Keep the partitions of this source or mirror topic."""
     return dataclasses.replace(
         found,
         flows=tuple(
@@ -65,7 +65,7 @@ def select_topic(found: StatusQueryResult, topic: str) -> StatusQueryResult:
 
 
 def format_utc(ms: int | None) -> str:
-    """`2026-11-22T14:40:00Z`."""
+    """Format a time: `2026-11-22T14:40:00Z`."""
     if ms is None:
         return text_format.UNKNOWN_NUMBER
     found = datetime.datetime.fromtimestamp(ms / 1000, tz=datetime.UTC)
@@ -79,7 +79,7 @@ def _render_headline(each: FlowReport, *, within_s: float) -> str:
     verdict = replication_health.evaluate_flow(each, within_s=within_s)
     state = f"{each.state.value}{since}, "
     if each.state is ReportedFlowState.UNKNOWN:
-        state = ""  # as is the verdict
+        state = ""  # the health is UNKNOWN as well
     return f"{each.flow}  {state}{verdict.describe()}  (seen by {seen_by})"
 
 
@@ -102,14 +102,12 @@ def _render_flow(each: FlowReport, *, within_s: float) -> Iterator[str]:
         if trouble.resolved_ms is None:
             yield f"  {format_utc(trouble.at_ms)}: {trouble.text}"
             continue
-        text = operator_commands.split_remedy(trouble.text)[0].rstrip(
-            "."
-        )  # its remedy has nothing left to do
+        text = operator_commands.split_remedy(trouble.text)[0].rstrip(".")  # the remedy is obsolete
         yield f"  {format_utc(trouble.at_ms)}: {text} (resolved {format_utc(trouble.resolved_ms)})"
 
 
 def _render_tasks(each: FlowReport) -> Iterator[str]:
-    """One line for each node, and one for what nobody has."""
+    """Yield one line for each node, and one for unassigned tasks."""
     for node in sorted({task.node for task in each.tasks}):
         mine = [task for task in each.tasks if task.node == node]
         states = Counter(task.state or "not running" for task in mine)
@@ -126,7 +124,7 @@ def _render_tasks(each: FlowReport) -> Iterator[str]:
 
 
 def _render_halts(each: FlowReport) -> Iterator[str]:
-    """Stopped partitions, one line for each topic and cause."""
+    """Yield halted partitions, one line for each topic and cause."""
     found = status_document.group_halts(each.partitions)
     for halt in found[:SHOWN_HALTS_MAX]:
         names = ", ".join(
@@ -174,7 +172,7 @@ def _make_lag_row(part: PartitionReport, at_ms: int) -> tuple[str, ...]:
         _format_number(part.copied_to),
         format_lag_records(alone),
         format_lag_age(alone),
-        retention_risk.format_time_left(part.outlook),
+        retention_risk.format_time_left(part.retention_risk),
         _count_states([part]),
     )
 
@@ -197,7 +195,7 @@ def _make_sum_row(
 
 
 def _count_states(parts: Sequence[PartitionReport]) -> str:
-    """`copying`, `2 stopped, 4 copying`."""
+    """Format states: `copying`, `2 stopped, 4 copying`."""
     found = Counter(part.state for part in parts)
     if len(found) == 1:
         return next(iter(found)) or text_format.UNKNOWN_NUMBER
@@ -205,14 +203,14 @@ def _count_states(parts: Sequence[PartitionReport]) -> str:
 
 
 def format_lag_records(found: ReportedLag) -> str:
-    """`>` where a part is not known."""
+    """Format for a column; `>` marks a lower bound."""
     if found.records is None:
         return text_format.UNKNOWN_NUMBER
     return f"{'' if found.complete else '>'}{found.records}"
 
 
 def describe_lag(found: ReportedLag) -> str:
-    """`12 records, 0.3 s`; `>` where a part is not known; `unknown` where nothing is."""
+    """Format `12 records, 0.3 s`; `>` marks a lower bound; `unknown` if nothing is known."""
     if found.records is None:
         return "unknown"
     count = f"{'' if found.complete else '>'}{plurals.format_count(found.records, 'record')}"
@@ -220,7 +218,7 @@ def describe_lag(found: ReportedLag) -> str:
 
 
 def format_lag_age(found: ReportedLag) -> str:
-    """As `format_lag_records`."""
+    """As `format_lag_records`, for the age."""
     if found.ms is None:
         return text_format.UNKNOWN_NUMBER
     return f"{'' if found.dated else '>'}{text_format.format_duration(found.ms / 1000)}"

@@ -1,6 +1,6 @@
 """How each partition of a topic is replicated, and the reason: what `mm2 why` prints.
 
-Made from the effective configuration and the status of the flows. Only the process that
+Built from the effective configuration and the status of the flows. Only the process that
 replicates a partition knows which path its batches take; both clusters know how far they are
 replicated.
 """
@@ -31,7 +31,7 @@ from mm2.status import operator_log, replication_health, status_document, status
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, ReportedLag
 from mm2.topics.flow_config import DeliveryMode, Flow
 
-OLD_RECORDS_REASON = "its records are old, and brokers forget who wrote such"
+OLD_RECORDS_REASON = "its records are older than the brokers' producer id expiration"
 _UNKNOWN = ReportedFlowState.UNKNOWN
 TRANSACTIONAL_ID_DENIED = (
     "not authorized for the transactional id, so zombie writers cannot be fenced"
@@ -43,27 +43,28 @@ _OVERRIDE_ACTIONS = {
     ReportedFlowState.PAUSED.value: "pause",
     ReportedFlowState.STOPPED.value: "stop",
 }
-"""By the flow's state: the operator's action that led to it."""
+"""Operator action that leads to a flow state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionExplanation:
-    """One partition. `state` is "copying", "waiting", "paused", "stopped" or, where no process that
-    copies it was asked, "unseen"; `ways` say how its batches go, with why, newest batch first;
-    `way_on` is a command, "" where none is needed. `far`: how far it is, None where nobody knows.
-    `cause`: the code of a stop, "" without one.
-    """
+    """How one partition is replicated."""
 
     number: int
     state: str
+    """"copying", "waiting", "paused" or "stopped"; "unseen" if its process was not queried."""
     reason: str
     ways: tuple[tuple[str, str], ...]
+    """Properties of the path of its batches, each with the reason."""
     way_on: str
+    """Command that resolves a problem, "" if none is needed."""
     far: PartitionReport | None = None
+    """How far it is replicated, None if unknown."""
     cause: str = ""
+    """Code of a halt, "" if there is none."""
 
     def line(self) -> str:
-        """For people. A stop's reason ends with the way on itself."""
+        """Format as one line. The reason of a halt already ends with the remedy."""
         if self.state != "copying":
             return f"{self.state}: {self.reason}" if self.reason else self.state
         told = ", ".join(f"{way} ({why})" if why else way for way, why in self.ways)
@@ -72,62 +73,68 @@ class PartitionExplanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowExplanation:
-    """What one flow does with the topic; `why_not` says why nothing, "" where it mirrors it, and
-    `rule` by which rule it does. `at_ms` is when it was seen how far it is, `seen_by` by whom;
-    `trouble` says why it could not be. `exists`: has the source the topic, None: that is not known.
-    `unhealthy`: the flow's verdict, "" where it is healthy or not known; `state` and its `reason`
-    are the flow's, "" where nobody who knows was asked."""
+    """What one flow does with the topic."""
 
     flow: str
     topic: str
     mirror: str
     why_not: str
+    """Why the flow does not replicate the topic, "" if it does."""
     parts: tuple[PartitionExplanation, ...]
     rule: str = ""
+    """Configuration rule by which the topic is replicated."""
     at_ms: int = 0
+    """When its progress was determined."""
     seen_by: tuple[str, ...] = ()
+    """Where the progress comes from."""
     trouble: str = ""
+    """Why the progress is unknown, "" if it is known."""
     exists: bool | None = None
+    """Whether the source has the topic; None if unknown."""
     unhealthy: str = ""
+    """The flow's health verdict, "" if it is healthy or unknown."""
     state: str = ""
+    """The flow's state, "" if unknown."""
     reason: str = ""
+    """Reason of the flow's state."""
 
     @property
     def answers(self) -> bool:
-        """Does it say what becomes of the topic?"""
+        """True if it explains what happens to the topic."""
         return bool(self.parts) or (bool(self.why_not) and self.exists is not False)
 
     @property
     def lag(self) -> ReportedLag | None:
-        """Of all its partitions; None where nobody knows of any."""
+        """Lag of all its partitions; None if none is known."""
         known = [part.far for part in self.parts if part.far is not None]
         return status_document.sum_lag(known, self.at_ms) if known else None
 
     def lines(self) -> Iterator[str]:
+        """Format as text."""
         if self.why_not:
             missing = " and does not exist" if self.exists is False else ""
-            yield f"{self.flow}: {self.topic} is not mirrored{missing}: {self.why_not}"
+            yield f"{self.flow}: {self.topic} is not replicated{missing}: {self.why_not}"
         elif self.trouble:
             yield f"{self.flow}: the status of {self.topic} is unknown: {self.trouble}"
         elif not self.parts:
             yield (
-                f"{self.flow}: there is no topic {self.topic} on the source; it would be mirrored "
-                f"as {self.mirror}"
+                f"{self.flow}: the source has no topic {self.topic}; it would be replicated to "
+                f"{self.mirror}"
             )
-        for told, numbers in self._alike().items():
+        for told, numbers in self._group_equal_lines().items():
             yield f"{self.flow}: {self.topic} -> {self.mirror}, {_name_partitions(numbers)}: {told}"
         if self.parts and self.rule:
-            yield f"{self.flow}: {self.topic} is mirrored, for {self.rule}{self._how_far()}"
+            yield f"{self.flow}: {self.topic} is replicated by {self.rule}{self._describe_lag()}"
         if self.unhealthy and not self.why_not and not self.trouble:
             yield f"{self.flow} is {self.unhealthy}"
 
-    def _how_far(self) -> str:
+    def _describe_lag(self) -> str:
         lag = self.lag
         if lag is None:
             return ""
         return f"; lag: {status_tables.describe_lag(lag)}"
 
-    def _alike(self) -> dict[str, list[int]]:
+    def _group_equal_lines(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for part in self.parts:
             found.setdefault(part.line(), []).append(part.number)
@@ -167,21 +174,23 @@ class FlowExplanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicExplanation:
-    """`known`: some flow copies the topic, or can say why it does not."""
+    """How all flows handle a topic."""
 
     topic: str
     flows: tuple[FlowExplanation, ...]
 
     @property
     def known(self) -> bool:
+        """True if a flow replicates the topic, or explains why it does not."""
         return any(each.answers for each in self.flows)
 
     @property
     def trouble(self) -> bool:
-        """Could it not be looked for everywhere?"""
+        """True if the status of a flow is unknown."""
         return any(each.trouble for each in self.flows)
 
     def lines(self) -> Iterator[str]:
+        """Format as text."""
         for each in self.flows:
             yield from each.lines()
 
@@ -197,9 +206,10 @@ def explain_topic(
     reports: Sequence[FlowReport] = (),
     existing: Mapping[str, bool] = _NO_TOPICS_LISTED,
 ) -> TopicExplanation:
-    """`name` is a topic's on the source, or its mirror's on the target. `statuses` are of flows
-    that run in this process, `reports` say how far flows are, these and others.
-    `find_existing_topics`: by flow, whether its source has the topic, as far as that is known."""
+    """Explain how each flow handles a topic.
+
+    `name` is a source topic or a mirror topic. `statuses` are of flows of this process, `reports`
+    have the progress of flows. `existing`: whether the source has the topic, by flow, if known."""
     by_flow = {each.flow: each for each in statuses}
     far = {each.flow: each for each in reports}
     return TopicExplanation(
@@ -227,8 +237,8 @@ def find_existing_topics(
     clock: Clock,
     timeout_s: float,
 ) -> dict[str, bool]:
-    """By flow, whether its source has the topic; without those whose source does not answer, or
-    refuses us."""
+    """Returns by flow whether its source has the topic; without flows whose source does not answer
+    or denies access."""
     found: dict[str, bool] = {}
     for flow in asked:
         reached = FlowPair(settings, flow, purpose="why", clock=clock)
@@ -238,8 +248,9 @@ def find_existing_topics(
 
 
 def is_paused_or_stopped(told: Mapping[str, Any]) -> bool:
-    """Did an operator pause or stop the flow, or pause the topic? `told` is an `FlowExplanation` as
-    JSON."""
+    """Returns True if an operator paused or stopped the flow, or paused the topic.
+
+    `told` is a `FlowExplanation` as JSON."""
     parts = (each.get("state") for each in told["partitions"])
     return told["state"] in _OVERRIDE_ACTIONS or topic_rows.PAUSED_STATE in parts
 
@@ -252,8 +263,8 @@ def read_override_actions(
     clock: Clock,
     timeout_s: float,
 ) -> list[Incident]:
-    """Operator actions that paused or stopped the flow or topic, oldest first, as far as the target
-    has records of them; empty if the target does not answer."""
+    """Read the operator actions that paused or stopped the flow or topic, oldest first; empty if
+    the target does not answer."""
     reached = FlowPair(settings, flow, purpose="why", clock=clock)
     with reached as both, contextlib.suppress(ConnectError):
         stated = incident_log.read_incidents(both.target, flow.source, timeout_s=timeout_s).stated
@@ -267,7 +278,7 @@ def read_override_actions(
 
 
 def _find_last_override(stated: Sequence[Incident], topic: str, verb: str) -> Incident | None:
-    """The flow's (topic "") or topic's last change of state, if it is this one."""
+    """Returns the last change of state of the flow (topic "") or topic, if it has this verb."""
     ids = {operator_log.build_record_id(each): each for each in ("pause", "stop", "resume")}
     found = [
         each
@@ -279,7 +290,7 @@ def _find_last_override(stated: Sequence[Incident], topic: str, verb: str) -> In
 
 
 def may_mirror_topic(flow: Flow, name: str) -> bool:
-    """May the flow have something of the topic, as its settings are?"""
+    """Returns True if the flow may replicate the topic, as it is configured."""
     upstream = flow.policy.upstream_topic(name)
     came = flow.policy.topic_source(name) == flow.source and upstream is not None
     return flow.should_replicate_topic(name) or (
@@ -338,7 +349,7 @@ def _explain_flow(
 
 
 def _explain_unknown(report: FlowReport | None, *, knows: bool) -> str:
-    """Why nothing of the topic could be found out; "" where it `knows` something."""
+    """Explain why nothing is known of the topic; "" if something is."""
     if report is None or knows:
         return ""
     if report.state is _UNKNOWN:
@@ -355,17 +366,17 @@ def _describe_unhealthy(report: FlowReport | None, *, within_s: float) -> str:
 
 
 def _make_unreported_partition(report: FlowReport, each: PartitionReport) -> PartitionExplanation:
-    """Nobody who copies it was asked."""
+    """Explain a partition whose process was not queried."""
     state, reason = "unseen", each.reason
     if each.state == topic_rows.PAUSED_STATE:
         state = topic_rows.PAUSED_STATE
     elif report.state is not ReportedFlowState.RUNNING:
         why = f": {report.reason}" if report.reason else ""
-        reason = f"{reason or 'nothing is wrong with its logs'}; the flow is "
+        reason = f"{reason or 'its logs show no problem'}; the flow is "
         reason += f"{report.state.value}{why}"
     elif not reason:
         nodes = f" ({', '.join(report.nodes)})" if report.nodes else ""
-        reason = f"how it is copied only the process knows that copies it{nodes}"
+        reason = f"only the process that replicates it knows the details{nodes}"
     return PartitionExplanation(
         number=each.partition, state=state, reason=reason, ways=(), way_on="", far=each
     )
@@ -409,7 +420,7 @@ def _explain_partition(
 
 
 def _explain_path(flow: Flow, each: PartitionStatus) -> Iterator[tuple[str, str]]:
-    yield ("opened", each.opened) if each.opened else ("passed through", "")
+    yield ("re-encoded", each.opened) if each.opened else ("passed through", "")
     if each.transactional:
         always = flow.delivery is DeliveryMode.TRANSACTIONAL
         yield "in transactions", "delivery is transactional" if always else OLD_RECORDS_REASON
@@ -426,7 +437,7 @@ def _explain_limits(topic: str, holds: OperatorOverrides) -> Iterator[tuple[str,
 
 
 def _name_partitions(numbers: Sequence[int]) -> str:
-    """`partition 3`, `partitions 0-5, 7`."""
+    """Format numbers: `partition 3`, `partitions 0-5, 7`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] + 1 == number:

@@ -1,6 +1,6 @@
 """A row per topic and a row per flow of the running process, with lag and copy rates.
 
-Made from immutable status snapshots. The live table, the log and the metrics all use these
+Built from immutable status snapshots. The live table, the log and the metrics all use these
 rows. Rates are means over a sliding window.
 """
 
@@ -17,7 +17,7 @@ from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowState, FlowStatus, PartitionStatus, TaskState
 
 RATE_WINDOW_S = 5.0
-"""Rates are means over about this long: less jumps, more hides."""
+"""Window of rates: a longer one is smoother, but hides changes."""
 
 TopicKey = tuple[str, str]
 """Flow and source topic."""
@@ -25,7 +25,7 @@ TopicKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class CopyRate:
-    """Per second; of records, and of bytes as they are in the logs (compressed)."""
+    """Records and bytes per second; bytes as they are in the logs (compressed)."""
 
     records_s: float
     bytes_s: float
@@ -42,11 +42,14 @@ class _RateSample:
 
 @dataclass(slots=True)
 class CopyRates:
-    """Invariant: samples are in order of time, and all but the newest two lie within the window."""
+    """Computes copy rates from snapshots.
+
+    Invariant: samples are in time order, and all but the newest two lie within the window."""
 
     _samples: deque[_RateSample] = field(default_factory=deque)
 
     def observe(self, statuses: Sequence[FlowStatus], now_s: float) -> None:
+        """Add a snapshot."""
         if self._samples and now_s <= self._samples[-1].at_s:
             return
         totals: dict[TopicKey, tuple[int, int]] = {}
@@ -60,7 +63,7 @@ class CopyRates:
             self._samples.popleft()
 
     def of(self, flow: str, topic: str) -> CopyRate:
-        """Zero until there are two samples."""
+        """Returns a topic's rate; zero until there are two samples."""
         if len(self._samples) < 2:
             return ZERO_RATE
         first, last = self._samples[0], self._samples[-1]
@@ -77,24 +80,24 @@ class CopyRates:
         assert all(times[-1] - each <= RATE_WINDOW_S for each in times[1:-1]), times
 
 
-NO_MATCHING_TOPIC = "no topic of the source matches; see topics and topics.exclude of the flow"
-NOTHING_TO_COPY = f"it has nothing to copy: {NO_MATCHING_TOPIC}"
+NO_MATCHING_TOPIC = "no topic of the source matches topics and topics.exclude of the flow"
+NOTHING_TO_COPY = f"nothing to replicate: {NO_MATCHING_TOPIC}"
 
 PAUSED_STATE = "paused"
 _ALL_REACHABLE: Mapping[str, str] = {}
 _WORST_STATE_FIRST = ("fenced", "stopped", "waiting", "taking", PAUSED_STATE, "closed", "copying")
 _TASK_STATE_REASONS = {
-    TaskState.STARTING.value: "its copy starts",
-    TaskState.WAITING_FOR_SLOT.value: "its copy waits for a Spark slot",
-    TaskState.RESTARTING.value: "its copy is started again",
+    TaskState.STARTING.value: "its copy process is starting",
+    TaskState.WAITING_FOR_SLOT.value: "its task waits for a Spark slot",
+    TaskState.RESTARTING.value: "its copy process is restarting",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagTotal:
-    """`records` and `seconds` over those partitions where they are known, None where none is.
+    """Lag over partitions: sum of records and maximum of ages, of the known values.
 
-    Sum and maximum; `complete` says whether all are known, else they are lower bounds.
+    None if none is known; lower bounds unless `complete`.
     """
 
     records: int | None
@@ -104,32 +107,34 @@ class LagTotal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
-    """One topic of one flow. `state` is its worst partition's phase, `in_state` how many have it.
-
-    `transactional` partitions are copied in transactions; `opened` counts those whose batches are
-    opened, by why; the others pass through; `unfenced` are copied at least once. `records` and
-    `bytes` were copied since the start. `throttle`: bytes per second at most, 0 for no limit of its
-    own.
-    """
+    """One topic of one flow."""
 
     flow: str
     topic: str
     partitions: int
     records: int
+    """Records replicated since the start."""
     bytes: int
+    """Bytes replicated since the start."""
     rate: CopyRate
     lag: LagTotal
     transactional: int
+    """Number of partitions that are replicated in transactions."""
     opened: Mapping[str, int]
+    """Number of partitions whose batches are re-encoded, by reason; the others pass through."""
     unfenced: int
+    """Number of partitions that are replicated at least once."""
     state: str
+    """Phase of the partition in the worst state."""
     in_state: int
+    """Number of partitions in that state."""
     reason: str
     throttle: int = 0
+    """Limit in bytes per second, 0 for none of its own."""
 
     @property
     def badness(self) -> tuple[int, int, float, str, str]:
-        """Sorts the worst first: what stands still, what does not move yet, what lags most."""
+        """Sort key, worst first: halted, not replicating, largest lag."""
         return (
             _WORST_STATE_FIRST.index(self.state),
             -(self.lag.records or 0).bit_length(),
@@ -141,17 +146,15 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRow:
-    """One flow. `tasks` counts its tasks by state; `slots_missing` is 0 until Spark is up;
-    `unfenced` partitions are copied at least once, which `fencing` would change, a command.
-    `elsewhere` as in `FlowStatus`. `paused`, and `throttle` in bytes per second or 0,
-    are of the whole flow. `unreachable`: which of its clusters does not answer, "" while both do.
-    """
+    """One flow."""
 
     flow: str
     state: FlowState
     reason: str
     tasks: dict[TaskState, int]
+    """Number of tasks by state."""
     slots_missing: int
+    """Missing Spark slots, 0 until Spark is up."""
     engine_ready: bool
     topics: int
     partitions: int
@@ -161,34 +164,38 @@ class FlowRow:
     rate: CopyRate
     lag: LagTotal
     unfenced: int
+    """Number of partitions that are replicated at least once."""
     fencing: str
+    """Command that authorizes fencing, "" if it is authorized."""
     elsewhere: int
+    """Number of partitions on other nodes."""
     paused: bool = False
+    """True if the whole flow is paused."""
     throttle: int = 0
+    """Limit of the whole flow in bytes per second, 0 for none."""
     unreachable: str = ""
+    """Which of its clusters does not answer, "" if both do."""
 
     @property
     def empty(self) -> bool:
-        """Has it nothing to copy, on any node?"""
+        """True if it has nothing to replicate on any node."""
         return not self.partitions and not self.elsewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaltedPartition:
-    """A partition that does not move until somebody acts, or until it is tried again.
-
-    `has_copy`: its copy found that out, else it was given to none.
-    """
+    """A partition that is not replicated until an operator acts, or until it is retried."""
 
     flow: str
     partition: TopicPartition
     has_copy: bool
+    """True if its copy process detected the cause; False if it was assigned to none."""
     cause: str
     reason: str
 
     @property
     def told(self) -> str:
-        """A line that says which partition and why; most reasons name it themselves."""
+        """One line with the partition and the reason; most reasons name it themselves."""
         name = str(self.partition)
         named = re.search(rf"(?<![\w.-]){re.escape(name)}(?!\d)", self.reason) is not None
         return f"{self.flow}: {'' if named else name + ': '}{self.reason}"
@@ -196,7 +203,7 @@ class HaltedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowsOverview:
-    """Flows in order of the settings, topics and standstills by flow and name."""
+    """Flows in configuration order; topics and halted partitions ordered by flow and name."""
 
     flows: tuple[FlowRow, ...]
     topics: tuple[TopicRow, ...]
@@ -211,7 +218,7 @@ def make_overview(
     engine_ready: bool,
     unreachable: Mapping[str, str] = _ALL_REACHABLE,
 ) -> FlowsOverview:
-    """`wall_ms` is now; lags in seconds are ages. `unreachable` by flow, as in `FlowRow`."""
+    """Summarize the statuses; `wall_ms` is now. `unreachable`: see `FlowRow`, by flow."""
     flow_rows: list[FlowRow] = []
     topic_rows: list[TopicRow] = []
     for status in statuses:
@@ -236,7 +243,7 @@ def make_overview(
 
 
 def list_halted_partitions(statuses: Iterable[FlowStatus]) -> tuple[HaltedPartition, ...]:
-    """Every partition that has stopped, flow by flow, in order."""
+    """Returns all halted partitions in order."""
     return tuple(
         HaltedPartition(
             flow=status.flow,
@@ -252,12 +259,12 @@ def list_halted_partitions(statuses: Iterable[FlowStatus]) -> tuple[HaltedPartit
 
 
 def describe_reason(reason: str) -> str:
-    """Reasons of partitions are sentences, but for those that are their task's state."""
+    """Returns a partition's reason as text; some reasons are task states."""
     return _TASK_STATE_REASONS.get(reason, reason)
 
 
 def describe_throttle(bytes_s: int) -> list[str]:
-    """`throttled to 5.0 MB/s`; nothing where there is no limit."""
+    """Format a limit: `throttled to 5.0 MB/s`; empty without a limit."""
     return [f"throttled to {text_format.format_size(bytes_s)}/s"] if bytes_s else []
 
 
@@ -306,7 +313,7 @@ def _make_topic_row(
 
 
 def find_partition_state(partition: PartitionStatus, *, paused: bool) -> str:
-    """What stands still does so whether it is paused or not."""
+    """Returns a partition's state; a halt takes precedence over a pause."""
     if paused and not partition.stopped:
         return PAUSED_STATE
     return "copying" if partition.phase in status_registry.COPYING_PHASES else partition.phase
@@ -317,7 +324,7 @@ def _sum_lag(partitions: list[PartitionStatus], *, wall_ms: int, paused: bool) -
     seconds: list[float] = []
     for each in partitions:
         behind, age_s = each.lag_records, each.lag_s(wall_ms)
-        # That nothing was missing when it last moved says nothing about now.
+        # A lag of 0 when it was last replicated says nothing about now.
         stale = paused or each.phase not in status_registry.COPYING_PHASES
         if behind is not None and not (stale and behind == 0):
             records.append(behind)

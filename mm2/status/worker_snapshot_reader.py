@@ -28,7 +28,7 @@ ConfigPredicate = Callable[[Mapping[str, str], FlowPlan], bool]
 
 
 class _CachedPredicate:
-    """Questions about somebody's configuration and a plan, asked again only of others."""
+    """Caches a predicate's result per subject, as long as configuration and plan are the same."""
 
     def __init__(self) -> None:
         self._known: dict[object, tuple[Mapping[str, str], FlowPlan, bool]] = {}
@@ -41,6 +41,7 @@ class _CachedPredicate:
         *,
         of: object,
     ) -> bool:
+        """Returns the predicate's value for the subject `of`."""
         known = self._known.get(of)
         if known is None or known[0] is not props or known[1] is not plan:
             known = self._known[of] = (props, plan, question(props, plan))
@@ -48,17 +49,17 @@ class _CachedPredicate:
 
 
 class WorkerSnapshotReader:
-    """Reads a configuration once, since it is looked at several times a second."""
+    """Reads snapshots of one flow; parses each configuration once."""
 
     def __init__(self) -> None:
         self._config: ClusterConfigState | None = None
         self._configured: Mapping[int, frozenset[TopicPartition]] = {}
         self._changed_at = -1
         self._as_planned = False
-        self._taken_up = False
+        self._is_applied = False
         self._holds = operator_overrides.NO_OVERRIDES
         self._plan: FlowPlan | None = None
-        self._asked = _CachedPredicate()
+        self._predicates = _CachedPredicate()
 
     def see(
         self,
@@ -72,7 +73,7 @@ class WorkerSnapshotReader:
         plan: FlowPlan,
         unreachable: str = "",
     ) -> WorkerSnapshot:
-        """The flow as this node sees it; `member` is its worker here, None before it has begun."""
+        """Read the flow's snapshot on this node; `member` is its worker, None before it starts."""
         shown = snapshot.connectors.get(plan.name)
         tasks_shown = snapshot.tasks.get(plan.name, _NO_TASK_SNAPSHOTS)
         if member is None:
@@ -107,10 +108,10 @@ class WorkerSnapshotReader:
                 for task in config.tasks(flow_plan.SOURCE_CONNECTOR)
             },
             configured=configured,
-            current=(self._as_planned or not member.leads) and self._taken_up,
-            planned_anew=not member.leads or self._is_of(shown, plan),
+            current=(self._as_planned or not member.leads) and self._is_applied,
+            planned_anew=not member.leads or self._has_plan_config(shown, plan),
             taken_up=all(
-                self._asked.ask(_task_matches_plan, each.props, plan, of=task)
+                self._predicates.ask(_task_matches_plan, each.props, plan, of=task)
                 for task, each in tasks_shown.items()
             ),
             handed_out=member.assigned_offset >= self._changed_at,
@@ -126,7 +127,7 @@ class WorkerSnapshotReader:
     def _read(
         self, config: ClusterConfigState, plan: FlowPlan
     ) -> Mapping[int, frozenset[TopicPartition]]:
-        """The partitions in the configuration of each task."""
+        """Returns the partitions in each task's configuration."""
         if config is not self._config or plan is not self._plan:
             self._holds, self._plan = _read_overrides(config, plan), plan
             tasks = config.tasks(flow_plan.SOURCE_CONNECTOR)
@@ -138,15 +139,15 @@ class WorkerSnapshotReader:
                 operator_overrides.strip_overrides(_config_texts(stored))
                 == plan.connectors[flow_plan.SOURCE_CONNECTOR]
             )
-            self._taken_up = (
+            self._is_applied = (
                 not tasks or config.applied_config(flow_plan.SOURCE_CONNECTOR) == stored
             )
-            self._config = config  # last: several threads look
+            self._config = config  # last: other threads read it
         return self._configured
 
-    def _is_of(self, shown: ConnectorSnapshot | None, plan: FlowPlan) -> bool:
-        """Has the connector that is shown the configuration of this plan?"""
-        return shown is not None and self._asked.ask(
+    def _has_plan_config(self, shown: ConnectorSnapshot | None, plan: FlowPlan) -> bool:
+        """Returns True if the shown connector has the plan's configuration."""
+        return shown is not None and self._predicates.ask(
             _matches_plan, shown.props, plan, of="connector"
         )
 
@@ -159,7 +160,8 @@ def _parse_partitions(config: RawConfig | None) -> frozenset[TopicPartition]:
 
 
 def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverrides:
-    """As the group's configuration says: an operator's wishes, and the leader's file."""
+    """Read operator overrides from the group's configuration, with values from the leader's
+    file."""
     stored, ours = (
         _config_texts(config.config(flow_plan.SOURCE_CONNECTOR)),
         plan.connectors[flow_plan.SOURCE_CONNECTOR],
@@ -168,7 +170,7 @@ def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverr
     how = flow_state.find_override(config, flow_plan.SOURCE_CONNECTOR)
     try:
         found = operator_overrides.parse_overrides({**stored, **known}, is_paused=how is not None)
-    except ConnectError:  # another's file, with values that this node cannot fill in
+    except ConnectError:  # another node's file, with values that this node cannot resolve
         found = OperatorOverrides(paused=how is not None)
     stopped = how is OverrideKind.STOPPED
     return dataclasses.replace(
@@ -177,12 +179,12 @@ def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverr
 
 
 def _matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
-    """Of a connector: nothing but what operators have set is another's."""
+    """Returns True if a connector has the plan's configuration, apart from operator overrides."""
     return operator_overrides.strip_overrides(props) == plan.source
 
 
 def _task_matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
-    """Of a task: its configuration is its connector's, and more."""
+    """Returns True if a task's configuration contains its connector's."""
     return all(props.get(key) == value for key, value in plan.source.items())
 
 

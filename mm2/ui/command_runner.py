@@ -1,9 +1,9 @@
 """Runs mm2 commands for the status page: `mm2 incidents` and the dry run of `mm2 failover`.
 
-Each runs as a child process, so what it reads and how long that takes does not affect the
-copies, and it can be ended at any time. One command runs at a time. A result is kept until
-somebody who looks needs a newer one; the JSON output is cut down to what the page shows.
-Children end with this process and after a timeout; their temporary files are removed.
+Each runs as a child process, so its reads and duration do not affect replication, and it can be
+ended at any time. One command runs at a time. A result is kept until a newer one is requested; the
+JSON output is reduced to what the page shows. Children end with this process and after a timeout;
+their temporary files are removed.
 """
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ _WORST_WEIGHT_FIRST = [each.value for each in PlanSeverity]
 
 
 class UnsupportedOutputVersionError(ValueError):
-    """Another release than ours has answered."""
+    """The output has another version than expected."""
 
 
 def parse_incidents(told: Mapping[str, Any]) -> JsonObject:
-    """Newest first; what operators did is apart, for it says nothing of losses or duplicates.
-    Raises `UnsupportedOutputVersionError`, `KeyError` and `TypeError` for what is none."""
+    """Reduce the output of `mm2 incidents`, newest first; operator actions are listed separately.
+
+    Raises `UnsupportedOutputVersionError`, `KeyError` and `TypeError` for other output."""
     _check_output_version(told)
     found = sorted(told["incidents"], key=lambda each: -each["at_ms"])
     stated = [each for each in found if each["kind"] != OPERATOR_ACTION_KIND]
@@ -77,13 +78,13 @@ def _make_incident(each: Mapping[str, Any]) -> JsonObject:
 
 
 def parse_failover_plan(told: Mapping[str, Any]) -> JsonObject:
-    """The gravest findings first. Raises as `parse_incidents`."""
+    """Reduce the plan, with the most severe findings first. Raises as `parse_incidents`."""
     _check_output_version(told)
     verdict, tone = _VERDICT_BADGES[told["verdict"]]
     findings = sorted(told["findings"], key=lambda each: _WORST_WEIGHT_FIRST.index(each["weight"]))
     return {
         "verdict": verdict.value,
-        "tone": tone.value,
+        "badge": tone.value,
         "plan_ms": told["at_ms"],
         "silent": told["silent"],
         "lag_records": told["lag_records"],
@@ -95,7 +96,7 @@ def parse_failover_plan(told: Mapping[str, Any]) -> JsonObject:
         "findings": [
             {
                 "weight": each["weight"],
-                "tone": _WEIGHT_BADGES[each["weight"]].value,
+                "badge": _WEIGHT_BADGES[each["weight"]].value,
                 "code": each["code"],
                 "text": each["text"],
             }
@@ -107,14 +108,14 @@ def parse_failover_plan(told: Mapping[str, Any]) -> JsonObject:
 
 def _check_output_version(told: Mapping[str, Any]) -> None:
     if told["version"] != 1:
-        raise UnsupportedOutputVersionError(f"the answer is of version {told['version']}, not 1")
+        raise UnsupportedOutputVersionError(f"output version {told['version']} is not 1")
 
 
 INCIDENTS_INTERVAL_S = 60.0
 PLAN_INTERVAL_S = 30.0
-"""So long after a try the same is not asked again, however many want it."""
+"""Minimum interval between two runs of the same command."""
 INCIDENTS_TIMEOUT_S, PLAN_TIMEOUT_S = 30.0, 90.0
-"""So long a command may take before it is ended."""
+"""Timeout of a command."""
 QUEUED_COMMANDS_MAX = 16
 _RUNNER_STOP_TIMEOUT_S = 0.5
 _PLAN_READ_TIMEOUT_S = "60"
@@ -125,39 +126,45 @@ ParseOutput = Callable[[Mapping[str, Any]], JsonObject]
 
 
 class CommandFailedError(RetriableError):
-    """A command gave no answer; the message says why."""
+    """A command failed; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageCommand:
-    """`words` are the command without `mm2`; `read` cuts its answer down."""
+    """A command of mm2, and how its output is reduced."""
 
     words: tuple[str, ...]
+    """Command line without `mm2`."""
     timeout_s: float
     every_s: float
     read: ParseOutput
+    """Reduces the output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """What is known of a question. `found` is of `at_ms`, None before; `error` says why the last
-    try has found nothing, "" where it has. `took_s` of the last try, which ended at `tried_s`."""
+    """Last result of a command."""
 
     found: JsonObject | None = None
+    """Reduced output of the last successful run."""
     at_ms: int | None = None
+    """When that was."""
     took_s: float | None = None
+    """Duration of the last run."""
     error: str = ""
+    """Error of the last run, "" if it succeeded."""
     running: bool = False
     tried_s: float = float("-inf")
+    """When the last run ended."""
 
 
 RunCommand = Callable[[Sequence[str], float, Callable[[], bool]], bytes]
-"""Runs `mm2` with these words, for so many seconds at most or until nobody waits for it any more,
-and returns what it printed. Raises `CommandFailedError`."""
+"""Runs `mm2` with these words until it ends, the timeout passes, or the predicate is true; returns
+its output. Raises `CommandFailedError`."""
 
 
 def make_incidents_command(flow: Flow, file: str) -> PageCommand:
-    """As `mm2 incidents` lists them."""
+    """Command that lists a flow's incidents."""
     return PageCommand(
         words=("incidents", file, "--flow", flow.name, "--json"),
         timeout_s=INCIDENTS_TIMEOUT_S,
@@ -167,7 +174,7 @@ def make_incidents_command(flow: Flow, file: str) -> PageCommand:
 
 
 def make_plan_command(flow: Flow, file: str) -> PageCommand:
-    """The dry run of `mm2 failover`."""
+    """Command for the dry run of a failover."""
     ends = ("--from", flow.source, "--to", flow.target)
     return PageCommand(
         words=("failover", *ends, "--config", file, "--look", _PLAN_READ_TIMEOUT_S, "--json"),
@@ -178,7 +185,8 @@ def make_plan_command(flow: Flow, file: str) -> PageCommand:
 
 
 class CommandRunner:
-    """Any thread may ask; nobody waits. Bounded by the flows that the file has had."""
+    """Runs commands in the background. Thread-safe; the number of results is bounded by that of the
+    flows."""
 
     def __init__(self, run: RunCommand, *, clock: Clock) -> None:
         self._run = run
@@ -191,12 +199,12 @@ class CommandRunner:
         self._answers: dict[tuple[str, ...], CommandResult] = {}
 
     def known(self, question: PageCommand) -> CommandResult:
-        """Without asking."""
+        """Returns the last result without running the command."""
         with self._lock:
             return self._answers.get(question.words, CommandResult())
 
     def ask(self, question: PageCommand) -> CommandResult:
-        """What is known; it is asked again, for who comes later, unless that was done just now."""
+        """Returns the last result, and runs the command again unless that was done just now."""
         with self._lock:
             known = self._answers.get(question.words, CommandResult())
             due = self._clock.now_s() - known.tried_s >= question.every_s
@@ -205,27 +213,27 @@ class CommandRunner:
             known = dataclasses.replace(known, running=True)
             self._answers[question.words] = known
         try:
-            self._pool.submit(lambda: self._find(question))
+            self._pool.submit(lambda: self._execute(question))
         except ThreadPoolFull as error:
             refused = dataclasses.replace(known, running=False, error=str(error))
-            return self._note(question, dataclasses.replace(refused, tried_s=self._clock.now_s()))
+            return self._store(question, dataclasses.replace(refused, tried_s=self._clock.now_s()))
         return known
 
     def stop(self) -> None:
-        """Ask nobody any more, and end what runs."""
+        """Run no more commands, and end the running one."""
         self._stopping.set()
         self._pool.stop(_RUNNER_STOP_TIMEOUT_S)
 
-    def _find(self, question: PageCommand) -> None:
-        """However the try ends, that is noted."""
+    def _execute(self, question: PageCommand) -> None:
+        """Run a command and record the result, also if it raises."""
         began_s = self._clock.now_s()
         before = self.known(question)
-        error, found = "it broke off", before.found
+        error, found = "the run was aborted", before.found
         try:
-            error, found = self._try(question, before.found)
+            error, found = self._try_run(question, before.found)
         finally:
             now_s = self._clock.now_s()
-            self._note(
+            self._store(
                 question,
                 CommandResult(
                     found=found,
@@ -236,19 +244,19 @@ class CommandRunner:
                 ),
             )
 
-    def _try(
+    def _try_run(
         self, question: PageCommand, before: JsonObject | None
     ) -> tuple[str, JsonObject | None]:
-        """Why nothing was found, "" where it was, and what is known then."""
+        """Run a command; returns the error ("" for none) and the latest output."""
         try:
             printed = self._run(question.words, question.timeout_s, self._stopping.is_set)
             return "", question.read(json.loads(printed))
         except CommandFailedError as raised:
             return str(raised), before
-        except Exception as raised:  # noqa: BLE001 - who looks at the page is told
-            return f"mm2 {shlex.join(question.words)}: no usable answer: {raised!r}", before
+        except Exception as raised:  # noqa: BLE001 - the page shows it
+            return f"mm2 {shlex.join(question.words)}: invalid output: {raised!r}", before
 
-    def _note(self, question: PageCommand, answer: CommandResult) -> CommandResult:
+    def _store(self, question: PageCommand, answer: CommandResult) -> CommandResult:
         if answer.error:
             _log.debug("for the status page: %s", answer.error)
         with self._lock:
@@ -257,10 +265,10 @@ class CommandRunner:
 
 
 def result_to_json(answer: CommandResult) -> JsonObject:
-    """`found` beside when, and whether it is being asked again."""
+    """Encode the result, with its time and whether the command is running."""
     return {
-        "found": answer.found,
-        "found_ms": answer.at_ms,
+        "result": answer.found,
+        "result_ms": answer.at_ms,
         "took_s": None if answer.took_s is None else round(answer.took_s, 1),
         "error": answer.error,
         "running": answer.running,
@@ -272,11 +280,11 @@ _CLI_MODULE = "mm2.cli.main"
 _OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 _ERROR_CHARS_MAX = 500
 _ANSWER_EXIT_CODES = (exit_codes.DONE, exit_codes.FAILED)
-"""A plan that says no-go is an answer, too."""
+"""A failover plan with the verdict no-go exits with FAILED."""
 
 
 def run_command(words: Sequence[str], timeout_s: float, gone: Callable[[], bool]) -> bytes:
-    """As `RunCommand`."""
+    """Run `mm2` as a child process; see `RunCommand`."""
     line = shlex.join(["mm2", *words])
     try:
         with tempfile.TemporaryDirectory(prefix="mm2-page-", ignore_cleanup_errors=True) as name:
@@ -309,12 +317,12 @@ def _run_child(
         status = child.poll()
         if status is None:
             child.kill()
-            why = "nobody waits for it" if gone() else f"no answer within {timeout_s:g} s"
+            why = "the process is stopping" if gone() else f"timed out after {timeout_s:g} s"
             raise CommandFailedError(f"{line} was ended: {why}")
     size = answer.stat().st_size
     if status in _ANSWER_EXIT_CODES and 0 < size <= _OUTPUT_BYTES_MAX:
         return answer.read_bytes()
     said = complaints.read_text(errors="replace").strip().rpartition("\n")[2]
     raise CommandFailedError(
-        f"{line} ended with {status}: {said[:_ERROR_CHARS_MAX] or 'it said nothing'}"
+        f"{line} exited with {status}: {said[:_ERROR_CHARS_MAX] or 'no error output'}"
     )

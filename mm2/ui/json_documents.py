@@ -1,11 +1,11 @@
 """The JSON documents of the status page: flows, topics, consumer groups, failover estimate.
 
-Made from what the process that runs the flows knows; no cluster is asked. Documents are bounded
+Built from what the process that runs the flows knows; no cluster is queried. Documents are bounded
 however many partitions there are: the worst come first, the others are counted.
 
 Each state gets a `Badge`, one of five. Only what is known to be healthy is `GOOD`; what is
-unknown is `UNKNOWN`, whatever it was before. A `FailoverEstimate` is no plan: this process knows
-nothing of consumer groups and of partitions that other nodes copy. `mm2 failover` makes the
+unknown is `UNKNOWN`, whatever it was before. A `FailoverEstimate` is not a plan: this process knows
+nothing of consumer groups and of partitions that other nodes replicate. `mm2 failover` builds the
 plan from both clusters.
 """
 
@@ -40,14 +40,18 @@ from mm2.ui.timeline import TimelinePoint
 
 
 class Badge(enum.Enum):
+    """How the page shows a state."""
+
     GOOD = "good"
+    """Healthy."""
     WAIT = "wait"
-    """It is on its way, or held back by somebody; or well, with something to know."""
+    """Starting, paused or waiting; or healthy with a note."""
     BAD = "bad"
-    """It does not move until somebody acts."""
+    """Needs an operator."""
     OFF = "off"
-    """Somebody has stopped it; or it is no matter of this process."""
+    """Stopped, or not run by this process."""
     UNKNOWN = "unknown"
+    """Not known."""
 
 
 _WORST_BADGE_FIRST = (Badge.BAD, Badge.UNKNOWN, Badge.WAIT, Badge.OFF, Badge.GOOD)
@@ -71,13 +75,13 @@ _PARTITION_BADGES = {
 
 
 def find_worst_badge(tones: Sequence[Badge]) -> Badge:
-    """Of several that belong together; of none nothing is known."""
+    """Returns the worst of several badges; UNKNOWN for none."""
     return min(tones, key=_WORST_BADGE_FIRST.index, default=Badge.UNKNOWN)
 
 
 def choose_partition_badge(each: PartitionReport, now_ms: int) -> Badge:
-    """One that copies is well only where its lag is known, and no record waits for long."""
-    if each.state in status_document.HALTED_STATES or each.outlook.is_short:
+    """Returns a partition's badge: GOOD only with a known lag and no long wait."""
+    if each.state in status_document.HALTED_STATES or each.retention_risk.is_short:
         return Badge.BAD
     if each.state == status_document.COPYING_STATE:
         lag_ms = each.lag_ms(now_ms)
@@ -90,6 +94,7 @@ def choose_partition_badge(each: PartitionReport, now_ms: int) -> Badge:
 
 
 def choose_task_badge(each: TaskReport) -> Badge:
+    """Returns a task's badge."""
     return _TASK_BADGES.get(each.state, Badge.UNKNOWN)
 
 
@@ -102,7 +107,7 @@ _HEALTH_BADGES = {
 
 
 def choose_flow_badge(report: FlowReport, verdict: FlowHealthResult) -> Badge:
-    """That of its verdict; a healthy flow with something to know, or to look at, waits."""
+    """Returns the badge of a flow's health; WAIT for a healthy flow with notes."""
     if verdict.health is FlowHealth.SUSPENDED:
         return Badge.OFF if report.state is ReportedFlowState.STOPPED else Badge.WAIT
     tone = _HEALTH_BADGES[verdict.health]
@@ -110,20 +115,20 @@ def choose_flow_badge(report: FlowReport, verdict: FlowHealthResult) -> Badge:
         return tone
     if not report.partitions:
         return Badge.OFF
-    notes = len(verdict.notes) - bool(report.elsewhere)
+    notes = len(verdict.notes) - bool(report.partitions_on_other_nodes)
     parts = [choose_partition_badge(each, report.at_ms) for each in report.partitions]
     tasks = [choose_task_badge(each) for each in report.tasks]
     return find_worst_badge([Badge.WAIT if notes else Badge.GOOD, *parts, *tasks])
 
 
 def describe_flow_state(report: FlowReport, verdict: FlowHealthResult) -> str:
-    """A flow's state for people: one that runs, and is not healthy, says so, and one of which other
-    nodes replicate all or a part."""
+    """Describe a flow's state, with its health if it is running but not healthy, and whether other
+    nodes replicate a part of it."""
     word = report.state.value.lower().replace("_", " ")
     if report.state is not ReportedFlowState.RUNNING:
         return word
     if verdict.is_healthy:
-        if not report.elsewhere:
+        if not report.partitions_on_other_nodes:
             return word
         return f"{word} here" if report.partitions else f"{word} elsewhere"
     stopped = sum(each.state in status_document.HALTED_STATES for each in report.partitions)
@@ -131,11 +136,11 @@ def describe_flow_state(report: FlowReport, verdict: FlowHealthResult) -> str:
 
 
 class EstimateKind(enum.Enum):
-    """What is unknown decides before what costs."""
+    """What is known before a failover plan is made; UNKNOWN takes precedence over COSTS."""
 
-    UNKNOWN = "cannot be told"
+    UNKNOWN = "unknown"
     COSTS = "at a cost"
-    NOTHING_KNOWN = "nothing known against it"
+    NOTHING_KNOWN = "no obstacle known"
 
 
 _ESTIMATE_BADGES = {
@@ -148,7 +153,7 @@ _WORST_ESTIMATE_FIRST = (EstimateKind.UNKNOWN, EstimateKind.COSTS, EstimateKind.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverEstimate:
-    """`findings` say why; `command` makes the plan."""
+    """Estimate of a failover; `command` makes the plan."""
 
     kind: EstimateKind
     findings: tuple[str, ...]
@@ -158,7 +163,7 @@ class FailoverEstimate:
 def estimate_failover(
     report: FlowReport, flow: Flow, *, verdict: FlowHealthResult
 ) -> FailoverEstimate:
-    """Of a flow as its process sees it; why it is not healthy comes first."""
+    """Estimate from what the process knows of a flow; health reasons come first."""
     found = [(EstimateKind.UNKNOWN, each) for each in verdict.reasons]
     found += [each for each in _find_costs(report, flow) if each[1] not in verdict.reasons]
     kinds = [kind for kind, _ in found]
@@ -170,9 +175,10 @@ def estimate_failover(
 
 
 def estimate_to_json(found: FailoverEstimate) -> dict[str, Any]:
+    """Encode for the page."""
     return {
         "verdict": found.kind.value,
-        "tone": _ESTIMATE_BADGES[found.kind].value,
+        "badge": _ESTIMATE_BADGES[found.kind].value,
         "findings": list(found.findings),
         "command": found.command,
     }
@@ -183,56 +189,55 @@ def _find_costs(report: FlowReport, flow: Flow) -> Iterator[tuple[EstimateKind, 
     if report.state is not ReportedFlowState.RUNNING:
         yield (
             EstimateKind.UNKNOWN,
-            f"the flow is {report.state.value}: what comes to {source} is not seen",
+            f"the flow is {report.state.value}: new records on {source} are not seen",
         )
     standing = [each for each in parts if each.state in status_document.HALTED_STATES]
     if standing:
         yield (
             EstimateKind.COSTS,
-            f"{plurals.format_count(len(standing), 'partition')} halted: what comes there does not "
+            f"{plurals.format_count(len(standing), 'partition')} halted: their new records do not "
             f"reach {target}",
         )
     lost = status_document.find_soonest_loss(parts)
     if lost is not None:
         yield EstimateKind.COSTS, retention_risk.describe_loss(lost)
-    if report.elsewhere:
+    if report.partitions_on_other_nodes:
         yield (
             EstimateKind.UNKNOWN,
-            f"{plurals.format_count(report.elsewhere, 'partition', 'are')} copied by other "
-            "processes, "
-            "whose pages tell",
+            f"{plurals.format_count(report.partitions_on_other_nodes, 'partition', 'are')} "
+            "replicated by other processes: see their status pages",
         )
     if not parts:
         running = report.state is ReportedFlowState.RUNNING
-        empty = running and not report.elsewhere
+        empty = running and not report.partitions_on_other_nodes
         yield (
             EstimateKind.UNKNOWN,
-            topic_rows.NOTHING_TO_COPY if empty else "no partition is copied here",
+            topic_rows.NOTHING_TO_COPY if empty else "no partition is replicated here",
         )
         return
     lag = status_document.sum_lag(parts, report.at_ms)
     if not lag.complete:
-        yield EstimateKind.UNKNOWN, "of some partitions nobody knows how far they are copied"
+        yield EstimateKind.UNKNOWN, "the lag of some partitions is unknown"
     if lag.records:
         age = "" if lag.ms is None else f", {text_format.format_duration(lag.ms / 1000)}"
         missing = plurals.format_count(lag.records, "record")
-        yield EstimateKind.COSTS, f"up to {missing} of {source} are not on {target} yet{age}"
+        yield EstimateKind.COSTS, f"up to {missing} of {source} are not on {target}{age}"
 
 
 DOCUMENT_VERSION = 1
-"""Of every document below `/ui/api/`."""
+"""Version of all documents below `/ui/api/`."""
 LISTED_TOPICS_MAX = 100
 LISTED_HALTS_MAX = 20
 LISTED_PROBLEMS_MAX = 10
 NAMED_PARTITIONS_MAX = 5
-"""So many partitions that stand for one reason are named."""
+"""Maximum number of halted partitions that are named per reason."""
 
 JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeInfo:
-    """The process. `engine` is what copies, and whether it is up; `file` as it was named."""
+    """The process; `engine` is the copy engine, `file` the configuration file as it was given."""
 
     release: str
     pid: int
@@ -245,30 +250,31 @@ class NodeInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowPageSnapshot:
-    """One flow at one moment: its part of the file, what it counts, how it stands. `topic_rows`
-    None: they are not known yet."""
+    """One flow at one moment."""
 
     flow: Flow
     status: FlowStatus
     report: FlowReport
     verdict: FlowHealthResult
     rates: CopyRates | None = None
+    """None until two snapshots were taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSnapshot:
-    """All of them, in the file's order, as of `at_ms`."""
+    """All flows in configuration order, as of `at_ms`."""
 
     at_ms: int
     node: NodeInfo
     flows: tuple[FlowPageSnapshot, ...]
 
     def find(self, flow: str) -> FlowPageSnapshot | None:
+        """Returns the named flow."""
         return next((each for each in self.flows if each.flow.name == flow), None)
 
 
 def make_overview_document(seen: PageSnapshot) -> JsonObject:
-    """All flows in short, and what somebody should look at."""
+    """Build the overview: all flows in short, and halted partitions."""
     aliases = dict.fromkeys(
         alias for each in seen.flows for alias in (each.flow.source, each.flow.target)
     )
@@ -279,15 +285,15 @@ def make_overview_document(seen: PageSnapshot) -> JsonObject:
         **make_document_head(seen),
         "clusters": [{"alias": alias} for alias in aliases],
         "flows": [_make_flow_summary(each) for each in seen.flows],
-        "standing": standing[:LISTED_HALTS_MAX],
-        "standing_hidden": max(0, len(standing) - LISTED_HALTS_MAX),
+        "halts": standing[:LISTED_HALTS_MAX],
+        "halts_hidden": max(0, len(standing) - LISTED_HALTS_MAX),
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowDetail:
-    """One flow with all that is shown of it, whatever topics are looked for: made once a look.
-    `topics` are all of them, the gravest first."""
+    """Everything shown of one flow, built once per snapshot; `topics` are all topics, the worst
+    first."""
 
     about: JsonObject
     topics: Sequence[JsonObject]
@@ -296,23 +302,24 @@ class FlowDetail:
 def make_flow_detail(
     seen: PageSnapshot, one: FlowPageSnapshot, past: Sequence[TimelinePoint]
 ) -> FlowDetail:
+    """Build the detail of one flow."""
     report, holds = one.report, one.status.holds
     rows = [
         _make_topic(one, name, parts)
         for name, parts in status_document.group_by_topic(report.partitions).items()
     ]
-    rows.sort(key=lambda row: (_BADGE_RANK[row["tone"]], -(row["lag_records"] or 0), row["topic"]))
+    rows.sort(key=lambda row: (_BADGE_RANK[row["badge"]], -(row["lag_records"] or 0), row["topic"]))
     about = {
         **make_document_head(seen),
         **_make_flow_summary(one),
         "tasks": [_make_task(each) for each in report.tasks],
-        "standing": list(_make_halts(report))[:LISTED_HALTS_MAX],
+        "halts": list(_make_halts(report))[:LISTED_HALTS_MAX],
         "warnings": list(one.verdict.notes),
-        "troubles": [
+        "problems": [
             {"text": each.text, "at_ms": each.at_ms, "resolved_ms": each.resolved_ms}
             for each in status_document.list_past_problems(report)[:LISTED_PROBLEMS_MAX]
         ],
-        "holds": {
+        "overrides": {
             "paused": holds.paused,
             "paused_topics": sorted(holds.paused_topics)[:LISTED_TOPICS_MAX],
             "throttle_bytes_s": holds.budgets.flow or None,
@@ -324,7 +331,7 @@ def make_flow_detail(
 
 
 def make_flow_document(found: FlowDetail, *, topic: str = "") -> JsonObject:
-    """Of its topics those whose name has `topic` in it."""
+    """Build a flow's document, with the topics whose names contain `topic`."""
     rows = [row for row in found.topics if topic in row["topic"]]
     return {**found.about, "topics": rows[:LISTED_TOPICS_MAX], "topics_found": len(rows)}
 
@@ -344,7 +351,7 @@ _BADGE_RANK = {
 
 
 def make_document_head(seen: PageSnapshot) -> JsonObject:
-    """What every document begins with."""
+    """Build the fields with which every document begins."""
     node = seen.node
     return {
         "version": DOCUMENT_VERSION,
@@ -370,31 +377,31 @@ def _make_flow_summary(one: FlowPageSnapshot) -> JsonObject:
         "source": one.flow.source,
         "target": one.flow.target,
         "state": report.state.value,
-        "tone": choose_flow_badge(report, one.verdict).value,
-        "state_words": describe_flow_state(report, one.verdict),
+        "badge": choose_flow_badge(report, one.verdict).value,
+        "state_text": describe_flow_state(report, one.verdict),
         "health": one.verdict.health.value,
         "reasons": list(one.verdict.reasons),
         "reason": report.reason,
         "since_ms": report.since_ms,
         "nodes": list(report.nodes),
-        "elsewhere": report.elsewhere,
+        "partitions_on_other_nodes": report.partitions_on_other_nodes,
         "topic_count": len(topics),
         "partition_count": len(parts),
         "partition_states": dict(sorted(Counter(each.state for each in parts).items())),
-        "standing_count": sum(each.state in status_document.HALTED_STATES for each in parts),
+        "halted_count": sum(each.state in status_document.HALTED_STATES for each in parts),
         "task_states": dict(sorted(Counter(each.state for each in report.tasks).items())),
         "warning_count": len(one.verdict.notes),
         "slots_missing": one.status.slots_missing,
         "copied_records": sum(each.records for each in one.status.partitions),
         "copied_bytes": sum(each.bytes for each in one.status.partitions),
-        "loss": "" if soonest is None else retention_risk.describe_loss(soonest),
+        "data_loss": "" if soonest is None else retention_risk.describe_loss(soonest),
         **_make_lag(parts, report.at_ms),
         **_make_rate(one, topics),
     }
 
 
 def _make_lag(parts: Sequence[PartitionReport], at_ms: int) -> JsonObject:
-    """Of no partitions no lag is known, rather than none."""
+    """Encode the lag; it is unknown, not zero, if there are no partitions."""
     return status_document.lag_to_json(
         status_document.sum_lag(parts, at_ms)
         if parts
@@ -418,7 +425,7 @@ def _make_topic(one: FlowPageSnapshot, name: str, parts: Sequence[PartitionRepor
     return {
         "topic": name,
         "mirror": parts[0].mirror,
-        "tone": find_worst_badge(
+        "badge": find_worst_badge(
             [choose_partition_badge(each, one.report.at_ms) for each in parts]
         ).value,
         "partition_count": len(parts),
@@ -426,7 +433,7 @@ def _make_topic(one: FlowPageSnapshot, name: str, parts: Sequence[PartitionRepor
         "reason": next(
             (_split_remedy(each.reason)["reason"] for each in parts if _has_wait_reason(each)), ""
         ),
-        "loss": "" if soonest is None else retention_risk.describe_loss(soonest),
+        "data_loss": "" if soonest is None else retention_risk.describe_loss(soonest),
         "throttle_bytes_s": one.status.holds.budgets.of_topic(name),
         **_make_lag(parts, one.report.at_ms),
         **_make_rate(one, {name}),
@@ -434,7 +441,7 @@ def _make_topic(one: FlowPageSnapshot, name: str, parts: Sequence[PartitionRepor
 
 
 def _has_wait_reason(each: PartitionReport) -> bool:
-    """What stands still is told of on its own."""
+    """Returns True if the reason is shown with the topic; halts are shown separately."""
     return bool(each.reason) and each.state not in status_document.HALTED_STATES
 
 
@@ -442,7 +449,7 @@ def _make_task(each: TaskReport) -> JsonObject:
     return {
         "number": each.number,
         "state": each.state,
-        "tone": choose_task_badge(each).value,
+        "badge": choose_task_badge(each).value,
         "node": each.node,
         "reason": each.reason,
         "restarts": each.restarts,
@@ -450,7 +457,7 @@ def _make_task(each: TaskReport) -> JsonObject:
 
 
 def _make_halts(report: FlowReport) -> Iterator[JsonObject]:
-    """Partitions that are stopped, together where they are for the same reason."""
+    """Yield halted partitions, grouped by reason."""
     for each in status_document.group_halts(report.partitions):
         yield {
             "topic": each.topic,
@@ -463,7 +470,7 @@ def _make_halts(report: FlowReport) -> Iterator[JsonObject]:
 
 
 def _split_remedy(reason: str) -> JsonObject:
-    """A reason without the way on that it ends with, and that as a command; "" where none is."""
+    """Split a reason into text and remedy command, "" if there is none."""
     text, _, _ = reason.partition(operator_commands.REMEDY_PREFIX)
     return {
         "reason": topic_rows.describe_reason(text.strip()).rstrip("."),
@@ -473,7 +480,7 @@ def _split_remedy(reason: str) -> JsonObject:
 
 LISTED_GROUPS_MAX = 50
 GROUP_PARTITIONS_MAX = 50
-"""Of one group."""
+"""Maximum number of partitions per group."""
 
 
 def make_groups_document(
@@ -483,7 +490,7 @@ def make_groups_document(
     *,
     text: str,
 ) -> dict[str, Any]:
-    """Of the groups whose name has `text` in it the first, by name."""
+    """Build the document of consumer groups whose names contain `text`, the first by name."""
     found = [each.find(text, LISTED_GROUPS_MAX) for each in told]
     groups = {name: points for each in found for name, points in each.groups.items()}
     mirrors = {TopicPartition(each.mirror, each.partition): each for each in one.report.partitions}
@@ -493,9 +500,9 @@ def make_groups_document(
     return {
         **make_document_head(seen),
         "flow": one.flow.name,
-        "tasks_here": len(told),
-        "held": None if how is None else how.value,
-        "round_ms": min(known) if known and len(known) == len(rounds) else None,
+        "local_tasks": len(told),
+        "checkpoints_override": None if how is None else how.value,
+        "checkpoints_ms": min(known) if known and len(known) == len(rounds) else None,
         "group_count": sum(each.known for each in found),
         "groups_found": sum(each.matching for each in found),
         "groups": [
@@ -538,7 +545,7 @@ def _make_group_partition(
 
 
 def _count_unread(each: Checkpoint, copied: PartitionReport | None) -> int | None:
-    """By offsets of the source: an upper bound where its log has gaps."""
+    """Count in source offsets: an upper bound if the log has gaps."""
     if copied is None or copied.end is None:
         return None
     return max(0, copied.end - each.upstream)

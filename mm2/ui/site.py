@@ -26,9 +26,9 @@ from mm2.ui.timeline import TimelinePoint
 PAGE_PATH = "/ui"
 API_PATH = f"{PAGE_PATH}/api"
 SEARCH_CHARS_MAX = 249
-"""No longer text is looked for in names: so long a topic's may be."""
+"""Maximum length of a search text: that of topic names."""
 SEARCHES_MAX = 16
-"""So many different names of groups are looked for in one look at all flows."""
+"""Maximum number of different searches for groups per snapshot, over all flows."""
 _STATIC_FILES = importlib.resources.files("mm2.ui") / "static"
 _HTML = "text/html; charset=utf-8"
 _CSS = "text/css; charset=utf-8"
@@ -51,7 +51,7 @@ _MakeFlowPage = Callable[[PageRequest, PageSnapshot, _FlowOnPage], PageResponse]
 
 
 class SnapshotSource(Protocol):
-    """What there is to see: `watch.Watch`."""
+    """Source of snapshots: `SnapshotWatch`."""
 
     def seen(self) -> PageSnapshot: ...
 
@@ -59,7 +59,7 @@ class SnapshotSource(Protocol):
 
 
 class CommandResults(Protocol):
-    """Who asks the clusters: `CommandRunner`."""
+    """Runs commands and keeps their results: `CommandRunner`."""
 
     def ask(self, question: PageCommand) -> CommandResult: ...
 
@@ -67,12 +67,11 @@ class CommandResults(Protocol):
 
 
 class TooManySearchesError(RetriableError):
-    """More different names are looked for at once than people look for."""
+    """More different searches at once than people make."""
 
 
 class _DocumentCache:
-    """What was made of one look, each once and one at a time, however many want it. Any thread may
-    ask."""
+    """Caches the documents of one snapshot; builds each once, one at a time. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -88,7 +87,9 @@ class _DocumentCache:
         *,
         text: str = "",
     ) -> T:
-        """`text`: what is looked for in it. Raises `TooManySearchesError`."""
+        """Returns a document, built by `make` if needed; `text` is what it searches for.
+
+        Raises `TooManySearchesError`."""
         with self._lock:
             if self._of is not seen:
                 self._of, self._made, self._texts = seen, {}, 0
@@ -97,7 +98,7 @@ class _DocumentCache:
                 self._texts += bool(text)
                 if self._texts > SEARCHES_MAX:
                     raise TooManySearchesError(
-                        f"over {SEARCHES_MAX} names are looked for; try again"
+                        f"more than {SEARCHES_MAX} different searches; try again"
                     )
                 self._made[key] = make()
             found: T = self._made[key]
@@ -105,7 +106,7 @@ class _DocumentCache:
 
 
 class StatusSite:
-    """`served` are its pages. Any thread may ask."""
+    """The pages, returned by `served`. Thread-safe."""
 
     def __init__(self, seen: SnapshotSource, on: StatusRegistry, asked: CommandResults) -> None:
         self._seen = seen
@@ -114,7 +115,8 @@ class StatusSite:
         self._made = _DocumentCache()
 
     def served(self) -> dict[str, PageRenderer]:
-        """By path. None is of a cluster that is called `ui`: `/ui/<target>/connectors` is its."""
+        """Returns the pages by path. None conflicts with a target named `ui`, whose paths are
+        `/ui/<target>/connectors`."""
         of_flows: Mapping[str, _MakeFlowPage] = {
             "flow": self._flow,
             "groups": self._groups,
@@ -127,7 +129,7 @@ class StatusSite:
             f"{PAGE_PATH}/": _redirect_to_slash,
             **_make_static_pages(),
             f"{API_PATH}/overview": self._overview,
-            **{f"{API_PATH}/{name}": self._of_flow(make) for name, make in of_flows.items()},
+            **{f"{API_PATH}/{name}": self._make_flow_page(make) for name, make in of_flows.items()},
         }
 
     def _overview(self, _: PageRequest) -> PageResponse:
@@ -139,7 +141,7 @@ class StatusSite:
         )
 
     def _flow(self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage) -> PageResponse:
-        """A text picks from what is made already."""
+        """A search filters the cached detail."""
         name, topic = one.flow.name, asked.query.get("topic", "")[:SEARCH_CHARS_MAX]
         found = self._made.get(
             seen,
@@ -153,7 +155,7 @@ class StatusSite:
         )
 
     def _groups(self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage) -> PageResponse:
-        """Groups are looked for where the tasks that follow them keep theirs."""
+        """Groups are searched in the state of the tasks that write their checkpoints."""
         name, text = one.flow.name, asked.query.get("group", "")[:SEARCH_CHARS_MAX]
 
         def make() -> PageResponse:
@@ -169,21 +171,25 @@ class StatusSite:
             return _make_json_page(busy, status=HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _incidents(self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage) -> PageResponse:
-        return self._answer(
+        return self._get_result(
             asked, seen, command_runner.make_incidents_command(one.flow, seen.node.file)
         )
 
     def _plan(self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage) -> PageResponse:
-        return self._answer(asked, seen, command_runner.make_plan_command(one.flow, seen.node.file))
+        return self._get_result(
+            asked, seen, command_runner.make_plan_command(one.flow, seen.node.file)
+        )
 
-    def _answer(
+    def _get_result(
         self, asked: PageRequest, seen: PageSnapshot, question: PageCommand
     ) -> PageResponse:
-        """It costs the clusters something to be asked: that is done for who wants it, and surely
-        not for pages from elsewhere, which a browser of somebody who may come here is shown."""
+        """Return a command's last result, and run it again if requested.
+
+        Running it queries the clusters. The required header prevents requests from other sites, by
+        way of the browser of somebody with access."""
         wanted = asked.query.get("look") == "1"
         if wanted and not asked.requested_with:
-            told = "with look=1 the header X-Requested-With is needed; any value will do"
+            told = "look=1 needs the header X-Requested-With, with any value"
             return _make_json_page(
                 {**json_documents.make_document_head(seen), "error": told},
                 status=HTTPStatus.FORBIDDEN,
@@ -193,8 +199,8 @@ class StatusSite:
             {**json_documents.make_document_head(seen), **command_runner.result_to_json(answer)}
         )
 
-    def _of_flow(self, make: _MakeFlowPage) -> PageRenderer:
-        """Of the flow that is named."""
+    def _make_flow_page(self, make: _MakeFlowPage) -> PageRenderer:
+        """Wrap a page of the flow that the query names."""
 
         def made(asked: PageRequest) -> PageResponse:
             seen = self._seen.seen()
@@ -205,8 +211,8 @@ class StatusSite:
 
 
 def redirect_to_page(asked: PageRequest) -> PageResponse:
-    """Of `/`: who wants to read HTML is led on, and programs get Connect's own JSON. Which cluster
-    it is of is told below each flow's path."""
+    """Page `/`: redirects browsers to the status page; others get Connect's JSON, whose cluster id
+    is below each flow's path."""
     if "text/html" in asked.accept:
         return PageResponse(
             status=HTTPStatus.SEE_OTHER, body=b"", headers={**_HEADERS, "Location": PAGE_PATH}
@@ -218,13 +224,13 @@ def redirect_to_page(asked: PageRequest) -> PageResponse:
 
 
 def _redirect_to_slash(_: PageRequest) -> PageResponse:
-    """Links of the page hold below `/ui` alone."""
+    """Redirect to the path without a slash, because the page's links are relative to it."""
     headers = {**_HEADERS, "Location": PAGE_PATH}
     return PageResponse(status=HTTPStatus.SEE_OTHER, body=b"", headers=headers)
 
 
 def _make_static_pages() -> dict[str, PageRenderer]:
-    """What the page loads: its style, and its script's modules."""
+    """Build the pages of style sheet and scripts."""
     kinds = {".css": _CSS, ".js": _JS}
     return {
         f"{PAGE_PATH}/{each.name}": _make_static_page(each, kinds[suffix])
@@ -242,13 +248,13 @@ def _make_flow_not_found(seen: PageSnapshot) -> PageResponse:
     names = [each.flow.name for each in seen.flows]
     told = {
         **json_documents.make_document_head(seen),
-        "error": "there is no such flow",
+        "error": "no such flow",
         "flows": names,
     }
     return _make_json_page(told, status=HTTPStatus.NOT_FOUND)
 
 
 def _make_json_page(found: Mapping[str, Any], *, status: int = HTTPStatus.OK) -> PageResponse:
-    """What no UTF-8 can hold is shown as a question mark."""
+    """Encode a document; unencodable characters are replaced by a question mark."""
     text = json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return PageResponse(body=text.encode("utf-8", "replace"), status=status, headers=_HEADERS)

@@ -1,8 +1,8 @@
 """The status page of a running process: takes snapshots of its flows and hosts the site.
 
-Snapshots are taken on a thread of its own when somebody looks, and at intervals for the charts
-of the last hour. However many clients look, and however many partitions there are, this uses a
-small share of one core. A failure is logged and does not affect the copies.
+Snapshots are taken on a separate thread when somebody looks, and at intervals for the charts of the
+last hour. However many clients look, and however many partitions there are, this uses a small share
+of one core. A failure is logged and does not affect replication.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from mm2.ui.site import StatusSite
 from mm2.ui.timeline import Timeline, TimelinePoint
 
 SNAPSHOT_MAX_AGE_S = 1.0
-"""So old what is shown may be, at least."""
+"""Minimum age at which a snapshot is replaced."""
 SNAPSHOT_CPU_SHARE = 0.02
-"""Of a core: thousands of partitions are looked at less often."""
+"""Share of a core: with thousands of partitions, snapshots are taken less often."""
 IDLE_SNAPSHOT_INTERVAL_S = 15.0
 
 
 class PageNode(HealthSource, Protocol):
-    """What runs the flows: `mm2.node.node.Mm2Node`."""
+    """The node that runs the flows: `mm2.node.node.Mm2Node`."""
 
     @property
     def settings(self) -> Mm2Settings: ...
 
 
 class ReportSource(Protocol):
-    """Who knows how flows stand: `mm2.status.retention_watch.RetentionWatch`."""
+    """Source of flow reports: `mm2.status.retention_watch.RetentionWatch`."""
 
     def reports(self) -> Sequence[FlowReport]: ...
 
 
 class SnapshotWatch:
-    """`run` is its thread's body; the rest may be used by any."""
+    """Takes snapshots; `run` is the body of its thread, the rest is thread-safe."""
 
     def __init__(
         self,
@@ -72,12 +72,12 @@ class SnapshotWatch:
         self._lock = threading.Lock()
         self._timeline = Timeline()
         self._rates = CopyRates()
-        self._looks = 0
+        self._snapshot_count = 0
         self._seen: PageSnapshot | None = None
         self._fresh_until_s = float("-inf")
 
     def run(self, stop: threading.Event) -> None:
-        """A point of the timeline every `STEP_S`, or more rarely where looking takes long."""
+        """Record a timeline point every `POINT_INTERVAL_S`, or less often if it takes long."""
         pause_s = 0.0
         while not stop.wait(pause_s):
             began_s = self._clock.now_s()
@@ -87,9 +87,9 @@ class SnapshotWatch:
             )
 
     def note(self) -> None:
-        """One more point of each flow."""
+        """Record a point of each flow's timeline."""
         with self._lock:
-            seen = self._look()
+            seen = self._take_snapshot()
             self._timeline.observe(
                 [each.status for each in seen.flows],
                 [each.report for each in seen.flows],
@@ -98,24 +98,24 @@ class SnapshotWatch:
             )
 
     def seen(self) -> PageSnapshot:
-        """All flows, as of a moment ago."""
+        """Returns a recent snapshot of all flows."""
         with self._lock:
             if self._seen is not None and self._clock.now_s() < self._fresh_until_s:
                 return self._seen
-            return self._look()
+            return self._take_snapshot()
 
     def past(self, flow: str) -> Sequence[TimelinePoint]:
-        """Of the last hour, oldest first."""
+        """Returns the flow's last hour, oldest point first."""
         with self._lock:
             return self._timeline.of(flow)
 
-    def _look(self) -> PageSnapshot:
+    def _take_snapshot(self) -> PageSnapshot:
         began_s = self._clock.now_s()
         settings = self._running.settings
         statuses = {each.flow: each for each in self._running.statuses()}
         reports = {each.flow: each for each in self._reports.reports()}
         self._rates.observe(list(statuses.values()), began_s)
-        self._looks += 1
+        self._snapshot_count += 1
         self._seen = PageSnapshot(
             at_ms=self._clock.wall_ms(),
             node=self._node(settings),
@@ -124,7 +124,7 @@ class SnapshotWatch:
                     flow=flow,
                     status=statuses[flow.name],
                     report=reports[flow.name],
-                    rates=self._rates if self._looks > 1 else None,
+                    rates=self._rates if self._snapshot_count > 1 else None,
                     verdict=replication_health.evaluate_flow(
                         reports[flow.name], within_s=settings.watch.replicating_within_s
                     ),
@@ -156,7 +156,7 @@ _log = logging.getLogger(__name__)
 
 
 class StatusPage:
-    """`served` are its pages, by path."""
+    """The status page; `served` are its pages by path."""
 
     def __init__(self, running: PageNode, reports: ReportSource) -> None:
         now = SystemClock()
@@ -173,7 +173,7 @@ class StatusPage:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """While entered the pictures of the last hour go on."""
+        """While entered, the charts are recorded."""
         owned = ThreadGroup(on_unasked_end=_log_unexpected_end)
         owned.start("status page", self._watch.run)
         try:
@@ -184,4 +184,4 @@ class StatusPage:
 
 
 def _log_unexpected_end(end: ThreadDied) -> None:
-    _log.error("the status page has no picture of the last hour any more: %r", end.error)
+    _log.error("the status page's charts are no longer updated: %r", end.error)

@@ -1,6 +1,6 @@
-"""Lag and throughput of the last hour: what the status page draws.
+"""Lag and throughput of the last hour, for the charts of the status page.
 
-A fold over snapshots of all flows, held in memory: after a restart the charts are empty. An
+Built from snapshots of all flows, and held in memory: after a restart the charts are empty. An
 unknown value is a gap in the chart, not zero.
 """
 
@@ -19,16 +19,16 @@ from mm2.status.status_document import FlowReport
 POINT_INTERVAL_S = 10.0
 TIMELINE_LENGTH_S = 3_600.0
 TIMELINE_POINTS_MAX = int(TIMELINE_LENGTH_S / POINT_INTERVAL_S)
-"""Of one flow."""
+"""Maximum number of points per flow."""
 
 CopiedCounts = tuple[int, int]
-"""Records and bytes of a partition, since whoever copies it began to count."""
+"""Records and bytes of a partition since its copy process started to count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelinePoint:
-    """One flow at one moment. Lags as DESIGN has them, None unless they are known of every
-    partition; rates are means since the look before, None where there was none."""
+    """One flow at one moment. A lag is None if that of any partition is unknown; rates are means
+    since the previous point, None if there is none."""
 
     at_ms: int
     lag_records: int | None
@@ -39,7 +39,7 @@ class TimelinePoint:
 
 @dataclass(slots=True)
 class _FlowTimeline:
-    """`counted` None: nobody has looked yet."""
+    """Points of one flow; `counted` is None before the first snapshot."""
 
     points: deque[TimelinePoint] = field(default_factory=lambda: deque(maxlen=TIMELINE_POINTS_MAX))
     at_s: float = 0.0
@@ -48,8 +48,10 @@ class _FlowTimeline:
 
 @dataclass(slots=True)
 class Timeline:
-    """Invariants: of each flow at most `TIMELINE_POINTS_MAX` points, in order of time; none of
-    flows that are no more."""
+    """Points of all flows.
+
+    Invariants: at most `TIMELINE_POINTS_MAX` points per flow, in time order; none of removed
+    flows."""
 
     _flows: dict[str, _FlowTimeline] = field(default_factory=dict)
 
@@ -61,7 +63,7 @@ class Timeline:
         now_s: float,
         wall_ms: int,
     ) -> None:
-        """A look at all flows: what was copied, by `statuses`, and how they stand."""
+        """Add a snapshot of all flows: copied records from `statuses`, lags from `reports`."""
         by_name = {each.flow: each for each in reports}
         self._flows = {
             each.flow: self._flows.get(each.flow, _FlowTimeline())
@@ -70,14 +72,14 @@ class Timeline:
         }
         for status in statuses:
             if status.flow in by_name:
-                self._note(status, by_name[status.flow], now_s=now_s, wall_ms=wall_ms)
+                self._add_point(status, by_name[status.flow], now_s=now_s, wall_ms=wall_ms)
 
     def of(self, flow: str) -> Sequence[TimelinePoint]:
-        """Oldest first."""
+        """Returns a flow's points, oldest first."""
         found = self._flows.get(flow)
         return () if found is None else tuple(found.points)
 
-    def _note(
+    def _add_point(
         self,
         status: FlowStatus,
         report: FlowReport,
@@ -114,7 +116,8 @@ class Timeline:
 def _count_copied_since(
     before: Mapping[TopicPartition, CopiedCounts], now: Mapping[TopicPartition, CopiedCounts]
 ) -> CopiedCounts:
-    """Whoever counts less than before has begun anew; what is no longer here counts nothing."""
+    """Count since the last snapshot; a count that decreased has restarted, and partitions that
+    moved to other nodes are ignored."""
     records = size = 0
     for place, (records_now, bytes_now) in now.items():
         records_then, bytes_then = before.get(place, (0, 0))
@@ -125,7 +128,7 @@ def _count_copied_since(
 
 
 def timeline_to_json(points: Sequence[TimelinePoint]) -> dict[str, Any]:
-    """By columns: short, for it is asked for every few seconds."""
+    """Encode as columns, which is compact."""
     return {
         "step_ms": int(POINT_INTERVAL_S * 1000),
         "kept_ms": int(TIMELINE_LENGTH_S * 1000),

@@ -197,7 +197,7 @@ def _pages(expected: Expectation, seen: Surfaces) -> Iterator[str]:
     yield from _differs("page: health", seen.page.get("health"), expected.health)
     yield from _differs("page: state", seen.page.get("state"), expected.state)
     yield from _reasons("page", "; ".join(seen.page.get("reasons", ())), expected)
-    tone = seen.page.get("tone")
+    tone = seen.page.get("badge")
     tones = {"off"} if expected.elsewhere else _TONES[expected.health]
     if tone not in tones:
         yield f"page: tone {tone}, expected one of {sorted(tones)}"

@@ -124,7 +124,7 @@ def look(browser: Browser, run: Mirror, traffic: Traffic, source: Properties) ->
     for _ in range(BATCHES):
         kafka.produce(source, "ledger", content.some(BATCH, bytes_each=1000))
     operations.delete_records(source, "ledger", BATCHES * BATCH - 10)
-    browser.await_text("#standing-part", "on.source.gap is fail", SOON_S)
+    browser.await_text("#halts-section", "on.source.gap is fail", SOON_S)
     eventually.eventually(lambda: planned_anew(browser), SOON_S, interval_s=5.0)
     picture(browser, "status-page-dark", WIDE, dark=True)
     picture(browser, "status-page-phone-dark", PHONE, dark=True)
@@ -133,7 +133,7 @@ def look(browser: Browser, run: Mirror, traffic: Traffic, source: Properties) ->
 def planned_anew(browser: Browser) -> bool:
     """Plans are made no oftener than every half minute."""
     browser.click("#look")
-    return not browser.text("#plan .chip").startswith("GO, then")
+    return not browser.text("#plan .chip").startswith("GO (outdated)")
 
 
 def planned(browser: Browser, run: Mirror, traffic: Traffic) -> None:
@@ -141,7 +141,7 @@ def planned(browser: Browser, run: Mirror, traffic: Traffic) -> None:
     traffic.quiet.set()
     eventually.eventually(lambda: run.figure("mm2_replication_lag_records") == 0, SOON_S)
     browser.click("#look")
-    browser.await_text("#plan", "the plan of mm2 failover, as of", SOON_S)
+    browser.await_text("#plan", "plan of mm2 failover, as of", SOON_S)
     traffic.quiet.clear()
 
 

@@ -73,11 +73,11 @@ def messages(operator: OperatorCommands, *, hanging: int = 0) -> Iterator[str]:
     ):
         yield operator_commands.format_remedy(line)
     for by in (DeletionCause.TIME, DeletionCause.SIZE):
-        outlook = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=1, by=by)
+        risk = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=1, cause=by)
         kept = TopicRetention(keeps_ms=604_800_000, keeps_bytes=2**40)
         yield operator_commands.format_remedy(
             retention_risk.make_retention_command(
-                TOPIC, outlook, retention=kept, source=operator.source
+                TOPIC, risk, retention=kept, source=operator.source
             )
         )
     for finding in _findings(operator):

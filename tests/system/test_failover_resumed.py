@@ -175,7 +175,7 @@ def test_a_hook_that_fails_and_one_that_hangs_are_mended_and_gone_on_with(
         script.write_text(HANGS)
         hung = scene.mm2("--resume", *journal)
         assert hung.returncode == 1
-        told = "did not end within 1 s and was killed; it said: waiting for the change window"
+        told = "was killed after 1 s (timeout); last output: waiting for the change window"
         assert told in hung.stderr
         assert scene.writing.running  # and the flow copies on: nothing was stopped yet
         scene.running.await_records(len(scene.writing.sent) + 50, topic=moved_groups.TOPIC)

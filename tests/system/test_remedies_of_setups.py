@@ -222,13 +222,13 @@ def test_what_is_warned_of_is_over_once_its_remedy_is_typed(tmp_path, pair):
         replicates(east, west, "orders", random.Random(1).randbytes(1_500_000))
 
         run.pause_connector("MirrorCheckpointConnector")
-        line = line_of(run, "MirrorCheckpointConnector is paused, by an operator")
+        line = line_of(run, "MirrorCheckpointConnector is paused by an operator")
         obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
         await_gone(run, "MirrorCheckpointConnector")
 
         assert mirror.mm2("pause", "east->west", *config, "--topic", "aging").returncode == 0
         old = Outgoing(value=b"old", timestamp=mirror.CLOCK.wall_ms() - DAY_MS * 8 // 10)
-        warned = re.compile(r"aging-0: the source deletes what is not copied yet in .*")
+        warned = re.compile(r"aging-0: the source deletes unreplicated records in .*")
 
         def produce_until_warned() -> bool:
             """The first ones may be replicated before the pause is in force."""
@@ -239,7 +239,7 @@ def test_what_is_warned_of_is_over_once_its_remedy_is_typed(tmp_path, pair):
         eventually.eventually(produce_until_warned, SOON_S, lambda: run.tail, interval_s=2.0)
         line = warned.findall(run.log)[0]
         obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
-        run.await_log("aging: what waits is in time again")
+        run.await_log("aging: no longer at risk of data loss")
         assert operations.settings(east, "aging")["retention.ms"] == str(2 * DAY_MS)
         told = mirror.mm2("why", *config, "aging").stdout
         (line,) = [line for line in told.splitlines() if operator_commands.REMEDY_PREFIX in line]

@@ -72,7 +72,7 @@ def test_how_a_flow_stands_is_told_by_its_process_and_without_it_by_the_clusters
         file = run.settings_path
         run.await_records(RECORDS, topic=fast)
         run.await_log(
-            rf"{slow}-0: the source deletes what is not copied yet in .* at the earliest "
+            rf"{slow}-0: the source deletes unreplicated records in .* at the earliest "
             rf"\(retention\.ms\). Remedy: kafka-configs.sh .* retention\.ms={2 * KEPT_MS}",
             SOON_S,
         )
@@ -87,16 +87,16 @@ def by_process(run: Mirror, file: Path, *, fast: str, slow: str) -> None:
     (flow,) = found["flows"]
     assert flow["seen_by"] == [f"process {run.pid}"]
     assert (flow["state"], flow["health"]) == ("RUNNING", "unhealthy")
-    assert "the source deletes what is not copied yet" in flow["reasons"][0]
+    assert "the source deletes unreplicated records" in flow["reasons"][0]
     assert [each["state"] for each in flow["tasks"]] == ["RUNNING"]
     assert flow["nodes"] == [flow["tasks"][0]["node"]]
     assert 0 < flow["since_ms"] <= flow["at_ms"]
     assert [each["lag_records"] for each in parts(found, fast)] == [0, 0]
     (late,) = parts(found, slow)
     assert late["state"] == "copying"
-    assert late["outlook"]["kind"] == "runs-out"
-    assert late["outlook"]["by"] == "retention.ms"
-    assert late["outlook"]["left_ms"] < KEPT_MS - AGE_MS
+    assert late["retention_risk"]["kind"] == "runs-out"
+    assert late["retention_risk"]["cause"] == "retention.ms"
+    assert late["retention_risk"]["left_ms"] < KEPT_MS - AGE_MS
 
 
 def by_clusters(file: Path, *, fast: str, slow: str) -> None:
@@ -107,15 +107,15 @@ def by_clusters(file: Path, *, fast: str, slow: str) -> None:
     (late,) = parts(found, slow)
     assert late["lag_records"] == SLOW_RECORDS - late["copied_to"]
     assert late["lag_ms"] > AGE_MS
-    assert late["outlook"]["by"] == "retention.ms"
+    assert late["retention_risk"]["cause"] == "retention.ms"
 
 
 def by_nobody(scene: Scene, file: Path, *, fast: str, slow: str) -> None:
     kafka.produce(scene.source, fast, content.some(7, partition=1))
     eventually.eventually(
         lambda: re.search(
-            r"^east->west  NOT_RUNNING, unhealthy: no process, on whichever machine, .*"
-            r" \(seen by clusters\)$",
+            r"^east->west  NOT_RUNNING, unhealthy: its Connect group .* has no members.* "
+            r"\(seen by clusters\)$",
             mirror.mm2("status", file).stdout,
             re.MULTILINE,
         ),

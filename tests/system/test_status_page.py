@@ -166,23 +166,23 @@ def shift(scene: Scene) -> int:
 
 
 def stops_are_shown(scene: Scene, browser: Browser) -> None:
-    assert browser.text("#standing-part") == ""
+    assert browser.text("#halts-section") == ""
     operations.delete_records(scene.source, scene.ledger, KEPT_FROM)
     scene.run.await_stopped(scene.ledger, "source-gap", SOON_S)
     line = scene.run.await_log(rf"{scene.ledger}-0 is halted: (.*)\n")[1]
-    browser.await_text("#standing-part", "on.source.gap is fail")
-    assert browser.text("#standing-part .chip") == "stopped"
-    assert browser.text("#standing-part .command") == operator_commands.extract_remedy(line)
+    browser.await_text("#halts-section", "on.source.gap is fail")
+    assert browser.text("#halts-section .chip") == "stopped"
+    assert browser.text("#halts-section .command") == operator_commands.extract_remedy(line)
     browser.await_text("#flows tbody tr td:nth-child(2)", "running, 1 halted")
-    assert browser.title == "bad · mm2"
-    browser.await_text("#verdict", "1 partition halted")
+    assert browser.title == "unhealthy · mm2"
+    browser.await_text("#estimate", "1 partition halted")
 
 
 def plans_are_made(scene: Scene, browser: Browser) -> None:
     browser.await_text("#incidents-note", "No incidents; as of", SOON_S)
     browser.await_text("#plan", "no plan yet")
     browser.click("#look")
-    browser.await_text("#plan", "the plan of mm2 failover, as of", SOON_S)
+    browser.await_text("#plan", "plan of mm2 failover, as of", SOON_S)
     told = mirror.mm2(
         *("failover", "--from", "east", "--to", "west"),
         *("--config", scene.run.settings_path, "--json"),
@@ -198,7 +198,7 @@ def test_it_fits_can_be_read_and_is_reached_by_the_keyboard(
     operations.delete_records(scene.source, scene.ledger, KEPT_FROM)
     scene.run.await_stopped(scene.ledger, "source-gap", SOON_S)
     browser.open(f"{scene.url}/ui")
-    browser.await_text("#standing-part", "on.source.gap is fail")
+    browser.await_text("#halts-section", "on.source.gap is fail")
     browser.await_text("#groups", scene.group)
     browser.click("#groups summary")
     for dark in (False, True):
@@ -243,7 +243,7 @@ def test_a_process_that_stands_still_leaves_no_page_that_looks_fresh(
     assert browser.text("#stale") == ""
     scene.run.freeze()
     browser.await_text("#stale", "The process does not answer", STALE_S)
-    assert re.search(r"What stands here was so at \S+ \S+Z\.", browser.text("#stale"))
+    assert re.search(r"The page shows the state of \S+ \S+Z\.", browser.text("#stale"))
     assert browser.title == "stale · mm2"
     assert re.fullmatch(r"stale: [\d.]+ s old", browser.text("#fresh"))
     scene.run.thaw()

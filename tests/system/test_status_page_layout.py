@@ -96,10 +96,10 @@ def answered() -> CommandResult:
 
 
 def planned() -> dict[str, object]:
-    finding = {"weight": "no-go", "tone": "bad", "code": "c", "text": LONG}
+    finding = {"weight": "no-go", "badge": "bad", "code": "c", "text": LONG}
     return {
         "verdict": "NO-GO",
-        "tone": "bad",
+        "badge": "bad",
         "plan_ms": NOW_MS,
         "silent": LONG,
         "lag_records": None,
@@ -157,8 +157,8 @@ UNKNOWN = seen_flows.part(end=None, since_ms=seen_flows.NOW_MS - 60_000)
     ("fields", "words"),
     [
         ({"state": ReportedFlowState.UNKNOWN}, "unknown"),
-        ({"elsewhere": 3, "partitions": ()}, "running elsewhere"),
-        ({"elsewhere": 3, "partitions": (UNKNOWN,)}, "running, unknown"),
+        ({"partitions_on_other_nodes": 3, "partitions": ()}, "running elsewhere"),
+        ({"partitions_on_other_nodes": 3, "partitions": (UNKNOWN,)}, "running, unknown"),
         ({"partitions": (UNKNOWN,)}, "running, unknown"),
         ({"partitions": ()}, "running, pending"),
         ({"state": ReportedFlowState.NOT_RUNNING}, "not running"),
@@ -169,25 +169,25 @@ def test_what_is_not_known_never_looks_well(browser: Browser, fields, words):
     with made_up_page.served(made) as url:
         browser.open(url)
         browser.await_text("#flows td:nth-child(2)", words)
-        browser.await_text("#verdict", "cannot be told")
+        browser.await_text("#estimate", "unknown")
         green = browser.script(
             "return [...document.querySelectorAll('#flows .tone-good, #topology .tone-good,"
-            " #verdict .tone-good, #plan .tone-good')].map((each) => each.textContent)"
+            " #estimate .tone-good, #plan .tone-good')].map((each) => each.textContent)"
         )
         assert green == []
         assert browser.text("#flows td:nth-child(5)") == "unknown", "no rate yet"
 
 
 def test_what_is_well_here_says_that_there_is_more_elsewhere(browser: Browser):
-    shown = seen_flows.flow(seen_flows.part(), elsewhere=3, nodes=("a", "b"))
+    shown = seen_flows.flow(seen_flows.part(), partitions_on_other_nodes=3, nodes=("a", "b"))
     with made_up_page.served(MadeUp(flows=[shown])) as url:
         browser.open(url)
         browser.await_text("#flows td:nth-child(2)", "running here")
         assert browser.cells("#flows", "east->west")[2:4] == ["0 here", "0 s here"]
         assert "3 on other nodes" in browser.cells("#flows", "east->west")[6]
-        browser.await_text("#know", "3 partitions are copied by other nodes (a, b), whose pages")
-        browser.await_text("#verdict", "cannot be told")
-        assert browser.title == "well here · mm2"
+        browser.await_text("#notes", "3 partitions are replicated by other nodes (a, b); see")
+        browser.await_text("#estimate", "unknown")
+        assert browser.title == "healthy here · mm2"
 
 
 def test_what_operators_hold_and_that_nothing_matches_is_said_in_words(browser: Browser):
@@ -200,18 +200,18 @@ def test_what_operators_hold_and_that_nothing_matches_is_said_in_words(browser: 
     made = MadeUp(flows=[shown])
     with made_up_page.served(made) as url:
         browser.open(url)
-        browser.await_text("#groups-note", "Checkpoints are paused, by an operator: none are made")
-        browser.await_text("#know", "MirrorCheckpointConnector is paused, by an operator")
+        browser.await_text("#groups-note", "Checkpoints are paused by an operator; resume")
+        browser.await_text("#notes", "MirrorCheckpointConnector is paused by an operator")
         made.flows = [seen_flows.flow()]
         browser.await_text("#flows td:nth-child(2)", "running, pending")
-        browser.await_text("#verdict", "it has nothing to copy: no topic of the source matches")
+        browser.await_text("#estimate", "nothing to replicate: no topic of the source matches")
 
 
 def test_of_flows_that_are_gone_nothing_stays_on_the_page(browser: Browser):
     made = MadeUp(flows=[seen_flows.flow(seen_flows.part())])
     with made_up_page.served(made) as url:
         browser.open(url)
-        browser.await_text("#verdict", "nothing known")
+        browser.await_text("#estimate", "no obstacle known")
         browser.await_text("#topology", "west")
         made.flows = []
         browser.await_text("#no-flows", "No flow is running")
@@ -233,13 +233,13 @@ def test_an_address_of_nothing_leads_to_the_first_flow(browser: Browser, place):
 
 def test_what_is_noted_twice_stands_there_twice_and_no_oftener(browser: Browser):
     noted = FlowProblem(text="the same again", at_ms=None)
-    made = MadeUp(flows=[seen_flows.flow(troubles=(noted, noted))])
+    made = MadeUp(flows=[seen_flows.flow(problems=(noted, noted))])
     with made_up_page.served(made) as url:
         browser.open(url)
-        browser.await_text("#know", "the same again")
+        browser.await_text("#notes", "the same again")
         before = made.overviews
         eventually.eventually(lambda: made.overviews >= before + 3, SOON_S)
-        assert browser.text("#know").count("the same again") == 2
+        assert browser.text("#notes").count("the same again") == 2
 
 
 def test_a_page_that_never_got_an_answer_says_so(browser: Browser):
@@ -255,7 +255,7 @@ def test_a_page_that_nobody_sees_asks_for_little(browser: Browser):
     made = MadeUp(flows=[seen_flows.flow(seen_flows.part())])
     with made_up_page.served(made) as url:
         browser.open(url)
-        browser.await_text("#verdict", "nothing known")
+        browser.await_text("#estimate", "no obstacle known")
         browser.script("Object.defineProperty(document, 'hidden', { get: () => true })")
         browser.script("document.getElementById('fresh').textContent = ''")
         browser.await_text("#fresh", "as of")

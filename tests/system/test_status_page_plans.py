@@ -32,7 +32,7 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
 def planned(verdict: str, tone: str, *, age_ms: int = 0) -> CommandResult:
     found = {
         "verdict": verdict,
-        "tone": tone,
+        "badge": tone,
         "plan_ms": seen_flows.NOW_MS,
         "silent": "",
         "lag_records": 0,
@@ -49,11 +49,11 @@ def planned(verdict: str, tone: str, *, age_ms: int = 0) -> CommandResult:
 
 
 @pytest.mark.parametrize(
-    ("flow", "answer", "words", "tone"),
+    ("flow", "answer", "words", "badge"),
     [
         (WELL, planned("GO", "good"), "GO", "good"),
-        (WELL, planned("GO", "good", age_ms=OLD_MS), "GO, then", "off"),
-        (STOPPED, planned("GO", "good"), "GO, then", "off"),
+        (WELL, planned("GO", "good", age_ms=OLD_MS), "GO (outdated)", "off"),
+        (STOPPED, planned("GO", "good"), "GO (outdated)", "off"),
         (WELL, planned("NO-GO", "bad", age_ms=OLD_MS), "NO-GO", "bad"),
     ],
 )
@@ -65,7 +65,7 @@ def test_a_plan_looks_well_while_it_may_be_gone_by(browser: Browser, flow, answe
         assert browser.text(CHIP) == words
         classes = browser.script("return document.querySelector(arguments[0]).className", CHIP)
         assert classes == f"chip tone-{tone}"
-        assert ("it is past" in browser.text("#plan")) is (tone == "off")
+        assert ("; outdated" in browser.text("#plan")) is (tone == "off")
 
 
 def test_a_plan_that_was_well_is_past_once_a_partition_stops(browser: Browser):
@@ -74,4 +74,4 @@ def test_a_plan_that_was_well_is_past_once_a_partition_stops(browser: Browser):
         browser.open(url)
         browser.await_text(CHIP, "GO")
         made.flows = [STOPPED]
-        browser.await_text(CHIP, "GO, then")
+        browser.await_text(CHIP, "GO (outdated)")

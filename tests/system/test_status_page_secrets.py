@@ -104,4 +104,4 @@ def answered(url: str, name: str, flow: str) -> str:
     """Once a command has ended: what it found, or why it found nothing."""
     text = of_flow(url, name, flow)
     told = found(text)
-    return text if not told["running"] and (told["found"] or told["error"]) else ""
+    return text if not told["running"] and (told["result"] or told["error"]) else ""

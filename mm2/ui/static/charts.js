@@ -1,9 +1,9 @@
-// Charts of the last hour, with holes where nothing was known.
+// Charts of the last hour; unknown values are gaps.
 
 import { $, drawn, element, set, text } from "./elements.js";
-import { UNKNOWN, clock, count, duration } from "./words.js";
+import { UNKNOWN, clock, count, duration } from "./units.js";
 
-const SPAN_LEAST_MS = 300000;
+const MIN_SPAN_MS = 300000;
 const CHARTS = [
   { name: "Lag, time", kind: "b", words: duration, of: (line) => line.lag_ms, least: 1000 },
   { name: "Lag, records", kind: "b", words: count, of: (line) => line.lag_records, least: 10 },
@@ -15,8 +15,8 @@ export function drawCharts(line, nowMs) {
   CHARTS.forEach((chart, number) => drawChart(on.children[number], chart, line, nowMs));
 }
 function makeChart(chart) {
-  const told = element("span"), svg = drawn("svg", { class: "chart", role: "img" });
-  const made = element("figure", {}, element("figcaption", {}, element("b", {}, chart.name), told), svg);
+  const caption = element("span"), svg = drawn("svg", { class: "chart", role: "img" });
+  const made = element("figure", {}, element("figcaption", {}, element("b", {}, chart.name), caption), svg);
   svg.addEventListener("pointermove", (event) => point(made, event.offsetX));
   svg.addEventListener("pointerleave", () => point(made, null));
   return made;
@@ -25,7 +25,7 @@ function drawChart(on, chart, line, nowMs) {
   const svg = on.querySelector("svg"), width = Math.max(120, svg.clientWidth || 300), height = 112;
   const values = chart.of(line), known = values.filter((each) => each !== null);
   const top = ceiling(Math.max(chart.least, ...known)), plot = { left: 2, right: width - 2, top: 16, bottom: height - 16 };
-  const spanMs = Math.min(line.kept_ms, Math.max(SPAN_LEAST_MS, nowMs - (line.at_ms[0] ?? nowMs)));
+  const spanMs = Math.min(line.kept_ms, Math.max(MIN_SPAN_MS, nowMs - (line.at_ms[0] ?? nowMs)));
   const x = (ms) => plot.right - (plot.right - plot.left) * Math.min(1, Math.max(0, (nowMs - ms) / spanMs));
   const y = (value) => plot.bottom - (plot.bottom - plot.top) * value / top;
   const pieces = runs(line, values);
@@ -34,7 +34,7 @@ function drawChart(on, chart, line, nowMs) {
   set(svg, "viewBox", `0 0 ${width} ${height}`);
   const last = values.length ? values.at(-1) : null;
   const words = known.length ? `now ${last === null ? UNKNOWN : chart.words(last)}` : "no data yet";
-  set(svg, "aria-label", `${chart.name}: ${words}${known.length ? `, at most ${chart.words(Math.max(...known))} in the last hour` : ""}`);
+  set(svg, "aria-label", `${chart.name}: ${words}${known.length ? `, maximum ${chart.words(Math.max(...known))} in the last hour` : ""}`);
   svg.replaceChildren(
     drawn("path", { class: "axis", d: `M${plot.left} ${plot.bottom}H${plot.right}M${plot.left} ${plot.top}H${plot.right}` }),
     drawn("text", { x: plot.left, y: plot.top - 4 }, chart.words(top)),
@@ -52,10 +52,10 @@ function runs(line, values) {
   let before = null;
   values.forEach((value, number) => {
     const ms = line.at_ms[number];
-    const goesOn = before !== null && ms - before <= 3 * line.step_ms;
+    const isAdjacent = before !== null && ms - before <= 3 * line.step_ms;
     before = value === null ? null : ms;
     if (value === null) return;
-    if (goesOn) found.at(-1).push([ms, value]);
+    if (isAdjacent) found.at(-1).push([ms, value]);
     else found.push([[ms, value]]);
   });
   return found;
@@ -66,14 +66,14 @@ function ceiling(value) {
 }
 function point(on, at) {
   on.pointed = at;
-  const { chart, line, values, x, plot, words } = on.data, told = on.querySelector("figcaption span");
+  const { chart, line, values, x, plot, words } = on.data, caption = on.querySelector("figcaption span");
   on.querySelector(".hair")?.remove();
   if (at === null || !values.length) {
-    text(told, words);
+    text(caption, words);
     return;
   }
   const nearest = line.at_ms.reduce((best, ms, number) => Math.abs(x(ms) - at) < Math.abs(x(line.at_ms[best]) - at) ? number : best, 0);
   const value = values[nearest], px = x(line.at_ms[nearest]);
-  text(told, `${clock(line.at_ms[nearest])}: ${value === null ? UNKNOWN : chart.words(value)}`);
+  text(caption, `${clock(line.at_ms[nearest])}: ${value === null ? UNKNOWN : chart.words(value)}`);
   on.querySelector("svg").append(drawn("path", { class: "hair", d: `M${px} ${plot.top}V${plot.bottom}` }));
 }

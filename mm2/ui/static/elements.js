@@ -1,5 +1,5 @@
-// Elements of the page. All text goes in as text: names come from clusters. Lists keep their elements
-// while they change, so that focus and what is selected stay.
+// Builds and updates elements. Text is always inserted as text, because names come from clusters. Lists
+// reuse their elements, so that focus and selection are kept.
 
 const SVG = "http://www.w3.org/2000/svg";
 export const $ = (id) => document.getElementById(id);
@@ -33,8 +33,8 @@ export function chip(tone, word) {
   return element("span", { class: `chip tone-${tone}` }, sign(tone), word);
 }
 
-// Lists that keep their elements: `fill` is called for each item that is not as it was. Of items with
-// one key each has an element.
+// Updates a list, reusing elements by key: `fill` is called for each item that has changed. Items with
+// equal keys get an element each.
 export function list(parent, items, keyOf, make, fill) {
   const known = new Map([...parent.children].filter((each) => each.dataset.key !== undefined).map((each) => [each.dataset.key, each]));
   const times = new Map();
@@ -49,10 +49,10 @@ export function list(parent, items, keyOf, make, fill) {
       made.dataset.key = key;
     }
     known.delete(key);
-    const told = JSON.stringify(item);
-    if (made.told !== told) {
+    const state = JSON.stringify(item);
+    if (made.drawnState !== state) {
       fill(made, item);
-      made.told = told;
+      made.drawnState = state;
     }
     const next = before ? before.nextElementSibling : parent.firstElementChild;
     if (next !== made) parent.insertBefore(made, next);
@@ -61,7 +61,7 @@ export function list(parent, items, keyOf, make, fill) {
   for (const gone of known.values()) gone.remove();
 }
 
-// A table: columns are [label, class, cell]; a cell is text or an element, the first one heads its row.
+// Updates a table: columns are [label, class, cell]; a cell is text or elements, the first heads its row.
 export function table(on, columns, rows, keyOf, current) {
   if (!on.tHead) {
     const heads = columns.map(([label, kind]) => element("th", { scope: "col", class: kind, role: "columnheader" }, label));

@@ -1,43 +1,43 @@
-// How old what is shown is: a page that gets no answers says so.
+// Shows how old the data is, and warns if the process does not answer.
 
-import { ANSWER_MS } from "./asking.js";
+import { REQUEST_TIMEOUT_MS } from "./api_client.js";
 import { $, show, text } from "./elements.js";
-import { duration, moment } from "./words.js";
+import { duration, moment } from "./units.js";
 
 export const POLL_MS = 3000;
 const STALE_MS = 12000;
-const WORDS = { good: "well", wait: "look", bad: "bad", off: "off", unknown: "unknown" };
+const WORDS = { good: "healthy", wait: "waiting", bad: "unhealthy", off: "stopped", unknown: "unknown" };
 
-// The last answer about all flows; `why` the last question had none.
-const last = { answeredAt: null, toldAt: "", flows: [], why: "" };
+// The last overview, and why the last request failed ("" if it succeeded).
+const last = { answeredAt: null, dataTime: "", flows: [], error: "" };
 
-export function answered(overview) {
+export function recordSuccess(overview) {
   last.answeredAt = performance.now();
-  last.toldAt = moment(overview.at_ms);
+  last.dataTime = moment(overview.at_ms);
   last.flows = overview.flows;
-  last.why = "";
-  freshness();
+  last.error = "";
+  updateFreshness();
 }
-export function failed(error) {
-  last.why = error.name === "AbortError" || error instanceof TypeError ? "no answer in time" : error.message;
-  freshness();
+export function recordFailure(error) {
+  last.error = error.name === "AbortError" || error instanceof TypeError ? "no answer in time" : error.message;
+  updateFreshness();
 }
-export function freshness() {
+export function updateFreshness() {
   const silent = last.answeredAt === null ? null : performance.now() - last.answeredAt;
-  const stale = silent === null ? last.why !== "" : silent > STALE_MS || last.why !== "" && silent > POLL_MS + ANSWER_MS;
+  const stale = silent === null ? last.error !== "" : silent > STALE_MS || last.error !== "" && silent > POLL_MS + REQUEST_TIMEOUT_MS;
   document.documentElement.classList.toggle("stale", stale);
   show($("stale"), stale);
   if (stale) {
-    const asOf = silent === null ? "Nothing is known yet." : `What stands here was so at ${last.toldAt}.`;
-    text($("stale"), `The process does not answer (${last.why || "no answer in time"}). ${asOf} It is asked again.`);
+    const asOf = silent === null ? "No data yet." : `The page shows the state of ${last.dataTime}.`;
+    text($("stale"), `The process does not answer (${last.error || "no answer in time"}). ${asOf} Retrying.`);
     text($("fresh"), silent === null ? "stale" : `stale: ${duration(silent)} old`);
   } else {
-    text($("fresh"), silent === null ? "no answer yet" : `as of ${last.toldAt}`);
+    text($("fresh"), silent === null ? "no answer yet" : `as of ${last.dataTime}`);
   }
   headline(stale);
 }
 function headline(stale) {
-  const worst = ["bad", "unknown", "wait", "off", "good"].find((tone) => last.flows.some((each) => each.tone === tone));
-  const here = worst === "good" && last.flows.some((each) => each.elsewhere) ? " here" : "";
+  const worst = ["bad", "unknown", "wait", "off", "good"].find((tone) => last.flows.some((each) => each.badge === tone));
+  const here = worst === "good" && last.flows.some((each) => each.partitions_on_other_nodes) ? " here" : "";
   document.title = stale ? "stale · mm2" : worst ? `${WORDS[worst]}${here} · mm2` : "mm2";
 }

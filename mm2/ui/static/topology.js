@@ -1,24 +1,24 @@
-// The map: clusters in a row or a circle, a way for each flow.
+// The map: clusters in a row or a circle, and an edge for each flow.
 
 import { $, drawn, set } from "./elements.js";
-import { lagTime, short } from "./words.js";
+import { lagTime, short } from "./units.js";
 
 export function drawTopology(found, current) {
   const on = $("topology"), width = Math.max(260, Math.floor(on.clientWidth || 600));
-  const told = JSON.stringify([width, current, found.clusters, found.flows.map((each) => [each.flow, each.tone, each.state_words, lagTime(each), short(each.records_s ?? 0), each.records_s === null])]);
-  if (on.told === told) return;
-  on.told = told;
+  const state = JSON.stringify([width, current, found.clusters, found.flows.map((each) => [each.flow, each.badge, each.state_text, lagTime(each), short(each.records_s ?? 0), each.records_s === null])]);
+  if (on.drawnState === state) return;
+  on.drawnState = state;
   const focused = document.activeElement && on.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   const places = placed(found.clusters.map((each) => each.alias), width);
   set(on, "viewBox", `0 0 ${width} ${places.height}`);
   set(on, "height", places.height);
   const names = new Set(found.flows.map((each) => each.flow));
-  const ways = found.flows.map((each) => way(each, places, names.has(`${each.target}->${each.source}`)));
+  const edges = found.flows.map((each) => edge(each, places, names.has(`${each.target}->${each.source}`)));
   const boxes = [...places.at].map(([alias, at]) => drawn("g", { class: "cluster" },
     drawn("title", {}, alias),
     drawn("rect", { x: at.x - places.half, y: at.y - 19, width: 2 * places.half, height: 38, rx: 8 }),
     drawn("text", { x: at.x, y: at.y + 5 }, cut(alias, places.half / 4.3))));
-  on.replaceChildren(...ways, ...boxes);
+  on.replaceChildren(...edges, ...boxes);
   if (focused) on.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
 }
 function placed(aliases, width) {
@@ -35,7 +35,7 @@ function placed(aliases, width) {
   });
   return { at, half, height, beside: 0 };
 }
-function way(each, places, twoWay) {
+function edge(each, places, twoWay) {
   const from = places.at.get(each.source), to = places.at.get(each.target);
   const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
   const along = { x: (to.x - from.x) / length, y: (to.y - from.y) / length };
@@ -46,16 +46,16 @@ function way(each, places, twoWay) {
   const tip = [0, 2.6, -2.6].map((angle) => angle === 0 ? `${end.x} ${end.y}` : `${end.x + 12 * Math.cos(turn + angle)} ${end.y + 12 * Math.sin(turn + angle)}`);
   const aside = { x: along.y * places.beside, y: -along.x * places.beside };
   const centre = { x: (start.x + 2 * middle.x + end.x) / 4 + aside.x, y: (start.y + 2 * middle.y + end.y) / 4 + aside.y };
-  const state = cut(each.state_words, 20);
+  const state = cut(each.state_text, 20);
   const told = `lag ${lagTime(each)}`, rate = each.records_s === null ? "" : `${short(each.records_s)} records/s`;
-  const words = `${each.flow}: ${each.state_words}, ${told}${rate && `, ${rate}`}`;
-  return drawn("a", { href: `#${encodeURIComponent(each.flow)}`, class: `edge tone-${each.tone}`, "aria-label": words },
+  const words = `${each.flow}: ${each.state_text}, ${told}${rate && `, ${rate}`}`;
+  return drawn("a", { href: `#${encodeURIComponent(each.flow)}`, class: `edge tone-${each.badge}`, "aria-label": words },
     drawn("title", {}, words),
     drawn("path", { class: "way", d: `M${start.x} ${start.y}Q${middle.x} ${middle.y} ${end.x} ${end.y}` }),
     drawn("path", { class: "tip", d: `M${tip.join("L")}Z` }),
-    ...(places.beside ? labelled(centre, each.tone, state, told) : badge(centre, each.tone)));
+    ...(places.beside ? labelled(centre, each.badge, state, told) : badge(centre, each.badge)));
 }
-// Beside the ways of two clusters there is room for words; among more the table has them.
+// Between two clusters there is room for labels; with more, the table has them.
 function labelled(at, tone, state, told) {
   return [
     drawn("svg", { x: at.x - 4 * state.length - 9, y: at.y - 16, width: 14, height: 14 }, drawn("use", { href: `#sign-${tone}` })),

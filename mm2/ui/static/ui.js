@@ -1,84 +1,84 @@
-// The status page. It asks /ui/api/… every few seconds and shows the answers; it changes nothing.
+// The status page: fetches /ui/api/… every few seconds and shows the documents; it changes nothing.
 
-import { drawPlan, drawIncidents } from "./answers.js";
-import { ask } from "./asking.js";
+import { drawPlan, drawIncidents } from "./command_results.js";
+import { fetchDocument } from "./api_client.js";
 import { $, show } from "./elements.js";
 import { drawDetail } from "./flow.js";
-import { POLL_MS, answered, freshness } from "./freshness.js";
+import { POLL_MS, recordSuccess, updateFreshness } from "./freshness.js";
 import { drawGroups } from "./groups.js";
 import { drawOverview } from "./overview.js";
-import { poll } from "./polls.js";
+import { poll } from "./poller.js";
 
 const GROUPS_MS = 10000, INCIDENTS_MS = 30000, PLAN_MS = 10000, SOON_MS = 1000;
 
-// `flow` is the name of the one that is shown, "" for none; `look`: a plan of it is wanted.
-const page = { overview: null, detail: null, flow: "", look: false };
+// `flow` is the name of the flow that is shown, "" for none; `planRequested`: a new plan is wanted.
+const page = { overview: null, detail: null, flow: "", planRequested: false };
 
 const polls = {
   overview: poll(POLL_MS, async () => {
-    const found = await ask("overview");
+    const found = await fetchDocument("overview");
     page.overview = found;
-    answered(found);
-    choose();
+    recordSuccess(found);
+    chooseFlow();
     drawOverview(found, page.flow);
     if (page.flow && !document.hidden) await readDetail();
   }, true),
   groups: poll(GROUPS_MS, async () => {
-    if (page.flow) await asked("groups", { group: $("group-filter").value }, (found) => drawGroups(found, shown()));
+    if (page.flow) await fetchForFlow("groups", { group: $("group-filter").value }, (found) => drawGroups(found, shown()));
   }),
   incidents: poll(INCIDENTS_MS, async () => {
     if (!page.flow) return 0;
-    return asked("incidents", { look: "1" }, (answer) => {
+    return fetchForFlow("incidents", { look: "1" }, (answer) => {
       drawIncidents(answer);
       return answer.running ? SOON_MS : 0;
     });
   }),
   plan: poll(PLAN_MS, async () => {
-    const look = page.look ? "1" : "";
-    page.look = false;
+    const look = page.planRequested ? "1" : "";
+    page.planRequested = false;
     if (!page.flow) return 0;
-    return asked("plan", { look }, (answer) => {
-      drawPlan(answer, shown(), wantPlan);
+    return fetchForFlow("plan", { look }, (answer) => {
+      drawPlan(answer, shown(), requestPlan);
       return answer.running ? SOON_MS : 0;
     });
   }),
 };
-function wantPlan() {
-  page.look = true;
+function requestPlan() {
+  page.planRequested = true;
   polls.plan.now();
 }
 function shown() {
   return page.overview.flows.find((each) => each.flow === page.flow);
 }
 async function readDetail() {
-  await asked("flow", { topic: $("topic-filter").value }, (found) => {
+  await fetchForFlow("flow", { topic: $("topic-filter").value }, (found) => {
     page.detail = found;
     drawDetail(found);
   });
 }
-// What was asked of a flow that is no longer shown is dropped.
-async function asked(path, query, draw) {
+// Drops the response if another flow is shown meanwhile.
+async function fetchForFlow(path, query, draw) {
   const flow = page.flow;
-  const found = await ask(path, { flow, ...query });
+  const found = await fetchDocument(path, { flow, ...query });
   return flow === page.flow ? draw(found) : undefined;
 }
-// The flow that the address names, else the one that was shown, else the first.
-function choose() {
-  const names = page.overview.flows.map((each) => each.flow), wanted = named();
+// Shows the flow named in the address, else the one shown before, else the first.
+function chooseFlow() {
+  const names = page.overview.flows.map((each) => each.flow), wanted = flowInAddress();
   const flow = names.includes(wanted) ? wanted : names.includes(page.flow) ? page.flow : names[0] || "";
   if (flow === page.flow) return;
   page.flow = flow;
   page.detail = null;
-  page.look = false;
+  page.planRequested = false;
   for (const id of ["groups", "plan"]) {
     $(id).replaceChildren();
-    delete $(id).told;
+    delete $(id).drawnState;
   }
   if (!flow) show($("detail"), false);
-  drawIncidents({ found: null, running: true, error: "" });
+  drawIncidents({ result: null, running: true, error: "" });
   for (const each of [polls.groups, polls.incidents, polls.plan]) each.now();
 }
-function named() {
+function flowInAddress() {
   try {
     return decodeURIComponent(location.hash.slice(1));
   } catch {
@@ -86,7 +86,7 @@ function named() {
   }
 }
 
-function later(doing, ms) {
+function debounce(doing, ms) {
   let timer = null;
   return () => {
     clearTimeout(timer);
@@ -95,19 +95,19 @@ function later(doing, ms) {
 }
 window.addEventListener("hashchange", () => {
   if (!page.overview) return;
-  choose();
+  chooseFlow();
   drawOverview(page.overview, page.flow);
   polls.overview.now();
   $("detail-head").focus({ preventScroll: false });
 });
-window.addEventListener("resize", later(() => {
+window.addEventListener("resize", debounce(() => {
   if (page.overview) drawOverview(page.overview, page.flow);
   if (page.detail) drawDetail(page.detail);
 }, 100));
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) Object.values(polls).forEach((each) => each.now());
 });
-$("topic-filter").addEventListener("input", later(() => polls.overview.now(), 250));
-$("group-filter").addEventListener("input", later(() => polls.groups.now(), 250));
-setInterval(freshness, 1000);
+$("topic-filter").addEventListener("input", debounce(() => polls.overview.now(), 250));
+$("group-filter").addEventListener("input", debounce(() => polls.groups.now(), 250));
+setInterval(updateFreshness, 1000);
 polls.overview.now();

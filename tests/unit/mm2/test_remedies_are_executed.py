@@ -99,7 +99,7 @@ REPLICATES_AGAIN = {
     "status.topic_explanation.PartitionExplanation.line": LACKING,
     "connectors.mirror_topic_writer.collect_warnings": WARNED,
     "status.flow_state.describe_overrides": WARNED,
-    "status.retention_watch.SourceRetentionReader._tell": WARNED,
+    "status.retention_watch.SourceRetentionReader._log_warnings": WARNED,
     "status.topic_explanation._explain_partition": OPERATORS,
 }
 """Typed while the flow runs; afterwards records are replicated."""

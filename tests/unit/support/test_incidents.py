@@ -36,7 +36,7 @@ def surfaces(expected: Expectation, reason: str) -> Surfaces:
         "health": expected.health,
         "state": "RUNNING",
         "reasons": [reason] if reason else [],
-        "tone": "good" if healthy else "bad",
+        "badge": "good" if healthy else "bad",
     }
     lag = {"lag_records": expected.lag, "lag_records_known": expected.lag is not None}
     verdict = "verdict: GO" if healthy else "verdict: NO-GO"
@@ -92,7 +92,7 @@ def said(of: Said, **fields: Any) -> Said:
         ({"page": {**BAD.page, "health": "healthy"}}, "page: health: 'healthy'"),
         ({"page": {**BAD.page, "state": "STOPPED"}}, "page: state: 'STOPPED'"),
         ({"page": {**BAD.page, "reasons": ["?"]}}, "page: reasons: '?'"),
-        ({"page": {**BAD.page, "tone": "good"}}, "page: tone good"),
+        ({"page": {**BAD.page, "badge": "good"}}, "page: tone good"),
         ({"metrics": {**BAD.metrics, "healthy": 1.0}}, "mm2_flow_healthy: 1.0"),
         ({"metrics": {**BAD.metrics, "healthy": None}}, "mm2_flow_healthy: None"),
         ({"metrics": {**BAD.metrics, "source": 1.0}}, "mm2_flow_cluster_reachable source: 1.0"),

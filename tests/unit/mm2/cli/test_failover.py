@@ -117,15 +117,15 @@ def begun(tmp_path: pathlib.Path) -> pathlib.Path:
     ("changed", "now", "words"),
     [
         ({}, {}, ""),
-        ({"planned": True}, {}, "no switch-over"),
-        ({"sets_back": True}, {}, "sets no group back"),
+        ({"planned": True}, {}, "not a switch-over"),
+        ({"sets_back": True}, {}, "begun without --set-back"),
         ({"groups": ("x",)}, {}, "all of the flow"),
         ({}, {"flow": "east->north"}, "of the flow east->west"),
         ({}, {"hooks": frozenset()}, "the file has no more: stop-consumers"),
         (
             {},
             {"clusters": ClusterIds(origin="idE", destination="idN")},
-            "west was the cluster idW when it was begun, and is idN by this file",
+            "west was cluster idW when the move began, and is idN in this file",
         ),
     ],
 )
@@ -217,7 +217,7 @@ def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, 
     captured = capsys.readouterr()
     told = captured.err if as_json else captured.out
     assert "4 records of east are not on west (lag)" in told
-    assert "NOTE   it may fail later: somebody is away (not-looked-at)" in told
+    assert "NOTE   not checked, may fail later: somebody is away (not-looked-at)" in told
     assert told.index("verdict: GO, AT A COST") < told.index("the journal is")
     assert "nothing was changed" not in told
     assert not (as_json and captured.out)
@@ -363,7 +363,7 @@ def test_what_never_left_is_exported_without_a_move(
 def test_what_cannot_be_counted_is_not_exported(tmp_path: pathlib.Path):
     equipped = equipment(tmp_path)
     about = Exporting(equipped, counted=False)
-    with pytest.raises(FatalError, match="t-0: more records than can be counted never left"):
+    with pytest.raises(FatalError, match="t-0: the records that never left"):
         failover.begin_move(exporting_order(tmp_path), equipped)
     assert about.written == []
 

@@ -122,7 +122,7 @@ class Nothing:
 DECISION = ResetDecision(
     partition=P0, position="earliest", request="r", known=OffsetMap().partition(P0)
 )
-RECORDED = "orders-0: not replicated so far; begins again at the first record of the source's log."
+RECORDED = "orders-0: not replicated so far; starts again at the first record of the source's log."
 AWAY = UnreachableError("west does not answer")
 
 

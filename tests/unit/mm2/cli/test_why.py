@@ -241,8 +241,8 @@ def test_nobody_runs_it_and_the_clusters_tell_how_far_it_is(config, capsys, alon
     assert main.run_command(["why", str(config), "east.orders"]) == exit_codes.DONE
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == (
-        "east->west: orders -> east.orders, partition 0: unseen: nothing is wrong with its logs; "
-        "the flow is NOT_RUNNING: nobody"
+        "east->west: orders -> east.orders, partition 0: unseen: its logs show no problem; the "
+        "flow is NOT_RUNNING: nobody"
     )
     assert lines[1] == "east->west: orders is mirrored, for topics includes .*; lag: 5 records, -"
     assert lines[2] == "east->west is unhealthy: nobody"
@@ -273,7 +273,7 @@ def test_a_process_that_does_not_know_it_leaves_it_to_the_clusters(
 def test_nobody_knows_it(config, capsys, alone, clusters):
     clusters["partitions"] = ()
     assert main.run_command(["why", str(config), "orders"]) == exit_codes.BAD_INPUT
-    assert "there is no topic orders on the source" in capsys.readouterr().err
+    assert "the source has no topic orders" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -70,9 +70,9 @@ def test_topics_are_paused_without_touching_what_else_is_configured(herder, api)
 
 def test_two_who_pause_topics_at_once_undo_nothing_of_each_other(herder, api):
     """Each has read the configuration before the other wrote."""
-    before = api._config()
+    before = api._read_config()
     for topic, limit in (("users", "1MB"), ("orders", "2MB")):
-        api._change(
+        api._patch_config(
             before,
             operator_overrides.set_throttle(
                 operator_overrides.pause_topic(before, topic), limit, topic=topic
@@ -105,7 +105,7 @@ def test_tasks_that_copy_a_topic_are_restarted_or_all_there_is(herder, api):
 
 def test_a_topic_that_nobody_copies_is_told(api):
     for ask in (api.pause_topic, api.restart_topic):
-        with pytest.raises(NoSuchTopicError, match="no task of a->b copies"):
+        with pytest.raises(NoSuchTopicError, match="no task of a->b replicates"):
             ask("order")
 
 

@@ -38,7 +38,7 @@ def look(side, *more: TopicPartition, raises: bool = False):
 def test_who_has_a_leader_is_answered_for(side):
     found = look(side)
     assert sorted(found.done) == PLACES[:3]
-    assert log_end_offsets.list_unanswered(found) == {PLACES[3]: "no broker leads it"}
+    assert log_end_offsets.list_unanswered(found) == {PLACES[3]: "it has no leader"}
 
 
 def test_a_leader_that_is_away_holds_up_no_other(side):

@@ -42,9 +42,9 @@ def test_what_stands_still_for_another_reason_keeps_it():
     known = OffsetMap()
     for key, value in copied_map.log(HERE, through=100, delta=5):
         known.apply(key or b"", value)
-    mirrored = [MirroredPartition(partition=HERE, mirror=HERE, stopped="it was made anew")]
+    mirrored = [MirroredPartition(partition=HERE, mirror=HERE, stopped="it was recreated")]
     (found,) = mirror_state.mark_contradicted(mirrored, known, {HERE: (sync(50, 56),)})
-    assert found.stopped == "it was made anew"
+    assert found.stopped == "it was recreated"
 
 
 ANEW = uuid.uuid4()
@@ -55,8 +55,8 @@ ANEW = uuid.uuid4()
     [
         (None, None, ""),
         (uuid.UUID(bytes=b"s" * 16), uuid.UUID(bytes=b"t" * 16), ""),
-        (ANEW, uuid.UUID(bytes=b"t" * 16), "the topic was made anew"),
-        (None, ANEW, "its mirror was made anew"),
+        (ANEW, uuid.UUID(bytes=b"t" * 16), "the topic was recreated"),
+        (None, ANEW, "its mirror was recreated"),
     ],
 )
 def test_a_map_is_of_the_topics_that_were_copied_last(source, target, which):

@@ -61,14 +61,14 @@ def test_ids_of_other_topics_than_were_copied_stop_it(given):
     known.apply(key or b"", (era or b"").replace(bytes(32), b"s" * 16 + b"t" * 16))
     anew: dict[str, Any] = {given: {"orders": uuid.uuid4(), "east.orders": uuid.uuid4()}}
     found = MirrorObservations(known=known, **anew).mirrored(HERE, THERE)
-    assert "made anew" in found.stopped
+    assert "recreated" in found.stopped
 
 
 @pytest.mark.parametrize(
     ("topic", "missing", "why"),
     [
         ("orders", False, ""),
-        ("orders", True, "no such topic on east"),
+        ("orders", True, "the topic no longer exists on east"),
         ("other", False, "topics"),
         ("heartbeats", True, ""),
     ],

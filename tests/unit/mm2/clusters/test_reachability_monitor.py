@@ -176,7 +176,7 @@ def test_an_error_of_ours_neither_ends_the_watch_nor_makes_a_dead_cluster_reacha
         assert scene.lost(0)
 
     scene.run(script)
-    assert "watching the clusters failed" in lines(caplog, logging.ERROR)[0]
+    assert "monitoring the clusters failed" in lines(caplog, logging.ERROR)[0]
 
 
 def test_a_flow_that_is_no_longer_in_the_file_has_no_unreachable_cluster(scene):

@@ -104,7 +104,7 @@ def test_who_resumes_at_the_same_time_is_told():
         return real(topic, timeout_s, partitions=partitions)
 
     made.topics.read_topic = read  # type: ignore[method-assign]  # one call alone
-    with pytest.raises(RetriableError, match="read back as going on"):
+    with pytest.raises(RetriableError, match="read back as not stopped"):
         stop(made)
 
 

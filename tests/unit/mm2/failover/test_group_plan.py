@@ -21,7 +21,7 @@ HERE = TopicPartition("t", 0)
 THERE = TopicPartition("east.t", 0)
 Way, State = GroupAction, GroupState
 EXACT = ExactOffset(downstream=90)
-AWAY = {"unheard": "no broker leads it"}
+AWAY = {"unheard": "it has no leader"}
 
 
 def move(
@@ -117,7 +117,7 @@ def test_what_becomes_of_a_position(given, way):
 def test_where_nobody_answers_for_the_mirror_the_map_says_the_place():
     """Who had no position there would begin by auto.offset.reset: latest passes all over."""
     found = only(log=None, **AWAY)
-    assert (found.to, found.unread, found.unheard) == (90, None, "no broker leads it")
+    assert (found.to, found.unread, found.unheard) == (90, None, "it has no leader")
 
 
 def test_who_stands_beyond_the_end_of_a_log_that_was_cut_is_set_back():

@@ -32,12 +32,12 @@ def test_the_end_of_what_it_says_is_kept():
 
 
 def test_its_failure_is_told_with_its_words():
-    with pytest.raises(FatalError, match=r"start-consumers .* ended with 3; it said: no dns"):
+    with pytest.raises(FatalError, match=r"start-consumers .* exited with 3; last output: no dns"):
         run("print('no dns'); raise SystemExit(3)")
 
 
 def test_it_has_a_deadline():
-    with pytest.raises(FatalError, match=r"did not end within 0\.2 s"):
+    with pytest.raises(FatalError, match=r"was killed after 0\.2 s"):
         run("import time; time.sleep(60)", timeout_s=0.2)
 
 

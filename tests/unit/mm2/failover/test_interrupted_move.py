@@ -67,25 +67,25 @@ def test_nothing_has_changed():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"epoch": 4}, "somebody has copied orders-0"),
-        ({"to_fence": {HERE, OTHER}}, "somebody has copied orders-1"),
+        ({"epoch": 4}, "orders-0 was acquired by another process"),
+        ({"to_fence": {HERE, OTHER}}, "orders-1 was acquired by another process"),
     ],
 )
 def test_who_copies_is_named(given, said):
     assert why(noted(), **given) == said
 
 
-@pytest.mark.parametrize(("end", "said"), [(103, "is 103"), (None, "cannot be asked for")])
+@pytest.mark.parametrize(("end", "said"), [(103, "is 103"), (None, "is unknown")])
 def test_an_end_that_moved_is_told(end, said):
     found = why(noted(end=100), mirrored=[mirrored(end)])
-    assert found == f"the end of orders-0 was 100 when both agreed, and {said}"
+    assert found == f"the end of orders-0 was 100 when both were equal, and {said}"
 
 
 def test_fences_of_a_look_that_no_longer_counts_hold():
     found = noted(again=5)
     found.voided[Step.LOOK_AGAIN] = found.details.pop(Step.LOOK_AGAIN)
     assert why(found, epoch=5) == ""
-    assert why(found, epoch=6) == "somebody has copied orders-0"
+    assert why(found, epoch=6) == "orders-0 was acquired by another process"
 
 
 REST = (Step.STOP_PRODUCERS, Step.STOP_CONSUMERS, Step.IDLE, Step.AGREE)

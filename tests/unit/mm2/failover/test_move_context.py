@@ -82,7 +82,9 @@ def test_what_fails_and_may_heal_is_waited_for():
     assert tries == []
 
 
-@pytest.mark.parametrize(("most_s", "said"), [(None, "after 10 s not yet"), (3.0, "after 3 s not")])
+@pytest.mark.parametrize(
+    ("most_s", "said"), [(None, "timed out after 10 s: not yet"), (3.0, "timed out after 3 s: not")]
+)
 def test_what_never_comes_is_told(most_s: float | None, said: str):
     with pytest.raises(RetriableError, match=said):
         about().await_(lambda: False, lambda: "not yet", most_s=most_s)
@@ -92,12 +94,12 @@ def test_what_is_waited_for_and_how_long_still_is_told_now_and_then():
     told: list[str] = []
     with pytest.raises(RetriableError):
         about(told=told).await_(lambda: False, lambda: "not yet")
-    assert told == ["waiting, 5 s more at most: not yet"]
+    assert told == ["waiting, up to 5 s more: not yet"]
 
 
 def test_what_failed_last_is_told():
     def done() -> bool:
         raise RetriableError("its coordinator is away")
 
-    with pytest.raises(RetriableError, match="after 10 s its coordinator is away"):
+    with pytest.raises(RetriableError, match="after 10 s: its coordinator is away"):
         about().await_(done, lambda: "not yet")

@@ -115,7 +115,7 @@ def test_what_is_found(found, code, weight):
 
 def test_how_far_ahead_is_said():
     (found,) = made(None, group(there=AHEAD)).findings
-    assert "10 offsets beyond its place 60" in found.text
+    assert "10 offsets beyond its translated position 60" in found.text
 
 
 def test_what_the_operator_accepts_costs_and_no_longer_forbids():

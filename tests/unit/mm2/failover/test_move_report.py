@@ -93,7 +93,7 @@ def test_what_was_done_is_told_in_the_end():
     assert ["billing", "orders", "1", "west.orders", *basis, "60", "50", *bound, "moves"] in rows
     costs = ["COST   2 are read again (again)", "NOTE   old was mirrored once (left-out)"]
     assert [each for each in said if each[:4] in {"COST", "NOTE"}] == costs
-    assert any(each.startswith("group billing stands at 50 in west.orders-1") for each in said)
+    assert any(each.startswith("group billing is at 50 in west.orders-1") for each in said)
     assert "group mail was not moved" in said
     assert "share group pool was not moved" in said
 
@@ -105,15 +105,15 @@ def test_each_step_is_told_with_how_it_was_read_back():
         for back in ("MirrorSourceConnector stand as stopped, no task runs",)
         for each in said
     )
-    assert "stop-consumers had failed: the hook says no" in said
+    assert "earlier attempt of stop-consumers failed: the hook says no" in said
 
 
 def test_the_way_on_names_the_file():
     said = told()
     resume = "mm2 resume 'west->east' --config my.yaml"
-    assert f"the flow west->east stays stopped until: {resume}" in said
+    assert f"the flow west->east stays stopped; to resume it: {resume}" in said
     assert any("mm2 resume 'east->west' --config my.yaml" in each for each in said)
-    assert said[-1] == "3 records came to the cluster left after the last look"
+    assert said[-1] == "3 records were written to west after the final check and not replicated"
     forward = told(kind="failover", stranded_records=None)
     assert forward[-1].endswith(resume)
 
@@ -121,9 +121,9 @@ def test_the_way_on_names_the_file():
 @pytest.mark.parametrize(
     ("active", "words"),
     [
-        (["billing"], ["members on east already: billing"]),
+        (["billing"], ["members on east: billing"]),
         ([], ["no members on east yet: billing"]),
-        (None, ["which groups have members on east by now could not be seen"]),
+        (None, ["whether the groups have members on east is unknown: it did not answer"]),
     ],
     ids=str,
 )

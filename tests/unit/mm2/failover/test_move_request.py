@@ -24,11 +24,11 @@ BEGUN = MoveRequest(
         ({"kind": MoveKind.EMERGENCY}, []),  # nothing is said of it
         ({"accepted": frozenset({"lag"})}, []),
         ({"groups": frozenset()}, []),
-        ({"origin": "north"}, ["it moves from east to west"]),
-        ({"kind": MoveKind.BACK}, ["it is a switch-over, no failback"]),
-        ({"sets_back": True}, ["it sets no group back"]),
-        ({"groups": frozenset({"x"})}, ["its groups are billing"]),
-        ({"export": "/tail"}, ["it exports to no file"]),
+        ({"origin": "north"}, ["the move goes from east to west"]),
+        ({"kind": MoveKind.BACK}, ["the move is a switch-over, not a failback"]),
+        ({"sets_back": True}, ["the move was begun without --set-back"]),
+        ({"groups": frozenset({"x"})}, ["the move is for these groups: billing"]),
+        ({"export": "/tail"}, ["the move exports to no file"]),
     ],
 )
 def test_contradictions(asked, words):
@@ -53,8 +53,8 @@ IDS = ClusterIds(origin="idE", destination="idW")
             IDS,
             ClusterIds(origin="idW", destination="idE"),
             [
-                "east was the cluster idE when it was begun, and is idW by this file",
-                "west was the cluster idW when it was begun, and is idE by this file",
+                "east was cluster idE when the move began, and is idW in this file",
+                "west was cluster idW when the move began, and is idE in this file",
             ],
         ),
     ],

@@ -61,14 +61,14 @@ def test_every_step_has_words():
     about = wanted(MoveKind.BACK, "tail.jsonl")
     words = [move_steps.describe_step(step, about, "east->west", one_name=False) for step in Step]
     assert len(set(words)) == len(Step)
-    assert words[1] == "write what west holds and east never got to tail.jsonl"
+    assert words[1] == "export records of west that never reached east to tail.jsonl"
     assert words[2] == "stop producers on east"
 
 
 def test_under_one_name_producers_of_both_clusters_are_stopped():
     about = wanted(MoveKind.PLANNED)
     assert move_steps.describe_step(Step.STOP_PRODUCERS, about, "east->west", one_name=True) == (
-        "stop producers on east and on west: what they write there comes to east, too"
+        "stop producers on east and on west: records written there are replicated to east"
     )
     for step in set(Step) - {Step.STOP_PRODUCERS}:
         said = [

@@ -140,7 +140,7 @@ def test_a_mirror_that_goes_away_meanwhile_is_told_with_its_code(world: World, t
 
     world.on = leave
     path = tmp_path / "move.jsonl"
-    with pytest.raises(RetriableError, match=r"nobody answers.*--accept mirror-unknown"):
+    with pytest.raises(RetriableError, match=r"does not answer.*--accept mirror-unknown"):
         move(world, wanted(Kind.EMERGENCY), path)
     accept(path, "mirror-unknown")
     move(world, wanted(Kind.EMERGENCY), path)
@@ -162,7 +162,9 @@ def test_a_group_goes_by_the_map_where_nobody_answers_for_its_mirror(world: Worl
 def test_a_group_that_reads_on_is_told_with_its_code(world: World, tmp_path: Path):
     world.sides.source.members.groups["mail"].state = ACTIVE
     path = tmp_path / "move.jsonl"
-    with pytest.raises(RetriableError, match=r"still: mail.*--accept group-still-here:mail"):
+    with pytest.raises(
+        RetriableError, match=r"still have members: mail.*--accept group-still-here:mail"
+    ):
         move(world, wanted(Kind.PLANNED), path)
     accept(path, "group-still-here:mail")
     move(world, wanted(Kind.PLANNED), path)

@@ -58,7 +58,7 @@ def test_groups_of_an_origin_that_dies_meanwhile_are_moved_by_what_was_recorded(
             mm2_records.encode_checkpoint(point)
         ]
     path = tmp_path / "move.jsonl"
-    with pytest.raises(RetriableError, match="not so when the move was begun"):
+    with pytest.raises(RetriableError, match="not so when the move began"):
         move(world, wanted(Kind.EMERGENCY), path)
     assert stands(world) == {"ahead": 50}
     with JournalFile(path) as file:
@@ -77,7 +77,7 @@ def test_a_group_that_is_gone_meanwhile_is_told_and_reported_as_not_moved(
 
     world.on = leave
     path = tmp_path / "move.jsonl"
-    with pytest.raises(RetriableError, match="group billing had positions"):
+    with pytest.raises(RetriableError, match="group billing had committed offsets"):
         move(world, wanted(Kind.EMERGENCY), path)
     with JournalFile(path) as file:
         file.append(journal.encode_accepted(["group-gone:billing"], at_ms=1))
@@ -140,7 +140,9 @@ def test_what_is_moved_in_part_does_not_go_on_when_somebody_copied(
     path = tmp_path / "move.jsonl"
     left_lying(world, wanted(kind), path, '"what":"group"')
     goes_on_meanwhile(world)
-    with pytest.raises(FatalError, match=r"copied orders-0 since .* ahead were moved"):
+    with pytest.raises(
+        FatalError, match=r"orders-0 was acquired by another process since .* ahead were moved"
+    ):
         move(world, wanted(kind), path)
     assert world.stopped
 
@@ -149,7 +151,7 @@ def test_what_is_moved_in_part_does_not_go_on_when_somebody_wrote(world: World, 
     path = tmp_path / "move.jsonl"
     left_lying(world, wanted(Kind.PLANNED), path, '"what":"group"')
     world.sides.source.log("orders", COPIED + 3)
-    with pytest.raises(FatalError, match="was 100 when both agreed, and is 103 since"):
+    with pytest.raises(FatalError, match="was 100 when both were equal, and is 103 since"):
         move(world, wanted(Kind.PLANNED), path)
 
 
@@ -179,7 +181,9 @@ def test_who_has_members_again_and_is_not_moved_yet_forbids_a_planned_move(
     path = tmp_path / "move.jsonl"
     left_lying(world, wanted(Kind.PLANNED), path, '"what":"group"')
     world.sides.source.members.groups["mail"].state = GroupState.ACTIVE
-    with pytest.raises(RetriableError, match=r"mail has members on east.*groups moved: ahead"):
+    with pytest.raises(
+        RetriableError, match=r"mail still has members on east.*groups moved: ahead"
+    ):
         move(world, wanted(Kind.PLANNED), path)
     world.sides.source.members.groups["mail"].state = GroupState.EMPTY
     move(world, wanted(Kind.PLANNED), path)
@@ -204,10 +208,10 @@ def test_before_the_flow_is_stopped_who_goes_on_looks_again_at_who_writes_and_re
     left_lying(world, wanted(Kind.PLANNED), path, f'"what":"done","step":"{step}"')
     world.sides.source.log("orders", COPIED + 3)
     world.told.clear()
-    with pytest.raises(RetriableError, match="3 records to go"):
+    with pytest.raises(RetriableError, match="3 records not replicated"):
         move(world, wanted(Kind.PLANNED), path)
     assert (world.stopped, stands(world)) == (False, {"ahead": 50})
-    assert "stop-producers: no hook is given: do it now" in world.told
+    assert "stop-producers: no hook is configured: do it now" in world.told
     assert world.told[-2] == f"to abandon the move: restart what was stopped, and move {path} away"
 
 
@@ -216,5 +220,5 @@ def test_a_flow_that_may_be_stopped_already_is_told(world: World, tmp_path: Path
     left_lying(world, wanted(Kind.PLANNED), path, '"what":"started","step":"stop-flow"')
     world.told.clear()
     move(world, wanted(Kind.PLANNED), path)
-    assert "let it go on with mm2 resume 'east->west'" in world.told[0]
+    assert "resume it with mm2 resume 'east->west'" in world.told[0]
     assert stands(world) == EXPECTED

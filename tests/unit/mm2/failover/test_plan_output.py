@@ -79,7 +79,10 @@ def test_people_read_a_table():
     assert "RPO: 30 records, 6.0 s" in said
     assert "verdict: GO, AT A COST" in said
     assert "  2. stop-consumers: stop consumers on east (hook)" in said
-    assert said[-5:-3] == ["clients on west, of every group:", "  bootstrap.servers=west:9092"]
+    assert said[-5:-3] == [
+        "client properties on west, for all groups:",
+        "  bootstrap.servers=west:9092",
+    ]
     assert rows[-2:] == [["GROUP", "READ", "READS-THERE"], ["billing", "orders", "east.orders"]]
 
 
@@ -104,7 +107,7 @@ def test_of_a_checkpoint_its_age_and_no_false_bound_are_shown():
     assert cells[7].strip() == "0 to 60"
     words = "unknown, at most 60 records (1 group at its last checkpoint, 6 s old)"
     assert f"1 group, re-read: {words}" in said
-    assert "already read, but missing on west: unknown" in said
+    assert "already read, but not on west: unknown" in said
     found = plan_output.plan_to_json(made(None, group=group), [], {})
     assert (found["read_again"], found["read_again_max"]) == (words, 60)
     (place,) = found["groups"][0]["partitions"]
@@ -113,7 +116,7 @@ def test_of_a_checkpoint_its_age_and_no_false_bound_are_shown():
 
 def test_a_loss_that_cannot_be_counted_is_not_called_none():
     said = list(plan_output.format_plan(made(None), [], {}))
-    assert "RPO: unknown; the newest record on west is of 1970-01-01T00:00:05Z" in said
+    assert "RPO: unknown; the newest record on west was written at 1970-01-01T00:00:05Z" in said
     found = plan_output.plan_to_json(made(None), [], {})
     assert (found["lag_records"], found["lag_ms"], found["newest_ms"]) == (None, None, 5_000)
 
@@ -142,7 +145,7 @@ def test_of_many_findings_alike_people_see_the_first_and_what_forbids_whole(weig
     said = list(plan_output.format_findings([*alike, other]))
     assert len(said) == shown + 1
     assert "some (again)" in said[-1]
-    assert any("and 4 more such (lag)" in each for each in said) == (weight != "no-go")
+    assert any("and 4 similar (lag)" in each for each in said) == (weight != "no-go")
 
 
 def test_the_gravest_findings_come_first():
@@ -163,7 +166,7 @@ def test_the_gravest_findings_come_first():
         ((3, 1_200, 5_000), "RPO: 3 records, 1.2 s"),
         ((0, 0, None), "RPO: 0 records, 0 s"),
         ((1, None, None), "RPO: 1 record, -"),
-        ((None, None, None), "RPO: unknown; the newest record on west is of -"),
+        ((None, None, None), "RPO: unknown; the newest record on west was written at -"),
     ],
     ids=str,
 )

@@ -178,7 +178,7 @@ def test_names_that_both_write_forbid_where_nobody_knows_what_was_read():
 
 
 def test_a_place_in_a_topic_that_was_made_anew_forbids():
-    assert codes(stopped="it was made anew") == {"stopped": Weight.FORBIDS}
+    assert codes(stopped="it was recreated") == {"stopped": Weight.FORBIDS}
 
 
 def test_a_group_that_was_named_has_to_have_a_position():
@@ -186,7 +186,7 @@ def test_a_group_that_was_named_has_to_have_a_position():
 
 
 def test_topics_that_are_mirrored_no_more_are_a_note():
-    assert codes(left_out={"old": "there is no such topic"}) == {"left-out": Weight.NOTE}
+    assert codes(left_out={"old": "it no longer exists"}) == {"left-out": Weight.NOTE}
 
 
 @pytest.mark.parametrize(("records", "found"), [(0, {}), (3, {"unreplicated": Weight.COSTS})])
@@ -199,8 +199,8 @@ def test_what_never_left_the_cluster_gone_back_to(records, found):
     ("at_least", "why", "words"),
     [
         (9, "", "at least 9 records of west never reached east"),
-        (0, "", "is not counted: it could not be read to its end in time"),
-        (0, "no broker leads it", "is not counted: no broker leads it"),
+        (0, "", "are not counted: the scan did not reach the end in time"),
+        (0, "it has no leader", "are not counted: it has no leader"),
     ],
 )
 def test_what_was_not_counted_whole_is_told_too(at_least, why, words):

@@ -44,7 +44,7 @@ def test_a_group_goes_where_the_map_says():
 
 
 def test_a_checkpoint_of_a_mirror_before_sets_no_group_forward():
-    """It was made anew from offset 60 on, and the checkpoint stayed."""
+    """It was recreated from offset 60 on, and the checkpoint stayed."""
     sides = scene()
     sides.target.topics.topics[naming.offset_map_topic("east")] = copied_map.log(
         HERE, start=60, through=COPIED, delta=-59
@@ -261,7 +261,7 @@ def test_a_share_group_that_cannot_be_read_is_named_with_the_reason():
     sides.source.members.failures["share_partitions", "pool"] = FatalError("not authorized")
     (found,) = made(sides).findings
     assert (found.code, found.group) == ("share-group", "pool")
-    assert "what it reads on east is unknown (not authorized)" in found.text
+    assert "its topics on east are unknown (not authorized)" in found.text
 
 
 def test_brokers_that_tell_no_types_are_taken_for_what_they_are():
@@ -293,7 +293,7 @@ def test_a_group_whose_name_takes_too_long_to_match_is_left_out_alone(caplog):
         other_group(sides, name, kind, {})
     found = made(sides)
     assert [each.group for each in found.groups] == ["billing"]
-    assert f"group {'x' * 80} is left out: groups: matching" in caplog.text
+    assert f"group {'x' * 80} is skipped: groups: matching" in caplog.text
 
 
 OFFSETS = "__consumer_offsets"
@@ -332,7 +332,7 @@ def test_a_leader_that_is_away_leaves_what_others_lead(unheard):
     found = made(sides)
     assert {each.partition: each.lag_records for each in found.mirrored} == {HERE: 0, OTHER: None}
     assert (found.silent, codes(found)["lag-unknown"]) == ("", Weight.COSTS)
-    why = "does not answer" if unheard else "no broker leads it"
+    why = "does not answer" if unheard else "it has no leader"
     assert why in next(each.text for each in found.findings if each.code == "lag-unknown")
     assert found.groups[0].origin is PositionBasis.COMMITTED
 
@@ -342,14 +342,14 @@ def test_where_no_leader_answers_the_cluster_is_silent():
     checkpoints(sides, "billing", 30)
     sides.source.logs.unheard = {HERE}
     found = made(sides)
-    assert "its broker does not answer; it was asked for 10 s" in found.silent
+    assert "its broker does not answer; waited for 10 s" in found.silent
     assert "--look" in found.silent
     assert only(found).to == 30 + DELTA
 
 
 def test_a_mirror_whose_leader_is_away_is_not_taken_for_missing():
     sides = scene()
-    sides.target.logs.failures[THERE] = RetriableError("no broker leads it")
+    sides.target.logs.failures[THERE] = RetriableError("it has no leader")
     found = made(sides)
     assert codes(found) == {"mirror-unknown": Weight.FORBIDS}
     assert [each.group for each in found.findings] == ["", "billing"]
@@ -455,7 +455,7 @@ def test_without_checkpoints_nothing_is_known_of_a_silent_clusters_groups():
     told = codes(found)
     assert told["groups-unlisted"] is Weight.FORBIDS
     assert told["origin-unreachable"] is Weight.COSTS
-    assert "no east.checkpoints.internal on west" in next(
+    assert "west has no topic east.checkpoints.internal" in next(
         each.text for each in found.findings if each.code == "groups-unlisted"
     )
     assert (found.groups, found.newest_ms) == ((), 1_000)
@@ -484,7 +484,7 @@ def test_a_group_that_may_not_be_read_stands_in_the_way_of_itself_alone(partitio
     refused = next(each for each in found.findings if each.code == "group-refused")
     assert (refused.weight, refused.group) == (Weight.FORBIDS, "mail")
     assert "not authorized" in refused.text
-    assert "Describe" in refused.text
+    assert "DESCRIBE" in refused.text
     assert then in refused.text
     accepted = made(sides, accepted=frozenset({"group-refused:mail"}))
     assert accepted.verdict is PlanVerdict.GO_AT_A_COST
@@ -499,7 +499,7 @@ def test_a_group_that_nobody_can_look_at_there_says_why(question):
     sides.target.members.failures[question, "billing"] = FatalError("not authorized")
     (found,) = made(sides).findings
     assert (found.code, found.group) == ("group-unknown", "billing")
-    assert "(not authorized): try again, or see that we may Describe it" in found.text
+    assert "(not authorized): try again, or grant mm2 DESCRIBE on the group" in found.text
 
 
 def test_topics_that_are_gone_or_filtered_now_are_left_out():
@@ -516,8 +516,8 @@ def test_topics_that_are_gone_or_filtered_now_are_left_out():
     assert codes(found) == {"left-out": Weight.NOTE}
     assert [each.partition for each in found.mirrored] == [HERE]
     texts = sorted(each.text for each in found.findings)
-    assert "no such topic" in texts[0]
-    assert "other was mirrored once" in texts[1]
+    assert "no longer exists" in texts[0]
+    assert "other was replicated earlier" in texts[1]
 
 
 def test_heartbeats_are_nobodys_matter():
@@ -541,7 +541,7 @@ def test_a_mirror_that_was_made_anew_forbids():
     sides.target.topics.topics[name] = [(era[0], value), segment]
     found = made(sides)
     assert codes(found)["stopped"] is Weight.FORBIDS
-    assert "its mirror was made anew" in found.findings[0].text
+    assert "its mirror was recreated" in found.findings[0].text
 
 
 @pytest.mark.parametrize(("downstream", "agrees"), [(55, True), (56, False)])

@@ -139,11 +139,11 @@ def test_who_has_read_all_that_was_brought_goes_on_at_what_never_left():
 def test_of_a_topic_that_was_made_anew_the_opposite_map_says_nothing(about):
     """Neither do its tail and its syncs."""
     tail = UnreplicatedTail(partition=HERE, through=12, end=30, behind=15, stretches=(), counted=0)
-    way = ReverseFlowMap(known=known(HERE, through=12, delta=3), stopped={HERE: "it was made anew"})
+    way = ReverseFlowMap(known=known(HERE, through=12, delta=3), stopped={HERE: "it was recreated"})
     where = made(about, way, left={HERE: tail}, still=True)
     asked = BROUGHT if about.policy.renames_topics else HERE
     assert where.translate(asked, 15) == TranslatedPosition(
-        partition=HERE, outcome=Untranslated.TOO_OLD, stopped="it was made anew"
+        partition=HERE, outcome=Untranslated.TOO_OLD, stopped="it was recreated"
     )
 
 
@@ -165,7 +165,7 @@ def test_without_the_opposite_map_its_syncs_count(syncs, found):
     ],
 )
 def test_a_sync_of_before_counts_no_further_than_where_a_later_one_begins(offset, found):
-    """The topic was made anew, or copied once more from there on."""
+    """The topic was recreated, or copied once more from there on."""
     told = (
         OffsetSync(partition=HERE, upstream=1_000, downstream=1_000),
         OffsetSync(partition=HERE, upstream=5, downstream=1_005),

@@ -71,8 +71,8 @@ def test_under_one_name_it_may_be_on_the_other_cluster(policy: ReplicationPolicy
     with pytest.raises(RetriableError) as caught:
         quiescence.wait_for_equal_ends(about, moves.wanted(MoveKind.PLANNED))
     said = str(caught.value)
-    assert "orders-0 ended at 105 on both, and ends at 106 now: somebody writes there" in said
-    assert ("What is written on west comes here, too: stop that" in said) is (
+    assert "orders-0 ended at 105 on both, and ends at 106 now: a producer" in said
+    assert ("Stop producers on west, too: their records come here" in said) is (
         not policy.renames_topics
     )
 
@@ -108,7 +108,7 @@ def test_lag_begins_it_anew_and_is_told():
     found = EndsAgreement(settle_s=60.0)
     found.look(mirrored(7), 100.0)
     assert not found.look(mirrored(7, copied_to=5), 130.0)
-    assert found.why == "t-0: 2 records to go"
+    assert found.why == "t-0: 2 records not replicated"
     assert not found.look(mirrored(7), 160.0)
     assert "not for 60 s yet" in found.why
 
@@ -116,7 +116,7 @@ def test_lag_begins_it_anew_and_is_told():
 def test_a_transaction_that_is_open_begins_it_anew():
     found = EndsAgreement(settle_s=0.0)
     assert not found.look(mirrored(7, pending=3), 100.0)
-    assert found.why == "t-0: 3 offsets stand behind a transaction that is open"
+    assert found.why == "t-0: 3 offsets are after the start of an open transaction"
     assert found.look(mirrored(7), 101.0)
 
 
@@ -133,10 +133,10 @@ def test_without_a_time_to_settle_one_look_is_enough():
 def test_the_end_that_moved_is_named_as_long_as_they_do_not_settle():
     found = EndsAgreement(settle_s=60.0)
     found.look(mirrored(7), 100.0)
-    assert found.why == "they agree, but not for 60 s yet"
+    assert found.why == "equal, but not for 60 s yet"
     found.look(mirrored(8), 130.0)
-    moved = "t-0 ended at 7 on both, and ends at 8 now: somebody writes there still"
-    assert (found.moved, found.why) == (moved, f"they agree, but not for 60 s yet: {moved}")
+    moved = "t-0 ended at 7 on both, and ends at 8 now: a producer is still writing"
+    assert (found.moved, found.why) == (moved, f"equal, but not for 60 s yet: {moved}")
 
 
 def test_what_is_not_heard_of_is_passed_over_where_that_is_accepted():

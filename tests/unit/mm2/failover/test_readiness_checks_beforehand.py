@@ -144,7 +144,7 @@ def test_hooks_that_cannot_be_run_are_told_where_the_move_takes_them(path):
         "start-consumers": HookCommand(command=("true",)),
     }
     assert look(path, hooks=hooks).no_hooks == {
-        "stop-producers": "there is no command /nowhere/stop"
+        "stop-producers": "the command /nowhere/stop does not exist"
     }
     emergency = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
     assert look(path, emergency, hooks=hooks).no_hooks == {}
@@ -154,8 +154,8 @@ def test_an_export_has_to_have_a_place(tmp_path):
     assert readiness_checks.explain_unwritable_export("") == ""
     assert readiness_checks.explain_unwritable_export(str(tmp_path / "tail.jsonl")) == ""
     (tmp_path / "there").touch()
-    assert "is there already" in readiness_checks.explain_unwritable_export(str(tmp_path / "there"))
-    assert "no folder" in readiness_checks.explain_unwritable_export(
+    assert "already exists" in readiness_checks.explain_unwritable_export(str(tmp_path / "there"))
+    assert "not a writable folder" in readiness_checks.explain_unwritable_export(
         str(tmp_path / "none" / "tail.jsonl")
     )
 
@@ -190,10 +190,8 @@ def test_journals_of_moves_between_the_same_clusters_are_found(path, tmp_path):
 def test_where_no_journal_can_be_begun_it_is_said(path, tmp_path):
     assert journal_file.explain_unusable_path(path) == ""
     path.touch()
-    assert "is there already" in journal_file.explain_unusable_path(path)
-    assert "there is no folder" in journal_file.explain_unusable_path(
-        tmp_path / "none" / "move.jsonl"
-    )
+    assert "already exists" in journal_file.explain_unusable_path(path)
+    assert "does not exist" in journal_file.explain_unusable_path(tmp_path / "none" / "move.jsonl")
 
 
 def test_the_order_of_a_move_says_which_hooks_it_takes():

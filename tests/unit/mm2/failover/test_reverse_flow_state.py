@@ -27,7 +27,7 @@ Weight, Kind = PlanSeverity, MoveKind
 
 def brought(**anew: bool) -> FakeSides:
     """100 records of `local` were brought from west to east; a group has read 90 of them. `source`
-    or `target`: that topic was made anew since, and has grown."""
+    or `target`: that topic was recreated since, and has grown."""
     sides = plans.scene()
     name = naming.offset_map_topic("west")
     era, segment = copied_map.log(LOCAL, through=100, delta=0)
@@ -80,7 +80,7 @@ def test_the_map_of_topics_that_were_made_anew_says_nothing(which, kind):
     """Offsets that it knows are of the ones before: who went on there would miss records."""
     found = back(brought(**{which: True}), kind=kind)
     assert plans.codes(found)["stopped"] is Weight.FORBIDS
-    assert "made anew" in next(each.text for each in found.findings if each.code == "stopped")
+    assert "recreated" in next(each.text for each in found.findings if each.code == "stopped")
     assert plans.only(found).to == 0
     assert left(found) == ({LOCAL: 500} if kind is Kind.BACK else {})
     accepted = back(brought(**{which: True}), kind=kind, accepted=frozenset({"stopped:back"}))
@@ -103,11 +103,11 @@ def test_a_topic_that_was_made_shortly_before_is_left_whole():
 
 def test_a_partition_whose_leader_there_is_away_is_told_and_not_counted():
     sides = brought()
-    sides.target.logs.failures[LOCAL] = RetriableError("no broker leads it")
+    sides.target.logs.failures[LOCAL] = RetriableError("it has no leader")
     found = back(sides)
     assert (left(found), found.unreplicated_records) == ({LOCAL: None}, None)
     text = next(each.text for each in found.findings if each.code == "unreplicated")
-    assert "is not counted: no broker leads it" in text
+    assert "are not counted: it has no leader" in text
 
 
 def test_a_topic_that_is_gone_there_has_nothing_left():

@@ -24,74 +24,73 @@ TABLE: list[tuple[MoveStep, dict[str, Any], str]] = [
     (
         Step.RECORD,
         {"plan": {"partitions": [1, 2], "groups": [1]}},
-        "on the disk: 2 partitions, 1 group",
+        "on disk: 2 partitions, 1 group",
     ),
     (
         Step.EXPORT,
         {"records": 1, "file": "/tail"},
-        "in /tail, as many as were counted: 1 record",
+        "in /tail, as many as counted: 1 record",
     ),
     (Step.STOP_CONSUMERS, {"by": "operator"}, "idle waits until no group has members"),
-    (Step.STOP_PRODUCERS, {"by": "operator"}, "agree waits until nobody writes"),
-    (Step.START_CONSUMERS, {"by": "operator"}, "report says which groups have members"),
-    (Step.START_PRODUCERS, {"by": "operator"}, "nothing waits for it"),
-    (Step.START_CONSUMERS, {"output": ""}, "the command ended with 0"),
-    (Step.STOP_PRODUCERS, {"output": "a\nok"}, "the command ended with 0: ok"),
-    (Step.STOP_PRODUCERS, {"output": "a" * 999}, f"the command ended with 0: {'a' * 200}"),
+    (Step.STOP_PRODUCERS, {"by": "operator"}, "agree waits until producers have stopped"),
+    (Step.START_CONSUMERS, {"by": "operator"}, "report lists the groups with members"),
+    (Step.START_PRODUCERS, {"by": "operator"}, "not checked"),
+    (Step.START_CONSUMERS, {"output": ""}, "the command exited with 0"),
+    (Step.STOP_PRODUCERS, {"output": "a\nok"}, "the command exited with 0: ok"),
+    (Step.STOP_PRODUCERS, {"output": "a" * 999}, f"the command exited with 0: {'a' * 200}"),
     (Step.IDLE, {"groups": ["a", "b"]}, "2 groups without members"),
-    (Step.AGREE, {"ends": [1]}, "the same ends on both clusters at two looks: 1 partition"),
+    (Step.AGREE, {"ends": [1]}, "equal ends on both clusters in two checks: 1 partition"),
     (
         Step.STOP_FLOW,
         {"connectors": ["A", "B"], "still_running": []},
-        "down as stopped: A, B; no task runs",
+        "recorded as stopped: A, B; no task is running",
     ),
     (
         Step.STOP_FLOW,
         {"connectors": ["A"], "still_running": ["A-0 on x"]},
-        "down as stopped: A; not heard of as ended: A-0 on x",
+        "recorded as stopped: A; still reported as running: A-0 on x",
     ),
     (
         Step.STOP_FLOW,
         {"connectors": [], "still_running": []},
-        "there is nothing to stop, as was accepted",
+        "nothing to stop, as accepted",
     ),
     (
         Step.FENCE,
         {"partitions": [fenced(), fenced()]},
-        "2 markers of ours, and nobody has taken a partition since",
+        "2 fencing markers read back, and no partition was acquired since",
     ),
     (
         Step.FENCE,
         {"partitions": [fenced(tail=3), fenced(tail=None), fenced(unfenced="no right")]},
-        "2 markers of ours, and nobody has taken a partition since; 3 records stood there that "
-        "the flow had not noted yet; 1 not fenced",
+        "2 fencing markers read back, and no partition was acquired since; 3 records copied "
+        "after the end of the offset map; 1 not fenced",
     ),
     (
         Step.LOOK_AGAIN,
         {"fenced_again": [], "groups": [1]},
-        "the fences hold; final positions of 1 group",
+        "all fences hold; final positions of 1 group",
     ),
     (
         Step.LOOK_AGAIN,
         {"fenced_again": [1], "groups": [1, 2]},
-        "1 partition fenced once more; final positions of 2 groups",
+        "1 partition fenced again; final positions of 2 groups",
     ),
     (
         Step.MOVE_GROUPS,
         {"groups": ["a"], "left": []},
-        "the coordinators have taken 1 group; verify reads them",
+        "offsets of 1 group committed; verify reads them back",
     ),
     (
         Step.MOVE_GROUPS,
         {"groups": ["a"], "left": ["b", "c"]},
-        "the coordinators have taken 1 group; verify reads them; left as they are, as was "
-        "accepted: b, c",
+        "offsets of 1 group committed; verify reads them back; not moved, as accepted: b, c",
     ),
     (Step.VERIFY, {"positions": [stand(45), stand(45)]}, "2 positions: 2 as written"),
     (
         Step.VERIFY,
         {"positions": [stand(45), stand(50), stand(None, before=True)]},
-        "3 positions: 1 as written, 1 further, 1 before, as was accepted",
+        "3 positions: 1 as written, 1 further on, 1 before, as accepted",
     ),
     (Step.REPORT, {}, "all steps are in the journal"),
 ]
@@ -109,8 +108,8 @@ def test_every_step_has_its_words():
 @pytest.mark.parametrize(
     ("detail", "line"),
     [
-        ({"output": "ok"}, "VERIFIED start-producers: the command ended with 0: ok"),
-        ({"by": "operator"}, "LEFT TO YOU start-producers: nothing waits for it"),
+        ({"output": "ok"}, "VERIFIED start-producers: the command exited with 0: ok"),
+        ({"by": "operator"}, "LEFT TO YOU start-producers: not checked"),
     ],
     ids=str,
 )

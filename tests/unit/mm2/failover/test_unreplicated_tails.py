@@ -86,7 +86,7 @@ def test_what_others_have_brought_over_nobody_counts(here, syncs, start):
     assert found.begins() == {}
     told = found.uncounted({})[NEW].told()
     assert (told.records, told.start, told.end) == (None, start, 30)
-    assert "no map says how far" in told.why
+    assert "without a map of how far" in told.why
 
 
 def test_under_one_name_a_log_of_that_name_says_nothing():

@@ -553,29 +553,34 @@ def lost(side, broker=""):
 
 
 def test_the_age_of_the_last_batch_is_that_of_the_report():
-    last = LastReplication(at_ms=NOW_MS - 9_000, by=ReplicationEvidence.BATCH)
-    crossed = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=last)
-    assert Observed().saw(reports=[report(crossed=crossed)])[declarations.LAST_REPLICATION_AGE] == {
-        FLOW: 9.0
-    }
+    last = LastReplication(at_ms=NOW_MS - 9_000, evidence=ReplicationEvidence.BATCH)
+    activity = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=last)
+    assert Observed().saw(reports=[report(activity=activity)])[
+        declarations.LAST_REPLICATION_AGE
+    ] == {FLOW: 9.0}
 
 
 def test_a_flow_that_replicated_nothing_yet_grows_old_from_its_start():
-    crossed = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=None)
-    assert Observed().saw(reports=[report(crossed=crossed)])[declarations.LAST_REPLICATION_AGE] == {
-        FLOW: 60.0
-    }
+    activity = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=None)
+    assert Observed().saw(reports=[report(activity=activity)])[
+        declarations.LAST_REPLICATION_AGE
+    ] == {FLOW: 60.0}
 
 
 def test_a_node_that_replicates_nothing_of_a_flow_has_no_age_of_it():
-    assert Observed().saw(reports=[report(elsewhere=2)])[declarations.LAST_REPLICATION_AGE] == {}
+    assert (
+        Observed().saw(reports=[report(partitions_on_other_nodes=2)])[
+            declarations.LAST_REPLICATION_AGE
+        ]
+        == {}
+    )
 
 
 @pytest.mark.parametrize(
     ("found", "healthy"),
     [
         (report(COPIED), {FLOW: 1}),
-        (report(elsewhere=2), {FLOW: 1}),
+        (report(partitions_on_other_nodes=2), {FLOW: 1}),
         (report(dataclasses.replace(COPIED, state="stopped")), {FLOW: 0}),
         (report(COPIED, unreachable=(lost(ClusterSide.TARGET),)), {FLOW: 0}),
         (report(COPIED, state=ReportedFlowState.PAUSED), {FLOW: 0}),
@@ -589,9 +594,9 @@ def test_the_verdict_is_a_metric_absent_while_it_is_unknown(found, healthy):
 def test_the_verdict_is_by_the_objective_of_the_file():
     seen = Observed()
     seen.metrics.within_s = 8.0
-    last = LastReplication(at_ms=NOW_MS - 9_000, by=ReplicationEvidence.BATCH)
-    crossed = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=last)
-    assert seen.saw(reports=[report(COPIED, crossed=crossed)])[declarations.FLOW_HEALTHY] == {
+    last = LastReplication(at_ms=NOW_MS - 9_000, evidence=ReplicationEvidence.BATCH)
+    activity = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=last)
+    assert seen.saw(reports=[report(COPIED, activity=activity)])[declarations.FLOW_HEALTHY] == {
         FLOW: 0
     }
 

@@ -226,9 +226,11 @@ def test_why_is_answered_from_what_the_flows_show(running, made):
     shown = [statuses.flow(statuses.partition("orders", opened="gaps"), name="a->b")]
     running.statuses = lambda: shown
     answer = made.answer(ExplainRequest(topic="orders"))
-    line = "a->b: orders -> a.orders, partition 0: opened (gaps)"
+    line = "a->b: orders -> a.orders, partition 0: re-encoded (gaps)"
     assert (answer.code, answer.lines[0]) == (exit_codes.DONE, line)
-    assert answer.detail["flows"][0]["partitions"][0]["ways"] == [{"way": "opened", "why": "gaps"}]
+    assert answer.detail["flows"][0]["partitions"][0]["ways"] == [
+        {"way": "re-encoded", "why": "gaps"}
+    ]
     assert made.answer(ExplainRequest(topic="bills")).code == exit_codes.BAD_INPUT
     assert running.applied == []
 

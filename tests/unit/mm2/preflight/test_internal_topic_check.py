@@ -76,7 +76,7 @@ def test_what_comes_of_missing_rights_is_told_of_each():
     syncs, checkpoints = found["mm2-offset-syncs.b.internal"], found["a.checkpoints.internal"]
     assert (syncs.need.weight, checkpoints.need.weight) == (Weight.WARNING, Weight.FAILED)
     assert "no checkpoints" in checkpoints.need.means
-    assert "does not begin" in found["mm2-configs.a.internal"].need.means
+    assert "does not start" in found["mm2-configs.a.internal"].need.means
 
 
 def test_partitions_and_factors_are_as_the_file_says():

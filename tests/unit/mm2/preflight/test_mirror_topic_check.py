@@ -120,7 +120,7 @@ def test_partitions_that_nobody_leads_are_told():
 def test_topics_that_would_share_a_mirror_are_told():
     (found,) = told(seen(topic("a"), clashes={"one": {"b", "c"}}))
     assert (found.code, found.weight) == ("mirrors-clash", Weight.FAILED)
-    assert found.text == "topics b and c would all be one"
+    assert found.text == "topics b and c would have the same mirror topic one"
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,10 @@ def test_one_right_that_is_missing_is_named_with_who_lacks_it(
         CheckArea.RIGHTS,
         weight,
     )
-    assert f"User:{client.name.lower()} ({client.value}) may not {operation}" in found.text
+    assert (
+        f"User:{client.name.lower()} ({client.value}) is not authorized to {operation}"
+        in found.text
+    )
     assert found.text.endswith("on the source" if client.on_source else "on the target")
     spelled = operation.title().replace("_", "")
     assert f"--allow-principal User:{client.name.lower()}" in found.command

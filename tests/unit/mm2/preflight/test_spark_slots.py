@@ -24,7 +24,7 @@ def test_too_few_slots_let_copies_wait():
     found = told(wanted=6)
     assert found is not None
     assert (found.code, found.weight) == ("spark-few-slots", CheckSeverity.WARNING)
-    assert "2 copies wait" in found.means
+    assert "2 tasks wait" in found.means
     assert (found.subject, found.word) == (check_report.ENGINE_SUBJECT, CheckArea.SPARK)
 
 

@@ -79,8 +79,8 @@ def test_groups_as_a_table_with_what_has_to_be_said_of_them():
     assert found[1].split() == told
     assert "  checkpoint, 149 s old  east.orders  41          unknown     earlier" in found[2]
     assert found[3:] == [
-        "group h: these are the offsets of its last checkpoints, for east did not answer: no "
-        "route. What it read since is read again: how many records is unknown",
+        "group h: these are the offsets of its last checkpoints, because east did not answer: no "
+        "route. Later records are re-read: their number is unknown",
         "group nobody has no offsets on east",
     ]
 
@@ -98,7 +98,7 @@ def test_of_one_group_as_java_writes_it():
         flow_offset_translation.translation_to_csv(found) == "east.orders,3,40\neast.orders,3,42\n"
     )
     assert list(flow_offset_translation.list_omitted(found)) == [
-        "left out: group g, orders-3: too old"
+        "omitted: group g, orders-3: too old"
     ]
     assert (
         flow_offset_translation.translation_to_csv(answer(places=[place(EXACT)]))
@@ -148,7 +148,8 @@ def test_as_json():
 def test_whether_it_is_beyond_the_log_end_nobody_knows_without_the_source():
     found = answer(places=[place(WAITS)], silent="no route")
     assert list(flow_offset_translation.format_translation(found))[-1] == (
-        "orders-3: whether offset 50 is beyond the log end is unknown, for east did not answer: "
+        "orders-3: whether offset 50 is beyond the log end is unknown, because east did not "
+        "answer: "
         "no route"
     )
 

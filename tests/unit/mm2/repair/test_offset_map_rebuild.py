@@ -1,4 +1,4 @@
-"""What is told of partitions of which nothing can be made anew, or that somebody takes."""
+"""What is told of partitions of which nothing can be recreated, or that somebody takes."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def looking(questions: Any, **more: Any) -> MapRebuild:
     }
     run = MapRebuild(cast(Any, SimpleNamespace(**given | more)), writes=False)
     run._setups[PLACE] = taking.where()
-    run._kinds[PLACE] = RebuildPlan(kind=RebuildScope.LOST)
+    run._plans[PLACE] = RebuildPlan(kind=RebuildScope.LOST)
     return run
 
 
 @pytest.mark.parametrize(("start", "well"), [(0, True), (40, False)])
 def test_a_mirror_from_which_all_was_deleted_is_not_one_that_never_held_anything(start, well):
     run = looking(Questions(start))
-    (bounds,) = run._bounds([PLACE])
+    (bounds,) = run._determine_ranges([PLACE])
     run._compared(LogCompareResult(partition=bounds.partition, source=3))
     found = run.found[PLACE]
     assert (found.is_well, "mm2 topic reset" in found.why) == (well, not well)
@@ -86,8 +86,8 @@ def test_one_partition_that_cannot_be_asked_stands_in_nobodys_way():
     source = SimpleNamespace(logs=FakeLogs(both_logs))
     run = looking(Silent(0), both=SimpleNamespace(source=source))
     run._setups[other] = taking.where()
-    run._kinds[other] = RebuildPlan(kind=RebuildScope.BEFORE, source_to=2, target_to=1)
-    found = run._bounds([PLACE, other])
+    run._plans[other] = RebuildPlan(kind=RebuildScope.BEFORE, source_to=2, target_to=1)
+    found = run._determine_ranges([PLACE, other])
     assert [(each.partition, each.source_to, each.target_to) for each in found] == [(other, 2, 1)]
     assert "it has no leader" in run.found[PLACE].why
 
@@ -108,7 +108,7 @@ def test_who_wrote_for_a_flow_back_is_read_once_and_after_the_ends_of_the_source
     both = SimpleNamespace(source=SimpleNamespace(logs=ends))
     run = looking(Questions(0), both=both, opposite=opposite)
     run._setups[PLACE] = dataclasses.replace(taking.where(), opposite_map="mm2-offset-map")
-    (bounds,) = run._bounds([PLACE])
+    (bounds,) = run._determine_ranges([PLACE])
     assert (bounds.source_to, bounds.opposite, asked) == (3, frozenset({41}), ["ends", "opposite"])
 
 
@@ -161,7 +161,7 @@ def storing(monkeypatch: pytest.MonkeyPatch, *, hosts=(), between=()) -> MapRebu
     )
     run = MapRebuild(tools, writes=True)
     run._setups[PLACE] = taking.where()
-    run._kinds[PLACE] = RebuildPlan(kind=RebuildScope.LOST)
+    run._plans[PLACE] = RebuildPlan(kind=RebuildScope.LOST)
     by = FencingOwner(producer_id=40, epoch=6, marker=5, leader_epoch=0)
     run._fences[PLACE] = by
     return run
@@ -185,7 +185,9 @@ def test_a_flow_that_was_started_while_logs_were_compared_is_left_alone(monkeypa
 
 def test_a_flow_of_which_nobody_tells_whether_it_runs_is_left_alone(monkeypatch):
     run = storing(monkeypatch, hosts=None)
-    with pytest.raises(RetriableError, match="anybody runs flow east->west is not told"):
+    with pytest.raises(
+        RetriableError, match="west does not report whether flow east->west is running"
+    ):
         run._compared(COMPARED)
     assert run._tools.ledger.catch_up(5.0).partition(PLACE).begun == {}
 
@@ -199,4 +201,4 @@ def test_what_somebody_newer_wrote_meanwhile_is_told(monkeypatch):
     )
     run = storing(monkeypatch, between=tuple(other))
     run._compared(COMPARED)
-    assert "somebody has taken it" in run.found[PLACE].why
+    assert "another process has acquired it" in run.found[PLACE].why

@@ -102,7 +102,7 @@ def test_what_can_be_read_or_was_replaced_is_not_skipped(cluster, offset, told):
 def test_skipped_twice_is_told(cluster):
     cluster.topics[MAP].log.append((GARBAGE, b"x"))
     skip(cluster, 0)
-    with pytest.raises(NothingToSkipError, match="none is unreadable"):
+    with pytest.raises(NothingToSkipError, match="all are readable"):
         skip(cluster, 0)
 
 
@@ -121,7 +121,7 @@ def test_the_partition_of_a_skipped_era_begins_again_where_the_operator_says(clu
     assert log[-1] == (ERA, None), "only once the request is stored"
     (stated,) = incidents(cluster)
     assert "era 1" in stated.detail
-    assert "begins again from earliest" in stated.detail
+    assert "starts again from earliest" in stated.detail
     partition = map_of(cluster).partition(ORDERS_4)
     assert partition.open_request is not None
     assert (partition.open_request.position, partition.had_progress) == ("earliest", True)
@@ -130,7 +130,7 @@ def test_the_partition_of_a_skipped_era_begins_again_where_the_operator_says(clu
 def test_nothing_but_an_era_begins_anything_again(cluster):
     log = cluster.topics[MAP].log
     log.append((GARBAGE, b"x"))
-    with pytest.raises(NothingToSkipError, match="leave --from out"):
+    with pytest.raises(NothingToSkipError, match="omit --from"):
         skip(cluster, 0, "earliest")
     assert (len(log), incidents(cluster)) == (1, [])
 

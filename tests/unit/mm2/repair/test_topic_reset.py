@@ -214,9 +214,9 @@ def test_what_it_costs_is_said(position, words):
     world.anchor(100)
     world.write(EraKey(topic="orders", partition=0, era=2, ordinal=1, epoch=1), era())
     copied, fresh, _ = (each.describe() for each in world.ask(position))
-    assert copied.startswith("orders-0: replicated up to source offset 100; begins again ")
+    assert copied.startswith("orders-0: replicated up to source offset 100; starts again ")
     assert all(each in copied for each in words), copied
-    assert fresh.startswith("orders-1: not replicated so far; begins again ")
+    assert fresh.startswith("orders-1: not replicated so far; starts again ")
 
 
 def test_of_a_recreated_topic_nothing_is_called_a_duplicate():
@@ -375,8 +375,8 @@ def test_of_a_node_elsewhere_only_the_beginning_is_known():
     (found,) = watch.awaiting.outcomes(60.0)
     assert found.replicating is None
     assert found.describe() == (
-        "orders-0: began again at source offset 0; its state is known on node 10.0.0.2:8083 only: "
-        "run mm2 status there"
+        "orders-0: started again at source offset 0; its state is known only on node "
+        "10.0.0.2:8083: run mm2 status there"
     )
     assert watch.asked == [[P0]]
 
@@ -387,8 +387,8 @@ def test_a_node_that_cannot_be_named_is_still_another_one():
     watch = Watch(world, decisions)
     watch.trouble = RetriableError("west does not answer")
     assert watch.outcomes() == [
-        "orders-0: began again at source offset 0; its state is known on the node that has its "
-        "task only: run mm2 status there"
+        "orders-0: started again at source offset 0; its state is known only on the node that "
+        "has its task: run mm2 status there"
     ]
 
 
@@ -412,7 +412,7 @@ def test_a_partition_that_halts_again_is_not_replicating():
     (told,) = watch.outcomes()
     assert told == (
         "orders-0: not replicating: [corrupt-batch] it is damaged. "
-        "It began again at source offset 3."
+        "It started again at source offset 3."
     )
     assert watch.passed_s == topic_reset.HALT_GRACE_S
 
@@ -421,7 +421,7 @@ def test_a_decision_that_nobody_acts_on_is_an_outcome_in_time():
     world, decisions = decided()
     watch = Watch(world, decisions)
     (told,) = watch.outcomes(10.0)
-    assert told.startswith("orders-0: not replicating: no node acted on the decision in time")
+    assert told.startswith("orders-0: not replicating: no node applied the decision in time")
     assert watch.passed_s == 10.0
 
 

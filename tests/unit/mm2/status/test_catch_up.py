@@ -50,7 +50,7 @@ def test_a_flow_that_fails_while_copying_names_itself_and_what_is_missing():
     failed = [statuses.flow(at(0, 5), at(7, 7, "done"), state=State.FAILED, reason="fenced")]
     assert made.observe(failed, 1.0).verdict is IN_ERROR
     reasons = [(str(name), reason) for _, name, reason in made.unfinished(failed)]
-    assert reasons == [("None", "FAILED: fenced"), ("orders-0", "copying, 5 records behind")]
+    assert reasons == [("None", "FAILED: fenced"), ("orders-0", "copying, lag 5 records")]
 
 
 def test_a_flow_that_fails_after_it_caught_up_has_caught_up():

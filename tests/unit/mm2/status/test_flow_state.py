@@ -76,9 +76,9 @@ def test_what_is_held_is_told_with_what_is_not_done_and_the_way_on():
     assert flow_state.describe_overrides(
         OperatorOverrides(paused=True, beside=both), resume=RESUME
     ) == [
-        "MirrorCheckpointConnector is paused, by an operator: no checkpoints are made; groups that "
-        "move go on where they were then. Remedy: mm2 resume x",
-        "MirrorHeartbeatConnector is stopped, by an operator: no heartbeats are written to its "
+        "MirrorCheckpointConnector is paused by an operator: no checkpoints are written; "
+        "groups that fail over resume at their last ones. Remedy: mm2 resume x",
+        "MirrorHeartbeatConnector is stopped by an operator: no heartbeats are written to its "
         "target. Remedy: mm2 resume x",
     ]
     assert flow_state.describe_overrides(operator_overrides.NO_OVERRIDES, resume=RESUME) == []
@@ -148,11 +148,11 @@ def test_a_flow_runs_once_all_its_partitions_are_shown():
         ({"tasks_shown": {0: shown(0)}}, "task 0 is starting"),
         (
             {"connector": THERE, "shown": None, "tasks": {}},
-            "waiting for another node to find the topics",
+            "waiting for another node to list the topics",
         ),
         (
             {"connector": ELSEWHERE, "shown": None, "tasks": {}},
-            "waiting for node b:8083, which ran its connector last, to find the topics",
+            "waiting for node b:8083, which last ran its connector, to list the topics",
         ),
         (
             {
@@ -268,7 +268,7 @@ def test_a_node_is_not_ready_before_its_copies_have_started_or_when_all_have_fai
 @pytest.mark.parametrize(
     ("states", "begun", "words"),
     [
-        (["STARTING", "RUNNING"], (), "its copies have not started yet: task 0"),
+        (["STARTING", "RUNNING"], (), "its copy processes have not started yet: task 0"),
         (["STARTING", "RUNNING"], (0,), ""),
         (["WAITING_FOR_SLOT", "RUNNING"], (), ""),
         (["WAITING_FOR_SLOT", "WAITING_FOR_SLOT"], (), "all its tasks wait for a Spark slot"),

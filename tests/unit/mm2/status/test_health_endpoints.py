@@ -82,7 +82,7 @@ def test_live_follows_the_main_loop(served):
     status, told = served.ask(health_endpoints.LIVE_PATH)
     assert (status, told["status"]) == (503, "failing")
     assert told["findings"] == [
-        {"ok": False, "reason": "the main loop has not come round for 100 s; allowed are 60 s"}
+        {"ok": False, "reason": "no iteration of the main loop for 100 s (maximum 60 s)"}
     ]
     served.beats.beat()
     assert served.ask(health_endpoints.LIVE_PATH)[0] == 200

@@ -183,7 +183,7 @@ def test_a_failed_flow_tells_why_and_how_far_it_came():
         state=FlowState.FAILED,
         reason="fenced by another owner",
     )
-    assert line == "FAILED: fenced by another owner, 1,200 records (3.0 MB) copied"
+    assert line == "FAILED: fenced by another owner, 1,200 records (3.0 MB) replicated"
 
 
 def test_partitions_in_error_are_counted():
@@ -198,9 +198,9 @@ def test_partitions_in_error_are_counted():
         (0, 0, "pass-through"),
         (1, 0, "pass-through, 1 in transactions"),
         (2, 0, "in transactions"),
-        (0, 1, "pass-through, 1 opened"),
-        (1, 2, "opened, 1 in transactions"),
-        (2, 2, "opened, in transactions"),
+        (0, 1, "pass-through, 1 re-encoded"),
+        (1, 2, "re-encoded, 1 in transactions"),
+        (2, 2, "re-encoded, in transactions"),
     ],
 )
 def test_paths(transactional, opened, words):

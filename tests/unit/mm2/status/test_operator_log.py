@@ -94,7 +94,7 @@ def test_who_did_what_is_a_line_with_fields(caplog):
 def test_what_was_refused_is_a_warning(caplog):
     Scene().log.log_change(change("PUT", f"{SOURCE}/pause", status=409))
     (record,) = caplog.records
-    assert record.getMessage() == f"operator {WHO}: pause east->west: refused with 409"
+    assert record.getMessage() == f"operator {WHO}: pause east->west: rejected with 409"
     assert record.levelname == "WARNING"
 
 

@@ -42,7 +42,7 @@ BATCH, NOTHING_LEFT = ReplicationEvidence.BATCH, ReplicationEvidence.NOTHING_LEF
 )
 def test_any_batch_counts_and_all_must_rest(pulses, ago_s, by):
     found = process_health.find_last_replication(pulses, all_move=True)
-    assert found == ReplicationInstant(at_s=NOW_S - ago_s, by=by)
+    assert found == ReplicationInstant(at_s=NOW_S - ago_s, evidence=by)
 
 
 @pytest.mark.parametrize("pulses", [[], [pulse()], [pulse(None, 1), pulse()]])
@@ -53,7 +53,7 @@ def test_nothing_may_be_known(pulses):
 def test_all_cannot_rest_while_something_is_not_copied():
     pulses = [pulse(9, 2), pulse(8, 1)]
     found = process_health.find_last_replication(pulses, all_move=False)
-    assert found == ReplicationInstant(at_s=NOW_S - 8, by=BATCH)
+    assert found == ReplicationInstant(at_s=NOW_S - 8, evidence=BATCH)
 
 
 class Looks:
@@ -87,7 +87,7 @@ def test_what_crossed_last_is_known_when_a_copy_is_gone():
     assert looks.at(pulse(9, 2), pulse(8, 3)).at_ms == NOW_MS - 3_000
     for pulses in ([pulse(9, 1)], [pulse(9, 0), pulse()], []):
         found = looks.at(*pulses, all_move=False)
-        assert (found.at_ms, found.last.by) == (NOW_MS - 3_000, NOTHING_LEFT)
+        assert (found.at_ms, found.last.evidence) == (NOW_MS - 3_000, NOTHING_LEFT)
     assert looks.at(pulse(1), all_move=False).at_ms == NOW_MS - 1_000
 
 
@@ -133,7 +133,7 @@ def standing(joined=True, configured=True, serves=True, reason=""):
 @pytest.mark.parametrize(
     ("seen", "well", "said"),
     [
-        (standing(), True, "joined, configured, copies running"),
+        (standing(), True, "joined, configured, tasks running"),
         (standing(reason="it was stopped"), True, "it was stopped"),
         (
             standing(joined=False, configured=False, serves=False, reason="b is asked"),
@@ -143,12 +143,12 @@ def standing(joined=True, configured=True, serves=True, reason=""):
         (
             standing(configured=False, serves=False),
             False,
-            "its connectors are not configured as the file says",
+            "its connectors are not configured as in the file",
         ),
         (
             standing(serves=False, reason="task 3 is being started"),
             False,
-            "its tasks do not copy: task 3 is being started",
+            "its tasks are not running: task 3 is being started",
         ),
     ],
 )
@@ -160,15 +160,15 @@ def test_ready_is_joined_configured_and_serving(seen, well, said):
 
 def test_without_an_engine_nothing_is_ready():
     verdict = process_health.check_readiness([standing()], engine_ready=False)
-    assert (verdict.well, verdict.findings[0].reason) == (False, "the engine starts")
+    assert (verdict.well, verdict.findings[0].reason) == (False, "the copy engine is starting")
 
 
 @pytest.mark.parametrize(
     ("silent_s", "crashed", "well", "said"),
     [
-        (0.2, "", True, "the main loop came round 0.2 s ago"),
-        (60.0, "", True, "the main loop came round 60.0 s ago"),
-        (61.0, "", False, "the main loop has not come round for 61 s; allowed are 60 s"),
+        (0.2, "", True, "last main loop iteration 0.2 s ago"),
+        (60.0, "", True, "last main loop iteration 60.0 s ago"),
+        (61.0, "", False, "no iteration of the main loop for 61 s (maximum 60 s)"),
         (0.2, "flow a->b: KeyError()", False, "an error in mm2 itself: flow a->b: KeyError()"),
     ],
 )

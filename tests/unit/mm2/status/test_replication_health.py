@@ -19,7 +19,7 @@ Health, Side, State = FlowHealth, ClusterSide, ReportedFlowState
 NOW_MS = 1_790_000_000_000
 WITHIN_S = 60.0
 ALLOWED = "health.replicating.within.seconds: 60"
-SHORT = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=5_000, by=DeletionCause.TIME, share=0.1)
+SHORT = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=5_000, cause=DeletionCause.TIME, share=0.1)
 FAILED = TaskReport(number=3, state="FAILED", reason="no rights")
 LONG_AGO, JUST_NOW = NOW_MS - 500_000, NOW_MS - 5_000
 
@@ -39,12 +39,14 @@ def part(state="copying", **more):
 def crossed(ago_s: float | None, *, begun_s: float = 500.0):
     last = None
     if ago_s is not None:
-        last = LastReplication(at_ms=NOW_MS - round(ago_s * 1000), by=ReplicationEvidence.BATCH)
+        last = LastReplication(
+            at_ms=NOW_MS - round(ago_s * 1000), evidence=ReplicationEvidence.BATCH
+        )
     return ReplicationActivity(begun_ms=NOW_MS - round(begun_s * 1000), last=last)
 
 
 def report(*parts, state=State.RUNNING, **more):
-    given: dict[str, Any] = {"since_ms": LONG_AGO, "crossed": crossed(1.0)}
+    given: dict[str, Any] = {"since_ms": LONG_AGO, "activity": crossed(1.0)}
     return FlowReport(
         flow="east->west",
         seen_by=("process 1",),
@@ -67,10 +69,10 @@ TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
     ("found", "expected", "reasons"),
     [
         (report(part()), Health.HEALTHY, []),
-        (report(part(), crossed=None), Health.HEALTHY, []),
+        (report(part(), activity=None), Health.HEALTHY, []),
         (report(part(), unreachable=(lost(),)), Health.UNHEALTHY, [SOURCE_LOST]),
         (
-            report(unreachable=(lost(), lost(Side.TARGET)), elsewhere=2),
+            report(unreachable=(lost(), lost(Side.TARGET)), partitions_on_other_nodes=2),
             Health.UNHEALTHY,
             [SOURCE_LOST, TARGET_LOST],
         ),
@@ -91,22 +93,22 @@ TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
         ),
         (report(part(), part("stopped")), Health.UNHEALTHY, ["1 partition halted"]),
         (
-            report(part("stopped"), part("fenced"), crossed=crossed(90.0)),
+            report(part("stopped"), part("fenced"), activity=crossed(90.0)),
             Health.UNHEALTHY,
             ["2 partitions halted"],
         ),
         (
-            report(part("", reason="its mirror was deleted"), part("", reason="x"), crossed=None),
+            report(part("", reason="its mirror was deleted"), part("", reason="x"), activity=None),
             Health.UNHEALTHY,
             ["t-0: its mirror was deleted (and 1 more)"],
         ),
         (report(part(), tasks=(FAILED,)), Health.UNHEALTHY, ["task 3 failed: no rights"]),
         (
-            report(part(outlook=SHORT)),
+            report(part(retention_risk=SHORT)),
             Health.UNHEALTHY,
-            ["the source deletes what is not copied yet in 5.0 s at the earliest (retention.ms)"],
+            ["the source deletes unreplicated records in 5.0 s at the earliest (retention.ms)"],
         ),
-        (report(part(outlook=dataclasses.replace(SHORT, share=0.9))), Health.HEALTHY, []),
+        (report(part(retention_risk=dataclasses.replace(SHORT, share=0.9))), Health.HEALTHY, []),
         (report(state=State.FAILED, reason="no rights"), Health.UNHEALTHY, ["no rights"]),
         (report(state=State.NOT_RUNNING), Health.UNHEALTHY, ["no mm2 process runs this flow"]),
         (report(state=State.UNKNOWN, reason="no answer"), Health.UNKNOWN, ["no answer"]),
@@ -123,39 +125,39 @@ TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
         (report(state=State.STOPPED, reason="failed over"), Health.SUSPENDED, ["failed over"]),
         (report(state=State.PLANNING, reason="joining"), Health.PENDING, ["joining"]),
         (report(state=State.STOPPING), Health.PENDING, ["stopping"]),
-        (report(crossed=None), Health.PENDING, [topic_rows.NOTHING_TO_COPY]),
-        (report(elsewhere=4, crossed=None), Health.HEALTHY, []),
+        (report(activity=None), Health.PENDING, [topic_rows.NOTHING_TO_COPY]),
+        (report(partitions_on_other_nodes=4, activity=None), Health.HEALTHY, []),
         (
-            report(part(), elsewhere=2, unseen="not authorized"),
+            report(part(), partitions_on_other_nodes=2, other_nodes_error="not authorized"),
             Health.UNKNOWN,
             ["the status of 2 partitions on other nodes is unknown: not authorized"],
         ),
         (
-            report(part("", end=9, waiting_since_ms=NOW_MS - 61_000), crossed=None),
+            report(part("", end=9, waiting_since_ms=NOW_MS - 61_000), activity=None),
             Health.UNKNOWN,
             [
-                "a record waits for 61 s to be replicated; whether others are, only the process "
-                "knows that runs the flow"
+                "a record has waited for 61 s to be replicated; whether others are replicated "
+                "is known only to the process that runs the flow"
             ],
         ),
         (
-            report(part("", end=9, waiting_since_ms=NOW_MS - 59_000), crossed=None),
+            report(part("", end=9, waiting_since_ms=NOW_MS - 59_000), activity=None),
             Health.HEALTHY,
             [],
         ),
         (
-            report(part(), crossed=crossed(60.1)),
+            report(part(), activity=crossed(60.1)),
             Health.UNHEALTHY,
             [f"no record replicated for 60 s ({ALLOWED})"],
         ),
-        (report(part(), crossed=crossed(60.0)), Health.HEALTHY, []),
+        (report(part(), activity=crossed(60.0)), Health.HEALTHY, []),
         (
-            report(part(), crossed=crossed(None, begun_s=9.0)),
+            report(part(), activity=crossed(None, begun_s=9.0)),
             Health.PENDING,
             [f"no record replicated since the flow started 9.0 s ago ({ALLOWED})"],
         ),
         (
-            report(part(), crossed=crossed(None, begun_s=61.0)),
+            report(part(), activity=crossed(None, begun_s=61.0)),
             Health.UNHEALTHY,
             [f"no record replicated since the flow started 61 s ago ({ALLOWED})"],
         ),
@@ -174,7 +176,7 @@ TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
         (report(part(), part(end=None)), Health.UNKNOWN, ["the lag of 1 partition is unknown"]),
         (report(part(), part(end=None, since_ms=JUST_NOW)), Health.HEALTHY, []),
         (
-            report(part("", end=None, since_ms=None), crossed=None),
+            report(part("", end=None, since_ms=None), activity=None),
             Health.UNKNOWN,
             ["the lag of 1 partition is unknown"],
         ),
@@ -197,7 +199,9 @@ def test_a_single_broker_counts_while_a_partition_waits_for_it():
 
 def test_what_an_operator_should_know_of_a_healthy_flow():
     found = report(
-        part(end=9, waiting_since_ms=NOW_MS - 90_000), elsewhere=1, warnings=("unfenced",)
+        part(end=9, waiting_since_ms=NOW_MS - 90_000),
+        partitions_on_other_nodes=1,
+        warnings=("unfenced",),
     )
     verdict = judge(found)
     assert verdict.is_healthy
@@ -248,6 +252,6 @@ def test_a_moment_in_the_future_excuses_nothing():
     """A clock was set back: how long it has been so, nobody knows."""
     waiting = part("waiting", since_ms=FUTURE_MS)
     assert judge(report(waiting, since_ms=FUTURE_MS)).health is Health.UNHEALTHY
-    stalled = judge(report(part(), crossed=crossed(-6 * 3_600.0)))
+    stalled = judge(report(part(), activity=crossed(-6 * 3_600.0)))
     assert stalled.health is Health.UNKNOWN
     assert "is in the future" in stalled.reasons[0]

@@ -19,42 +19,42 @@ By, Kind = DeletionCause, RiskKind
 SOURCE = ClusterCommands(bootstrap="e:1")
 
 
-def runs_out(by: DeletionCause, left_ms: int = 7_200_000) -> RetentionRisk:
-    return RetentionRisk(kind=Kind.RUNS_OUT, left_ms=left_ms, by=by, share=0.1)
+def runs_out(cause: DeletionCause, left_ms: int = 7_200_000) -> RetentionRisk:
+    return RetentionRisk(kind=Kind.RUNS_OUT, left_ms=left_ms, cause=cause, share=0.1)
 
 
 @pytest.mark.parametrize(
-    ("outlook", "short", "said"),
+    ("risk", "short", "said"),
     [
         (
             runs_out(By.TIME),
             "2.0 h",
-            "the source deletes what is not copied yet in 2.0 h at the earliest (retention.ms)",
+            "the source deletes unreplicated records in 2.0 h at the earliest (retention.ms)",
         ),
         (
             runs_out(By.SIZE, 90_000),
             "90 s",
-            "the source deletes what is not copied yet in about 90 s, as fast as records come "
+            "the source deletes unreplicated records in about 90 s at the current write rate "
             "(retention.bytes)",
         ),
         (
             runs_out(By.START, 0),
             "0 s",
-            "the source deletes what is not copied yet in about 0 s, as fast as its log's start "
-            "moves",
+            "the source deletes unreplicated records in about 0 s at the rate at which its log "
+            "start moves",
         ),
         (
-            RetentionRisk(kind=Kind.GONE, left_ms=0, gone=20),
+            RetentionRisk(kind=Kind.GONE, left_ms=0, deleted_offsets=20),
             "gone",
-            "the source deleted 20 offsets before they were copied",
+            "the source deleted 20 offsets before they were replicated",
         ),
         (RetentionRisk(kind=Kind.KEPT), "-", ""),
         (RetentionRisk(kind=Kind.UNKNOWN), "-", ""),
         (RetentionRisk(kind=Kind.NOTHING_WAITS), "-", ""),
     ],
 )
-def test_what_the_source_does_to_what_waits(outlook, short, said):
-    assert (retention_risk.format_time_left(outlook), retention_risk.describe_loss(outlook)) == (
+def test_what_the_source_does_to_what_waits(risk, short, said):
+    assert (retention_risk.format_time_left(risk), retention_risk.describe_loss(risk)) == (
         short,
         said,
     )
@@ -65,7 +65,7 @@ def test_of_nothing_nothing_is_said():
 
 
 @pytest.mark.parametrize(
-    ("outlook", "retention", "setting"),
+    ("risk", "retention", "setting"),
     [
         (runs_out(By.TIME), TopicRetention(keeps_ms=5), "retention.ms=10"),
         (runs_out(By.SIZE), TopicRetention(keeps_bytes=7), "retention.bytes=14"),
@@ -75,10 +75,8 @@ def test_of_nothing_nothing_is_said():
         (RetentionRisk(kind=Kind.GONE), TopicRetention(keeps_ms=5), ""),
     ],
 )
-def test_the_way_on_is_to_let_it_keep_more(outlook, retention, setting):
-    line = retention_risk.make_retention_command(
-        "orders", outlook, retention=retention, source=SOURCE
-    )
+def test_the_way_on_is_to_let_it_keep_more(risk, retention, setting):
+    line = retention_risk.make_retention_command("orders", risk, retention=retention, source=SOURCE)
     assert line == (setting and SOURCE.set_topic("orders", dict([setting.split("=")])))
 
 
@@ -136,35 +134,35 @@ def test_what_a_topics_settings_delete_by(settings, expected):
         (
             look(start=30),
             TopicRetention(),
-            RetentionRisk(kind=RiskKind.GONE, left_ms=0, share=0.0, gone=20),
+            RetentionRisk(kind=RiskKind.GONE, left_ms=0, share=0.0, deleted_offsets=20),
         ),
         (
             look(HOUR_MS, waiting_since_ms=HOUR_MS // 4),
             TopicRetention(keeps_ms=HOUR_MS),
             RetentionRisk(
-                kind=RiskKind.RUNS_OUT, left_ms=HOUR_MS // 4, by=DeletionCause.TIME, share=0.25
+                kind=RiskKind.RUNS_OUT, left_ms=HOUR_MS // 4, cause=DeletionCause.TIME, share=0.25
             ),
         ),
         (
             look(3 * HOUR_MS, waiting_since_ms=0),
             TopicRetention(keeps_ms=HOUR_MS),
-            RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=0, by=DeletionCause.TIME, share=0.0),
+            RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=0, cause=DeletionCause.TIME, share=0.0),
         ),
         (
             look(0, waiting_since_ms=HOUR_MS),
             TopicRetention(keeps_ms=HOUR_MS),
             RetentionRisk(
-                kind=RiskKind.RUNS_OUT, left_ms=2 * HOUR_MS, by=DeletionCause.TIME, share=1.0
+                kind=RiskKind.RUNS_OUT, left_ms=2 * HOUR_MS, cause=DeletionCause.TIME, share=1.0
             ),
         ),
     ],
 )
 def test_what_one_look_tells(seen, retention, expected):
-    assert fold(seen).outlook(retention) == expected
+    assert fold(seen).estimate(retention) == expected
 
 
 def test_nothing_was_seen_yet():
-    assert RetentionRiskEstimator().outlook(TopicRetention()).kind is RiskKind.UNKNOWN
+    assert RetentionRiskEstimator().estimate(TopicRetention()).kind is RiskKind.UNKNOWN
 
 
 def test_by_size_what_waits_may_grow_until_it_is_all_that_is_kept():
@@ -173,11 +171,11 @@ def test_by_size_what_waits_may_grow_until_it_is_all_that_is_kept():
         look(0, end=1_000, copied_to=0, bytes_each=10.0),
         look(10_000, end=2_000, copied_to=0, bytes_each=10.0),
     )
-    outlook = found.outlook(TopicRetention(keeps_bytes=60_000))
-    assert outlook.by is DeletionCause.SIZE
-    assert outlook.left_ms == 40_000
-    assert outlook.share == pytest.approx(2 / 3)
-    assert not outlook.is_short
+    risk = found.estimate(TopicRetention(keeps_bytes=60_000))
+    assert risk.cause is DeletionCause.SIZE
+    assert risk.left_ms == 40_000
+    assert risk.share == pytest.approx(2 / 3)
+    assert not risk.is_short
 
 
 def test_more_waits_than_is_kept():
@@ -185,15 +183,15 @@ def test_more_waits_than_is_kept():
         look(0, end=1_000, copied_to=0, bytes_each=10.0),
         look(10_000, end=1_000, copied_to=0, bytes_each=10.0),
     )
-    outlook = found.outlook(TopicRetention(keeps_bytes=5_000))
-    assert (outlook.left_ms, outlook.share) == (0, 0.0)
-    assert outlook.is_short
+    risk = found.estimate(TopicRetention(keeps_bytes=5_000))
+    assert (risk.left_ms, risk.share) == (0, 0.0)
+    assert risk.is_short
 
 
 def test_where_nothing_comes_nothing_goes_by_size():
     seen = [look(at, end=1_000, copied_to=0, bytes_each=10.0) for at in (0, 10_000)]
     retention = TopicRetention(keeps_bytes=50_000)
-    assert fold(*seen).outlook(retention).kind is RiskKind.UNKNOWN
+    assert fold(*seen).estimate(retention).kind is RiskKind.UNKNOWN
 
 
 def test_a_start_that_moves_by_segments_is_taken_at_its_mean_speed():
@@ -202,15 +200,15 @@ def test_a_start_that_moves_by_segments_is_taken_at_its_mean_speed():
     found = fold(
         *(look(5_000 * n, start=start, end=1_000, copied_to=600) for n, start in enumerate(starts))
     )
-    outlook = found.outlook(None)
-    assert outlook.by is DeletionCause.START
-    assert outlook.left_ms == int(400 / (100 / 15_000))  # since it moved last it slowed down
-    assert outlook.share == pytest.approx(400 / 800)
+    risk = found.estimate(None)
+    assert risk.cause is DeletionCause.START
+    assert risk.left_ms == int(400 / (100 / 15_000))  # since it moved last it slowed down
+    assert risk.share == pytest.approx(400 / 800)
 
 
 def test_one_move_tells_no_speed():
     found = fold(look(0, copied_to=50), look(1_000, start=20, copied_to=50))
-    assert found.outlook(None).kind is RiskKind.UNKNOWN
+    assert found.estimate(None).kind is RiskKind.UNKNOWN
 
 
 def test_what_deletes_first_counts():
@@ -219,28 +217,28 @@ def test_what_deletes_first_counts():
         for at in (0, 1_000)
     ]
     both = TopicRetention(keeps_ms=5_000, keeps_bytes=4_000)
-    assert fold(*seen).outlook(both).by is DeletionCause.SIZE
+    assert fold(*seen).estimate(both).cause is DeletionCause.SIZE
     both = TopicRetention(keeps_ms=2_000, keeps_bytes=4_000)
-    assert fold(*seen).outlook(both).by is DeletionCause.TIME
+    assert fold(*seen).estimate(both).cause is DeletionCause.TIME
 
 
 def test_another_log_of_that_name_begins_anew():
     moving = [look(1_000 * n, start=10 * n, copied_to=80) for n in range(4)]
-    assert fold(*moving).outlook(None).by is DeletionCause.START
+    assert fold(*moving).estimate(None).cause is DeletionCause.START
     again = fold(*moving, look(9_000, start=0, end=50, copied_to=20))
-    assert again.outlook(None).kind is RiskKind.UNKNOWN
+    assert again.estimate(None).kind is RiskKind.UNKNOWN
 
 
 def test_where_the_clock_was_set_back_it_begins_anew():
     moving = [look(1_000 * n, start=10 * n, copied_to=80) for n in range(4)]
-    assert fold(*moving, look(500, start=30, copied_to=80)).outlook(None).kind is RiskKind.UNKNOWN
-    assert fold(look(500, copied_to=0), look(500, copied_to=100)).outlook(None).kind is (
+    assert fold(*moving, look(500, start=30, copied_to=80)).estimate(None).kind is RiskKind.UNKNOWN
+    assert fold(look(500, copied_to=0), look(500, copied_to=100)).estimate(None).kind is (
         RiskKind.NOTHING_WAITS
     )
 
 
 @pytest.mark.parametrize(
-    ("outlook", "short"),
+    ("risk", "short"),
     [
         (RetentionRisk(kind=RiskKind.GONE), True),
         (RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=1, share=0.24), True),
@@ -248,8 +246,8 @@ def test_where_the_clock_was_set_back_it_begins_anew():
         (RetentionRisk(kind=RiskKind.UNKNOWN), False),
     ],
 )
-def test_when_somebody_should_know(outlook, short):
-    assert outlook.is_short is short
+def test_when_somebody_should_know(risk, short):
+    assert risk.is_short is short
 
 
 STEP = st.tuples(
@@ -270,7 +268,7 @@ def test_whatever_is_seen_is_bounded_and_never_negative(steps, retention):
             look(at, start=start, end=end, copied_to=copied, waiting_since_ms=0, bytes_each=3.0)
         )
         found.check_invariants()
-        outlook = found.outlook(retention)
-        assert outlook.left_ms is None or outlook.left_ms >= 0
-        assert outlook.share is None or 0 <= outlook.share <= 1
-        assert (outlook.kind is RiskKind.RUNS_OUT) == (outlook.by is not None)
+        risk = found.estimate(retention)
+        assert risk.left_ms is None or risk.left_ms >= 0
+        assert risk.share is None or 0 <= risk.share <= 1
+        assert (risk.kind is RiskKind.RUNS_OUT) == (risk.cause is not None)

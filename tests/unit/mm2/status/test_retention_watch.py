@@ -37,9 +37,9 @@ SEEN = SourcePartitionSnapshot(
     ends=LogBounds(start=0, end=9),
     copied_to=2,
     waiting_since_ms=5,
-    outlook=RetentionRisk(kind=RiskKind.KEPT),
+    retention_risk=RetentionRisk(kind=RiskKind.KEPT),
 )
-KEPT = itertools.repeat(SEEN.outlook)
+KEPT = itertools.repeat(SEEN.retention_risk)
 
 
 class Losses:
@@ -54,8 +54,8 @@ class Losses:
         if self.failure is not None:
             raise self.failure
         return {
-            each: dataclasses.replace(SEEN, outlook=outlook)
-            for each, outlook in zip(waiting, itertools.chain(self.outlooks, KEPT), strict=False)
+            each: dataclasses.replace(SEEN, retention_risk=risk)
+            for each, risk in zip(waiting, itertools.chain(self.outlooks, KEPT), strict=False)
         }
 
     def close(self):
@@ -130,7 +130,7 @@ def test_what_stands_or_lags_is_looked_at(scene, fields):
     scene.look(statuses.partition(**fields), statuses.partition(number=1))
     assert scene.opened[0].asked == [[PLACE]]
     (part, _) = scene.partitions()
-    assert (part.start, part.end, part.outlook) == (0, 9, SEEN.outlook)
+    assert (part.start, part.end, part.retention_risk) == (0, 9, SEEN.retention_risk)
 
 
 @pytest.mark.parametrize("fields", [{"phase": "waiting"}, {"source_end": -1}])
@@ -208,17 +208,17 @@ def test_reports_say_when_something_was_replicated_last_while_a_copy_is_here(sce
     place = status_registry.REGISTRY.pulse("east->west", 0)
     try:
         began = scene.clock.wall
-        assert scene.watch.reports()[0].crossed == ReplicationActivity(begun_ms=began, last=None)
+        assert scene.watch.reports()[0].activity == ReplicationActivity(begun_ms=began, last=None)
         now_s = scene.clock.now_s()
         place.put(LatencySnapshot(crossed_s=now_s + 4, idle_s=now_s + 2))
         scene.later(9)
-        last = LastReplication(at_ms=began + 4_000, by=ReplicationEvidence.BATCH)
-        assert scene.watch.reports()[0].crossed == ReplicationActivity(begun_ms=began, last=last)
+        last = LastReplication(at_ms=began + 4_000, evidence=ReplicationEvidence.BATCH)
+        assert scene.watch.reports()[0].activity == ReplicationActivity(begun_ms=began, last=last)
     finally:
         place.leave()
-    assert scene.watch.reports()[0].crossed.last == last, "what was known is no less true"
+    assert scene.watch.reports()[0].activity.last == last, "what was known is no less true"
     scene.running.shown = [statuses.flow(tasks=(), elsewhere=2)]
-    assert scene.watch.reports()[0].crossed is None
+    assert scene.watch.reports()[0].activity is None
 
 
 @pytest.mark.parametrize("step_h", [6, -6, -12])
@@ -233,7 +233,7 @@ def test_a_stalled_flow_is_as_old_as_it_is_whatever_the_wall_clock_is_set_to(sce
         (report,) = scene.watch.reports()
     finally:
         place.leave()
-    assert report.at_ms - report.crossed.at_ms == 90_000
+    assert report.at_ms - report.activity.at_ms == 90_000
     assert replication_health.evaluate_flow(report, within_s=60.0).health is FlowHealth.UNHEALTHY
 
 
@@ -242,12 +242,12 @@ def test_a_failed_task_keeps_a_quiet_flow_from_looking_fresh(scene):
     try:
         idle_ms = scene.clock.wall
         place.put(LatencySnapshot(idle_s=scene.clock.now_s()))
-        assert scene.watch.reports()[0].crossed.at_ms == idle_ms
+        assert scene.watch.reports()[0].activity.at_ms == idle_ms
         scene.later(60)
         place.put(LatencySnapshot(idle_s=scene.clock.now_s()))
         failed = statuses.task(1, TaskState.FAILED)
         scene.running.shown = [statuses.flow(statuses.partition(), tasks=[failed])]
-        assert scene.watch.reports()[0].crossed.at_ms == idle_ms
+        assert scene.watch.reports()[0].activity.at_ms == idle_ms
     finally:
         place.leave()
 
@@ -309,9 +309,9 @@ def test_how_long_is_left_for_each_topic(scene):
         statuses.partition("bills", phase="stopped"),
     )
     assert scene.watch.left_s() == {}
-    outlook = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=9_000, by=DeletionCause.TIME, share=0.5)
-    soon = dataclasses.replace(outlook, left_ms=1_500)
-    scene.opened[0].outlooks = [outlook, soon, outlook]
+    risk = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=9_000, cause=DeletionCause.TIME, share=0.5)
+    soon = dataclasses.replace(risk, left_ms=1_500)
+    scene.opened[0].outlooks = [risk, soon, risk]
     scene.look(
         statuses.partition(phase="stopped"),
         statuses.partition(number=1, phase="stopped"),
@@ -323,7 +323,7 @@ def test_how_long_is_left_for_each_topic(scene):
     }
 
 
-RUNS_OUT = dataclasses.replace(SEEN.outlook, kind=RiskKind.RUNS_OUT, left_ms=9_000)
+RUNS_OUT = dataclasses.replace(SEEN.retention_risk, kind=RiskKind.RUNS_OUT, left_ms=9_000)
 
 
 def runs_out(scene):
@@ -337,7 +337,7 @@ def test_what_was_seen_long_ago_is_told_no_more(scene):
     runs_out(scene)
     scene.clock.now += retention_watch.SOURCE_SNAPSHOT_MAX_AGE_S
     assert scene.watch.left_s() == {("east->west", "orders"): 9.0}
-    assert scene.partitions()[0].outlook == RUNS_OUT
+    assert scene.partitions()[0].retention_risk == RUNS_OUT
     scene.clock.now += 1.0
     assert scene.watch.left_s() == {}
     assert scene.partitions()[0].start is None

@@ -80,8 +80,8 @@ def scene():
 def test_what_waits_is_as_old_as_its_oldest_record_and_kept_as_the_topic_says(scene):
     (seen,) = scene.look().values()
     assert (seen.ends.end, seen.copied_to, seen.waiting_since_ms) == (10, 4, 4_000)
-    assert seen.outlook.by is DeletionCause.TIME
-    assert seen.outlook.left_ms == 4_000 + KEPT_MS - 50_000
+    assert seen.retention_risk.cause is DeletionCause.TIME
+    assert seen.retention_risk.left_ms == 4_000 + KEPT_MS - 50_000
     assert scene.asked_map == 0
 
 
@@ -124,15 +124,15 @@ def test_what_nobody_knows_is_left_out(scene):
 def test_deleted_before_it_was_copied(scene, caplog):
     scene.source.log.start, scene.source.log.times_ms = 6, [None] * 4
     (seen,) = scene.look().values()
-    assert (seen.outlook.kind, seen.outlook.gone) == (Kind.GONE, 2)
-    assert "orders-0: the source deleted 2 offsets before they were copied" in caplog.text
+    assert (seen.retention_risk.kind, seen.retention_risk.deleted_offsets) == (Kind.GONE, 2)
+    assert "orders-0: the source deleted 2 offsets before they were replicated" in caplog.text
 
 
 def test_who_should_know_is_told_once_an_hour_and_when_it_is_over(scene, caplog):
     caplog.set_level(logging.INFO)
     scene.clock.advance(40.0)
     scene.look()
-    assert "orders-0: the source deletes what is not copied yet in 14 s" in caplog.text
+    assert "orders-0: the source deletes unreplicated records in 14 s" in caplog.text
     assert f"retention.ms={2 * KEPT_MS}" in caplog.text
     caplog.clear()
     scene.look()
@@ -142,7 +142,7 @@ def test_who_should_know_is_told_once_an_hour_and_when_it_is_over(scene, caplog)
     assert "orders-0" in caplog.text
     caplog.clear()
     scene.look(copied_to=10)
-    assert "orders: what waits is in time again" in caplog.text
+    assert "orders: no longer at risk of data loss" in caplog.text
 
 
 def test_a_retention_that_is_raised_as_the_remedy_says_is_seen_soon(scene, caplog):
@@ -156,7 +156,7 @@ def test_a_retention_that_is_raised_as_the_remedy_says_is_seen_soon(scene, caplo
     scene.source.cluster.topics["orders"].overrides["retention.ms"] = str(2 * KEPT_MS)
     scene.clock.advance(retention_watch.WARNED_CONFIG_MAX_AGE_S)
     scene.look()
-    assert "orders: what waits is in time again" in caplog.text
+    assert "orders: no longer at risk of data loss" in caplog.text
 
 
 def test_of_many_topics_those_are_named_that_lose_first(scene, caplog):
@@ -177,19 +177,19 @@ def test_of_many_topics_those_are_named_that_lose_first(scene, caplog):
         f"t{number}-0:"
         for number in range(many - 1, many - 1 - retention_watch.WARNED_TOPICS_MAX, -1)
     ]
-    assert told[-1] == "east->west: so it is with 3 more topics; see mm2 lag"
+    assert told[-1] == "east->west: the same for 3 more topics; see mm2 lag"
     caplog.clear()
     scene.clock.advance(1)
     scene.losses.look({place: statuses.partition(place.topic, copied_to=3) for place in places})
     assert [record.getMessage() for record in caplog.records] == [
-        "east->west: t0 and 7 more topics: what waits is in time again"
+        "east->west: t0 and 7 more topics: no longer at risk of data loss"
     ]
 
 
 def test_settings_that_may_not_be_read_leave_it_unknown(scene):
     scene.source.cluster.failures["topic_configs", "orders"] = FatalError("denied")
     (seen,) = scene.look().values()
-    assert seen.outlook.kind is Kind.UNKNOWN
+    assert seen.retention_risk.kind is Kind.UNKNOWN
 
 
 def test_it_lets_go_of_its_clients(scene):

@@ -21,14 +21,14 @@ from mm2.status.status_document import (
 )
 
 State = ReportedFlowState
-SHORT = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=5, by=DeletionCause.TIME, share=0.1)
+SHORT = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=5, cause=DeletionCause.TIME, share=0.1)
 OUTLOOKS = st.builds(
     RetentionRisk,
     kind=st.sampled_from(RiskKind),
     left_ms=st.none() | st.integers(0),
-    by=st.none() | st.sampled_from(DeletionCause),
+    cause=st.none() | st.sampled_from(DeletionCause),
     share=st.none() | st.floats(0, 1),
-    gone=st.integers(0),
+    deleted_offsets=st.integers(0),
 )
 NUMBERS = st.none() | st.integers(0)
 PARTITIONS = st.builds(
@@ -43,7 +43,7 @@ PARTITIONS = st.builds(
     start=NUMBERS,
     end=NUMBERS,
     waiting_since_ms=NUMBERS,
-    outlook=OUTLOOKS,
+    retention_risk=OUTLOOKS,
 )
 REPORTS = st.builds(
     FlowReport,
@@ -65,8 +65,8 @@ REPORTS = st.builds(
         )
     ).map(tuple),
     partitions=st.lists(PARTITIONS, max_size=4).map(tuple),
-    elsewhere=st.integers(0),
-    troubles=st.lists(st.builds(FlowProblem, text=st.text(), at_ms=NUMBERS)).map(tuple),
+    partitions_on_other_nodes=st.integers(0),
+    problems=st.lists(st.builds(FlowProblem, text=st.text(), at_ms=NUMBERS)).map(tuple),
     warnings=st.lists(st.text()).map(tuple),
     unreachable=st.lists(
         st.builds(
@@ -79,12 +79,14 @@ REPORTS = st.builds(
         ),
         max_size=3,
     ).map(tuple),
-    crossed=st.none()
+    activity=st.none()
     | st.builds(
         ReplicationActivity,
         begun_ms=st.integers(0),
         last=st.none()
-        | st.builds(LastReplication, at_ms=st.integers(0), by=st.sampled_from(ReplicationEvidence)),
+        | st.builds(
+            LastReplication, at_ms=st.integers(0), evidence=st.sampled_from(ReplicationEvidence)
+        ),
     ),
 )
 
@@ -144,12 +146,17 @@ def test_lags_are_added_ages_are_not_and_what_is_unknown_is_said():
 
 def test_what_is_lost_first_counts():
     later = dataclasses.replace(SHORT, left_ms=50)
-    gone = RetentionRisk(kind=RiskKind.GONE, left_ms=0, gone=3)
+    gone = RetentionRisk(kind=RiskKind.GONE, left_ms=0, deleted_offsets=3)
     assert (
-        status_document.find_soonest_loss([part(outlook=later), part(outlook=SHORT), part()])
+        status_document.find_soonest_loss(
+            [part(retention_risk=later), part(retention_risk=SHORT), part()]
+        )
         == SHORT
     )
-    assert status_document.find_soonest_loss([part(outlook=SHORT), part(outlook=gone)]) == gone
+    assert (
+        status_document.find_soonest_loss([part(retention_risk=SHORT), part(retention_risk=gone)])
+        == gone
+    )
     assert status_document.find_soonest_loss([part()]) is None
 
 

@@ -106,7 +106,7 @@ def verdict(found):
     ("of", "state", "since_ms", "words"),
     [
         (NEVER, State.NOT_RUNNING, None, "it was never started"),
-        (group(hosts=()), State.NOT_RUNNING, None, "no process, on whichever machine"),
+        (group(hosts=()), State.NOT_RUNNING, None, "no mm2 process runs it anywhere"),
         (
             group(target=Target.STOPPED, hosts=()),
             State.STOPPED,
@@ -117,7 +117,7 @@ def verdict(found):
         (group(), State.RUNNING, 7, ""),
         (group(hosts=None), State.RUNNING, 7, ""),
         (group(Status.UNASSIGNED), State.PLANNING, 7, "its connector is UNASSIGNED"),
-        (group(None), State.PLANNING, 7, "of no state yet"),
+        (group(None), State.PLANNING, 7, "of unknown state"),
         (group(Status.FAILED, trace="x.Error: no right"), State.FAILED, 7, "no right"),
         (group(task=Status.FAILED, trace="Error: bad"), State.RUNNING, 7, "task 0: bad"),
     ],
@@ -133,7 +133,7 @@ def test_what_is_copied_and_what_is_not():
     found = report(None, mirrored(), retentions=kept)
     (part,) = found.partitions
     assert (part.lag_records, part.lag_ms(found.at_ms)) == (7, 4_000)
-    assert part.outlook.left_ms == 6_000
+    assert part.retention_risk.left_ms == 6_000
     assert (part.state, part.reason) == (status_document.UNREPORTED_STATE, "")
     assert verdict(found).is_healthy
     assert found.tasks == (TaskReport(number=0, state="RUNNING", node="a:1"),)
@@ -143,10 +143,10 @@ def test_what_is_copied_and_what_is_not():
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"stopped": "the topic was made anew"}, "made anew"),
-        ({"copied_to": 20}, "was copied up to offset 20, and the source's log ends at 12"),
+        ({"stopped": "the topic was recreated"}, "recreated"),
+        ({"copied_to": 20}, "was copied up to offset 20, but the source's log ends at 12"),
         ({"there": None}, "its mirror east.orders-0 was deleted"),
-        ({"copied_to": 1}, "the source deleted 1 offset before they were copied"),
+        ({"copied_to": 1}, "the source deleted 1 offset before they were replicated"),
     ],
 )
 def test_what_is_wrong_with_its_logs_is_seen_from_outside(fields, words):
@@ -179,7 +179,7 @@ def test_where_nobody_is_in_the_group_what_its_tasks_said_counts_for_nothing():
 
 def test_what_failed_last_is_told_with_its_time():
     found = report(group(Status.FAILED, hosts=(), trace="x.Error: no right"), mirrored())
-    assert FlowProblem(text=f"{NAME}: no right", at_ms=7) in found.troubles
+    assert FlowProblem(text=f"{NAME}: no right", at_ms=7) in found.problems
 
 
 def test_what_an_operator_holds_back():
@@ -194,10 +194,10 @@ def test_warnings():
     entries = {**held.config.entries, flow_plan.CHECKPOINT_CONNECTOR: paused}
     held = dataclasses.replace(held, config=ClusterConfigState(entries=entries))
     assert "MirrorCheckpointConnector is paused" in report(held, mirrored()).warnings[0]
-    assert "may not be asked" in report(group(hosts=None), mirrored()).warnings[0]
+    assert "is unknown: grant" in report(group(hosts=None), mirrored()).warnings[0]
     assert "2 incidents" in report(None, mirrored(), losses=2).warnings[0]
     many = [
-        mirrored(partition=TopicPartition("orders", number), stopped="made anew")
+        mirrored(partition=TopicPartition("orders", number), stopped="recreated")
         for number in range(5)
     ]
     assert report(None, *many).warnings[-1] == "… and 2 more partitions; mm2 lag lists them"

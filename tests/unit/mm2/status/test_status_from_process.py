@@ -20,7 +20,7 @@ from tests.support import statuses
 
 KEPT = RetentionRisk(kind=RiskKind.KEPT)
 SEEN = SourcePartitionSnapshot(
-    ends=LogBounds(start=2, end=12), copied_to=4, waiting_since_ms=70, outlook=KEPT
+    ends=LogBounds(start=2, end=12), copied_to=4, waiting_since_ms=70, retention_risk=KEPT
 )
 
 
@@ -38,13 +38,13 @@ def test_what_is_newest_counts(known, expected):
     before = PartitionReport(topic="t", partition=0, mirror="e.t", **known)
     found = status_from_process.apply_source_snapshot(before, SEEN, recent=True)
     assert (found.copied_to, found.end, found.waiting_since_ms) == expected
-    assert (found.start, found.outlook) == (2, KEPT)
+    assert (found.start, found.retention_risk) == (2, KEPT)
 
 
 def test_an_old_look_says_nothing_of_the_end_of_the_log():
     before = PartitionReport(topic="t", partition=0, mirror="e.t", copied_to=12)
     found = status_from_process.apply_source_snapshot(before, SEEN, recent=False)
-    assert (found.copied_to, found.end, found.outlook) == (12, None, KEPT)
+    assert (found.copied_to, found.end, found.retention_risk) == (12, None, KEPT)
 
 
 def test_settings_that_may_not_be_read_tell_nothing():
@@ -57,7 +57,7 @@ def test_settings_that_may_not_be_read_tell_nothing():
 FLOW = Flow(source="east", target="west")
 PLACE = TopicPartition("orders", 0)
 LOOK = SourcePartitionSnapshot(
-    ends=LogBounds(start=2, end=12), copied_to=4, waiting_since_ms=1_000, outlook=KEPT
+    ends=LogBounds(start=2, end=12), copied_to=4, waiting_since_ms=1_000, retention_risk=KEPT
 )
 
 
@@ -77,7 +77,7 @@ def test_a_running_flow():
         ReportedFlowState.RUNNING,
         5,
     )
-    assert found.elsewhere == 2
+    assert found.partitions_on_other_nodes == 2
     (part,) = found.partitions
     assert (part.mirror, part.state, part.since_ms) == ("east.orders", "copying", 5)
     assert (part.lag_records, part.lag_ms(found.at_ms)) == (7, 5_000)
@@ -104,7 +104,7 @@ def test_programs_get_the_code_of_a_stop():
 def test_what_the_source_was_asked_fills_in_what_is_not_known():
     stopped = statuses.partition(phase="stopped", copied_to=-1, source_end=-1)
     (part,) = report(statuses.flow(stopped), looks={PLACE: LOOK}).partitions
-    assert (part.copied_to, part.start, part.end, part.outlook) == (4, 2, 12, KEPT)
+    assert (part.copied_to, part.start, part.end, part.retention_risk) == (4, 2, 12, KEPT)
     assert (part.lag_records, part.lag_ms(9_000)) == (8, 8_000)
 
 
@@ -140,9 +140,9 @@ def test_of_an_unreachable_source_no_lag_is_known_whatever_a_copy_saw_last(field
 
 
 def test_when_the_last_batch_was_replicated_is_part_of_the_report():
-    crossed = ReplicationActivity(begun_ms=1, last=None)
-    assert report(statuses.flow(), crossed=crossed).crossed == crossed
-    assert report(statuses.flow()).crossed is None
+    activity = ReplicationActivity(begun_ms=1, last=None)
+    assert report(statuses.flow(), activity=activity).activity == activity
+    assert report(statuses.flow()).activity is None
 
 
 def test_an_operators_pause_is_the_flows_state():
@@ -201,7 +201,7 @@ def test_warnings():
         "paused topics: bills",
         "throttled to 5.0 MB/s",
         "a mirror is short",
-        "MirrorCheckpointConnector is paused, by an operator",
+        "MirrorCheckpointConnector is paused by an operator",
     ):
         assert words in told
     assert report(statuses.flow()).warnings == (topic_rows.NO_MATCHING_TOPIC,)

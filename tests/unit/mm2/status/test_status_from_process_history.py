@@ -64,12 +64,12 @@ def test_what_is_no_longer_shown_is_forgotten():
     found = observed(statuses.flow(statuses.partition()), statuses.flow())
     assert found.since_ms(FLOW, PLACE) is None
     assert found.since_ms("west->east") is None
-    assert found.troubles("west->east") == ()
+    assert found.problems("west->east") == ()
 
 
 def test_a_failed_task_is_a_trouble():
     tasks = [statuses.task(), statuses.task(1, TaskState.FAILED, reason="no right")]
-    (trouble,) = observed(statuses.flow(tasks=tasks)).troubles(FLOW)
+    (trouble,) = observed(statuses.flow(tasks=tasks)).problems(FLOW)
     assert trouble.text == "task 1: no right"
 
 
@@ -80,7 +80,7 @@ def test_what_went_wrong_is_remembered_once_while_it_lasts_newest_first():
     stopped = statuses.flow(statuses.partition(phase="stopped", reason="orders-0: damaged"))
     failed = statuses.flow(state=State.FAILED, reason="refused")
     found = observed(failing, failing, stopped, statuses.flow(), failing, failed)
-    assert [(each.at_ms, each.text, each.resolved_ms) for each in found.troubles(FLOW)] == [
+    assert [(each.at_ms, each.text, each.resolved_ms) for each in found.problems(FLOW)] == [
         (6, "refused", None),
         (5, "task 0: its copy ended", 6),
         (3, "orders: damaged", 4),
@@ -93,7 +93,7 @@ def test_only_so_much_is_remembered():
         statuses.flow(state=State.FAILED, reason=f"for the {number}. time")
         for number in range(status_from_process.REMEMBERED_PROBLEMS_MAX + 5)
     ]
-    found = observed(*looks).troubles(FLOW)
+    found = observed(*looks).problems(FLOW)
     assert len(found) == status_from_process.REMEMBERED_PROBLEMS_MAX
     assert isinstance(found[0], FlowProblem)
     assert found[0].at_ms == len(looks)

@@ -46,7 +46,7 @@ def lost(side, *, since_ms=None, broker=""):
 
 def crossed(at_ms):
     return ReplicationActivity(
-        begun_ms=1, last=LastReplication(at_ms=at_ms, by=ReplicationEvidence.BATCH)
+        begun_ms=1, last=LastReplication(at_ms=at_ms, evidence=ReplicationEvidence.BATCH)
     )
 
 
@@ -107,13 +107,15 @@ def test_a_process_that_knows_all_of_a_flow_is_enough(asked):
 
 
 def test_while_the_target_is_unreachable_nobody_else_is_asked(asked):
-    mine = report("process 1", part(0), elsewhere=1, unreachable=(lost(Side.TARGET),))
+    mine = report(
+        "process 1", part(0), partitions_on_other_nodes=1, unreachable=(lost(Side.TARGET),)
+    )
     assert asked(answer(mine), clusters=None).flows == (mine,)
 
 
 @pytest.mark.parametrize("found", [lost(Side.SOURCE), lost(Side.TARGET, broker="2 (b:9092)")])
 def test_otherwise_the_clusters_know_more(asked, found):
-    mine = report("process 1", part(0), elsewhere=1, unreachable=(found,))
+    mine = report("process 1", part(0), partitions_on_other_nodes=1, unreachable=(found,))
     (merged,) = asked(answer(mine)).flows
     assert merged.seen_by == ("process 1", "clusters")
     assert merged.unreachable == (found,)
@@ -134,20 +136,24 @@ def test_without_a_process_the_clusters_tell(asked):
 
 
 def test_what_runs_elsewhere_the_clusters_tell(asked):
-    mine = report("process 1", part(0, state="stopped"), elsewhere=1)
+    mine = report("process 1", part(0, state="stopped"), partitions_on_other_nodes=1)
     (found,) = asked(answer(mine)).flows
     assert found.seen_by == ("process 1", "clusters")
-    assert (found.state, found.elsewhere) == (State.RUNNING, 0)
+    assert (found.state, found.partitions_on_other_nodes) == (State.RUNNING, 0)
     assert [each.state for each in found.partitions] == ["stopped", ""]
 
 
 def test_partitions_of_other_nodes_that_the_clusters_do_not_tell_stay_unknown(asked):
-    mine = report("process 1", part(0), elsewhere=3)
+    mine = report("process 1", part(0), partitions_on_other_nodes=3)
     refused = report(
         status_document.REPORTED_BY_CLUSTERS, state=State.UNKNOWN, reason="not authorized"
     )
     (found,) = asked(answer(mine), clusters=lambda flow: refused).flows
-    assert (found.state, found.elsewhere, found.unseen) == (State.RUNNING, 3, "not authorized")
+    assert (found.state, found.partitions_on_other_nodes, found.other_nodes_error) == (
+        State.RUNNING,
+        3,
+        "not authorized",
+    )
 
 
 def test_the_clusters_alone_if_they_are_asked_for(asked):
@@ -158,8 +164,8 @@ def test_the_clusters_alone_if_they_are_asked_for(asked):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (answer(report("process 1"), version=0), "of another release: version 0"),
-        (ProcessResponse(code=exit_codes.DONE, lines=(), detail={}), "of another release"),
+        (answer(report("process 1"), version=0), "another release of mm2: version 0"),
+        (ProcessResponse(code=exit_codes.DONE, lines=(), detail={}), "another release of mm2"),
         (
             ProcessResponse(code=exit_codes.FAILED, lines=("no usable question",)),
             "no usable question",
@@ -173,8 +179,8 @@ def test_a_process_that_cannot_tell_is_noted(asked, given, words):
 
 
 def test_two_processes_may_know_all_of_it_together():
-    first = report("process 1", part(0), elsewhere=1)
-    second = report("process 2", part(1), elsewhere=1)
+    first = report("process 1", part(0), partitions_on_other_nodes=1)
+    second = report("process 2", part(1), partitions_on_other_nodes=1)
     assert not status_query.is_complete([first])
     assert status_query.is_complete([first, second])
     assert [each.partition for each in status_query.merge_reports([first, second]).partitions] == [
@@ -190,14 +196,14 @@ def test_what_is_merged_says_each_thing_once_the_newest_trouble_first():
         nodes=("b",),
         warnings=("w", "x"),
         tasks=(TaskReport(number=0, state="RUNNING", restarts=1),),
-        troubles=(FlowProblem(text="old", at_ms=1),),
+        problems=(FlowProblem(text="old", at_ms=1),),
     )
-    second = report("process 2", nodes=("a",), troubles=(FlowProblem(text="new", at_ms=2),))
+    second = report("process 2", nodes=("a",), problems=(FlowProblem(text="new", at_ms=2),))
     found = status_query.merge_reports([first, second, CLUSTERS])
     assert found.state is State.RUNNING
     assert found.nodes == ("a", "b")
     assert found.warnings == ("w", "x")
-    assert [each.text for each in found.troubles] == ["new", "old"]
+    assert [each.text for each in found.problems] == ["new", "old"]
     assert [(each.number, each.restarts) for each in found.tasks] == [(0, 1), (1, None)]
 
 
@@ -209,6 +215,6 @@ def test_what_several_miss_is_said_once_as_whoever_misses_it_longest_says_it():
 
 
 def test_the_last_batch_is_that_of_any_process():
-    reports = [report("process 1", crossed=crossed(5)), report("process 2", crossed=crossed(8))]
-    assert status_query.merge_reports([*reports, CLUSTERS]).crossed == crossed(8)
-    assert status_query.merge_reports([CLUSTERS, report("process 1")]).crossed is None
+    reports = [report("process 1", activity=crossed(5)), report("process 2", activity=crossed(8))]
+    assert status_query.merge_reports([*reports, CLUSTERS]).activity == crossed(8)
+    assert status_query.merge_reports([CLUSTERS, report("process 1")]).activity is None

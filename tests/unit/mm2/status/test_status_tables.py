@@ -15,7 +15,7 @@ from mm2.status.status_document import (
 )
 from mm2.status.status_query import StatusQueryResult
 
-SHORT = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=90_000, by=DeletionCause.TIME, share=0.1)
+SHORT = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=90_000, cause=DeletionCause.TIME, share=0.1)
 AT_MS = 1_700_000_000_000
 
 
@@ -24,7 +24,7 @@ def part(topic="orders", number=0, **more):
     return PartitionReport(topic=topic, partition=number, mirror=f"east.{topic}", **given | more)
 
 
-LATE = part("bills", end=10, copied_to=4, waiting_since_ms=AT_MS - 5_000, outlook=SHORT)
+LATE = part("bills", end=10, copied_to=4, waiting_since_ms=AT_MS - 5_000, retention_risk=SHORT)
 
 
 def found(*partitions, notes=(), **more):
@@ -47,11 +47,11 @@ def test_a_flow_its_tasks_and_topics():
         status_tables.render_status(found(part(), LATE, since_ms=AT_MS - 1_000, tasks=tasks))
     )
     assert lines == [
-        "east->west  RUNNING since 2023-11-14T22:13:19Z, unhealthy: task 2 failed: no right; the "
-        "source deletes what is not copied yet in 90 s at the earliest (retention.ms)  "
+        "east->west  RUNNING since 2023-11-14T22:13:19Z, unhealthy: task 2 failed: no right; "
+        "the source deletes unreplicated records in 90 s at the earliest (retention.ms)  "
         "(seen by process 7)",
         "  lag: 6 records, 5.0 s; as of 2023-11-14T22:13:20Z",
-        "  the source deletes what is not copied yet in 90 s at the earliest (retention.ms)",
+        "  the source deletes unreplicated records in 90 s at the earliest (retention.ms)",
         "  a:1: tasks 0, 2 (1 FAILED, 1 RUNNING)",
         "  b:1: tasks 1 (1 RUNNING)",
         "  task 0: RUNNING, restarted 2 times",
@@ -94,14 +94,14 @@ def test_only_so_many_reasons_are_told_one_by_one():
 
 
 def test_warnings_the_last_troubles_and_notes():
-    troubles = tuple(FlowProblem(text=f"trouble {number}", at_ms=AT_MS) for number in range(9))
+    problems = tuple(FlowProblem(text=f"trouble {number}", at_ms=AT_MS) for number in range(9))
     lines = list(
         status_tables.render_status(
             found(
                 state=ReportedFlowState.PAUSED,
                 reason="paused by an operator; resume with: mm2 resume x",
                 warnings=("w",),
-                troubles=troubles,
+                problems=problems,
                 notes=("note",),
             )
         )
@@ -117,7 +117,7 @@ def test_warnings_the_last_troubles_and_notes():
 
 
 def test_what_is_over_says_since_when_and_what_lasts_is_shown_once():
-    troubles = (
+    problems = (
         FlowProblem(
             text=f"task 0: killed. {operator_commands.format_remedy('x')}",
             at_ms=AT_MS - 9_000,
@@ -126,7 +126,7 @@ def test_what_is_over_says_since_when_and_what_lasts_is_shown_once():
         FlowProblem(text="orders: deleted", at_ms=AT_MS - 9_000),
     )
     halted = part(state="stopped", reason="orders-0: deleted")
-    lines = list(status_tables.render_status(found(halted, troubles=troubles)))
+    lines = list(status_tables.render_status(found(halted, problems=problems)))
     assert sum("deleted" in line for line in lines) == 1
     assert "  2023-11-14T22:13:11Z: task 0: killed (resolved 2023-11-14T22:13:20Z)" in lines
 

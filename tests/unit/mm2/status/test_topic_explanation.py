@@ -45,7 +45,7 @@ TABLE = [
     ),
     (
         {"opened": "small", "transactional": True, "phase": "boundary"},
-        f"opened (small), in transactions ({topic_explanation.OLD_RECORDS_REASON})",
+        f"re-encoded (small), in transactions ({topic_explanation.OLD_RECORDS_REASON})",
     ),
     (
         {"fenced": False},
@@ -58,7 +58,7 @@ TABLE = [
     ({"phase": "waiting", "reason": "a leader moved"}, "waiting: a leader moved"),
     (
         {"phase": "waiting", "reason": "WAITING_FOR_SLOT"},
-        "waiting: its copy waits for a Spark slot",
+        "waiting: its task waits for a Spark slot",
     ),
     ({"phase": "taking"}, "waiting"),
     ({"phase": "stopped", "reason": STOPPED}, f"stopped: {STOPPED}"),
@@ -122,7 +122,7 @@ def test_a_mirrors_name_leads_to_its_topic():
 def test_what_is_not_mirrored_is_told_why(name, reason):
     found = look(name, statuses.partition("bills"))
     assert found.known
-    assert list(found.lines()) == [f"east->west: {name} is not mirrored: {reason}"]
+    assert list(found.lines()) == [f"east->west: {name} is not replicated: {reason}"]
 
 
 def test_a_topic_that_should_be_mirrored_and_is_not_there_is_unknown():
@@ -130,8 +130,7 @@ def test_a_topic_that_should_be_mirrored_and_is_not_there_is_unknown():
     assert not found.known
     (line,) = found.lines()
     assert line == (
-        "east->west: there is no topic orders-new on the source; it would be mirrored as "
-        "east.orders-new"
+        "east->west: the source has no topic orders-new; it would be replicated to east.orders-new"
     )
 
 
@@ -161,7 +160,7 @@ def test_programs_are_told_the_same():
                         "reason": "",
                         "cause": "",
                         "ways": [
-                            {"way": "opened", "why": "gaps"},
+                            {"way": "re-encoded", "why": "gaps"},
                             {"way": "in transactions", "why": topic_explanation.OLD_RECORDS_REASON},
                         ],
                         "way_on": "",
@@ -263,12 +262,12 @@ def test_how_far_it_is_stands_behind_its_partitions():
     [
         (
             report(far(), nodes=("a:1",)),
-            "unseen: how it is copied only the process knows that copies it (a:1)",
+            "unseen: only the process that replicates it knows the details (a:1)",
         ),
         (report(far(reason="its mirror was deleted")), "unseen: its mirror was deleted"),
         (
             report(far(), state=ReportedFlowState.NOT_RUNNING, reason="nobody"),
-            "unseen: nothing is wrong with its logs; the flow is NOT_RUNNING: nobody",
+            "unseen: its logs show no problem; the flow is NOT_RUNNING: nobody",
         ),
         (report(far(state="paused")), "paused"),
     ],

@@ -93,7 +93,7 @@ def test_a_copy_that_does_not_move_cannot_say_that_nothing_is_missing(phase):
 
 def test_reasons_that_are_task_states_are_said_in_words():
     row = topic(statuses.partition(phase="waiting", reason="WAITING_FOR_SLOT"))
-    assert row.reason == "its copy waits for a Spark slot"
+    assert row.reason == "its task waits for a Spark slot"
 
 
 def test_worst_topics_sort_first():

@@ -47,8 +47,8 @@ def estimate(*parts, state=ReportedFlowState.RUNNING, **fields):
 def test_where_all_is_copied_nothing_is_known_against_it_and_that_is_all_it_says():
     found = estimate({})
     assert json_documents.estimate_to_json(found) == {
-        "verdict": "nothing known against it",
-        "tone": "good",
+        "verdict": "no obstacle known",
+        "badge": "good",
         "findings": [],
         "command": "mm2 failover --from east --to west",
     }
@@ -57,23 +57,28 @@ def test_where_all_is_copied_nothing_is_known_against_it_and_that_is_all_it_says
 def test_what_is_not_copied_yet_costs_and_is_counted():
     found = estimate({"end": 12, "waiting_since_ms": NOW_MS - 5_000}, {"partition": 1, "end": 10})
     assert found.kind is Kind.COSTS
-    assert found.findings == ("up to 4 records of east are not on west yet, 5.0 s",)
+    assert found.findings == ("up to 4 records of east are not on west, 5.0 s",)
 
 
 @pytest.mark.parametrize(
     ("parts", "fields", "kind", "words"),
     [
         ([{"state": "stopped"}], {}, Kind.COSTS, "1 partition halted"),
-        ([{"end": None}], {}, Kind.UNKNOWN, "nobody knows how far"),
-        ([{}], {"elsewhere": 2}, Kind.UNKNOWN, "2 partitions are copied by other processes"),
+        ([{"end": None}], {}, Kind.UNKNOWN, "lag of some partitions is unknown"),
+        (
+            [{}],
+            {"partitions_on_other_nodes": 2},
+            Kind.UNKNOWN,
+            "2 partitions are replicated by other processes",
+        ),
         ([{}], {"state": ReportedFlowState.PLANNING}, Kind.UNKNOWN, "the flow is PLANNING"),
         ([{}], {"state": ReportedFlowState.PAUSED}, Kind.UNKNOWN, "the flow is PAUSED"),
-        ([], {}, Kind.UNKNOWN, "it has nothing to copy: no topic of the source matches"),
+        ([], {}, Kind.UNKNOWN, "nothing to replicate: no topic of the source matches"),
         (
-            [{"outlook": RetentionRisk(kind=RiskKind.GONE, gone=7)}],
+            [{"retention_risk": RetentionRisk(kind=RiskKind.GONE, deleted_offsets=7)}],
             {},
             Kind.COSTS,
-            "the source deleted 7 offsets before they were copied",
+            "the source deleted 7 offsets before they were replicated",
         ),
     ],
 )
@@ -84,7 +89,9 @@ def test_what_was_found_decides_and_is_told(parts, fields, kind, words):
 
 
 def test_what_is_unknown_decides_and_what_costs_is_told_too():
-    found = estimate({"state": "stopped"}, {"partition": 1, "end": None}, elsewhere=1)
+    found = estimate(
+        {"state": "stopped"}, {"partition": 1, "end": None}, partitions_on_other_nodes=1
+    )
     assert found.kind is Kind.UNKNOWN
     assert len(found.findings) == 3
 
@@ -92,7 +99,7 @@ def test_what_is_unknown_decides_and_what_costs_is_told_too():
 @pytest.mark.parametrize("kind", list(Kind))
 def test_only_where_nothing_is_known_against_it_it_looks_well(kind):
     told = json_documents.estimate_to_json(FailoverEstimate(kind=kind, findings=(), command=""))
-    assert (told["tone"] == Badge.GOOD.value) == (kind is Kind.NOTHING_KNOWN)
+    assert (told["badge"] == Badge.GOOD.value) == (kind is Kind.NOTHING_KNOWN)
 
 
 def test_a_flow_that_does_not_replicate_cannot_be_judged():
@@ -115,17 +122,17 @@ def test_where_nothing_is_copied_why_is_told_once():
         empty, FLOW, verdict=replication_health.evaluate_flow(empty, within_s=60.0)
     )
     assert (found.kind, found.findings) == (Kind.UNKNOWN, (topic_rows.NOTHING_TO_COPY,))
-    others = dataclasses.replace(empty, elsewhere=3)
+    others = dataclasses.replace(empty, partitions_on_other_nodes=3)
     found = json_documents.estimate_failover(
         others, FLOW, verdict=replication_health.evaluate_flow(others, within_s=60.0)
     )
-    assert "no partition is copied here" in found.findings
+    assert "no partition is replicated here" in found.findings
 
 
-State, Tone = ReportedFlowState, Badge
+State = ReportedFlowState
 GOOD = PartitionReport(topic="orders", partition=0, mirror="m", state="copying", copied_to=9, end=9)
 RUNNING = TaskReport(number=0, state="RUNNING")
-SHORT = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=5, by=DeletionCause.TIME, share=0.1)
+SHORT = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=5, cause=DeletionCause.TIME, share=0.1)
 
 
 def partition(**fields):
@@ -145,53 +152,53 @@ def flow(*parts, state=State.RUNNING, tasks=(RUNNING,), **fields):
 
 
 @pytest.mark.parametrize(
-    ("fields", "tone"),
+    ("fields", "badge"),
     [
-        ({}, Tone.GOOD),
+        ({}, Badge.GOOD),
         (
             {"end": 12, "waiting_since_ms": NOW_MS - replication_health.LAG_NOTE_THRESHOLD_MS + 1},
-            Tone.GOOD,
+            Badge.GOOD,
         ),
         (
             {"end": 12, "waiting_since_ms": NOW_MS - replication_health.LAG_NOTE_THRESHOLD_MS},
-            Tone.WAIT,
+            Badge.WAIT,
         ),
-        ({"end": None}, Tone.UNKNOWN),
-        ({"end": 12, "waiting_since_ms": None}, Tone.UNKNOWN),
-        ({"outlook": SHORT}, Tone.BAD),
-        ({"state": "stopped"}, Tone.BAD),
-        ({"state": "fenced"}, Tone.BAD),
-        ({"state": "waiting"}, Tone.WAIT),
-        ({"state": "taking"}, Tone.WAIT),
-        ({"state": topic_rows.PAUSED_STATE}, Tone.WAIT),
-        ({"state": "closed"}, Tone.OFF),
-        ({"state": ""}, Tone.UNKNOWN),
-        ({"state": "", "reason": "its mirror is gone"}, Tone.BAD),
-        ({"state": "something new"}, Tone.UNKNOWN),
+        ({"end": None}, Badge.UNKNOWN),
+        ({"end": 12, "waiting_since_ms": None}, Badge.UNKNOWN),
+        ({"retention_risk": SHORT}, Badge.BAD),
+        ({"state": "stopped"}, Badge.BAD),
+        ({"state": "fenced"}, Badge.BAD),
+        ({"state": "waiting"}, Badge.WAIT),
+        ({"state": "taking"}, Badge.WAIT),
+        ({"state": topic_rows.PAUSED_STATE}, Badge.WAIT),
+        ({"state": "closed"}, Badge.OFF),
+        ({"state": ""}, Badge.UNKNOWN),
+        ({"state": "", "reason": "its mirror is gone"}, Badge.BAD),
+        ({"state": "something new"}, Badge.UNKNOWN),
     ],
 )
-def test_a_partition_is_well_only_where_all_of_it_is_known(fields, tone):
-    assert json_documents.choose_partition_badge(partition(**fields), NOW_MS) is tone
+def test_a_partition_is_well_only_where_all_of_it_is_known(fields, badge):
+    assert json_documents.choose_partition_badge(partition(**fields), NOW_MS) is badge
 
 
 @pytest.mark.parametrize("phase", list(PartitionPhase))
 def test_every_phase_of_a_copy_has_a_tone(phase):
     moving = phase.value in status_registry.COPYING_PHASES
     state = status_document.COPYING_STATE if moving else phase.value
-    tone = json_documents.choose_partition_badge(partition(state=state), NOW_MS)
-    assert (tone is Tone.GOOD) == moving
-    assert tone is not Tone.UNKNOWN
+    badge = json_documents.choose_partition_badge(partition(state=state), NOW_MS)
+    assert (badge is Badge.GOOD) == moving
+    assert badge is not Badge.UNKNOWN
 
 
 @pytest.mark.parametrize("state", list(TaskState))
 def test_every_state_of_a_task_has_a_tone(state):
-    tone = json_documents.choose_task_badge(TaskReport(number=0, state=state.value))
-    assert (tone is Tone.GOOD) == (state is TaskState.RUNNING)
-    assert tone is not Tone.UNKNOWN
+    badge = json_documents.choose_task_badge(TaskReport(number=0, state=state.value))
+    assert (badge is Badge.GOOD) == (state is TaskState.RUNNING)
+    assert badge is not Badge.UNKNOWN
 
 
 def test_a_task_of_which_nobody_has_said_anything_is_unknown():
-    assert json_documents.choose_task_badge(TaskReport(number=0, state="")) is Tone.UNKNOWN
+    assert json_documents.choose_task_badge(TaskReport(number=0, state="")) is Badge.UNKNOWN
 
 
 def judged(report):
@@ -199,44 +206,44 @@ def judged(report):
 
 
 @pytest.mark.parametrize(
-    ("report", "tone", "words"),
+    ("report", "badge", "words"),
     [
-        (flow(GOOD), Tone.GOOD, "running"),
+        (flow(GOOD), Badge.GOOD, "running"),
         (
             flow(GOOD, partition(state="stopped"), partition(state="fenced")),
-            Tone.BAD,
+            Badge.BAD,
             "running, 2 halted",
         ),
         (
             flow(GOOD, tasks=(TaskReport(number=0, state="FAILED"),)),
-            Tone.BAD,
+            Badge.BAD,
             "running, unhealthy",
         ),
-        (flow(GOOD, tasks=(TaskReport(number=0, state="STARTING"),)), Tone.WAIT, "running"),
-        (flow(GOOD, elsewhere=1), Tone.GOOD, "running here"),
-        (flow(elsewhere=1), Tone.OFF, "running elsewhere"),
-        (flow(elsewhere=1, state=State.PAUSED), Tone.WAIT, "paused"),
-        (flow(), Tone.WAIT, "running, pending"),
-        (flow(GOOD, warnings=("something",)), Tone.WAIT, "running"),
-        (flow(partition(state="waiting")), Tone.WAIT, "running"),
-        (flow(partition(end=12, waiting_since_ms=0)), Tone.WAIT, "running"),
-        (flow(partition(state="", end=None)), Tone.UNKNOWN, "running, unknown"),
-        (flow(GOOD, state=State.NOT_RUNNING), Tone.BAD, "not running"),
-        (flow(GOOD, state=State.STOPPED), Tone.OFF, "stopped"),
-        (flow(GOOD, state=State.UNKNOWN), Tone.UNKNOWN, "unknown"),
-        (flow(GOOD, state=State.FAILED), Tone.BAD, "failed"),
-        (flow(GOOD, state=State.PLANNING), Tone.WAIT, "planning"),
+        (flow(GOOD, tasks=(TaskReport(number=0, state="STARTING"),)), Badge.WAIT, "running"),
+        (flow(GOOD, partitions_on_other_nodes=1), Badge.GOOD, "running here"),
+        (flow(partitions_on_other_nodes=1), Badge.OFF, "running elsewhere"),
+        (flow(partitions_on_other_nodes=1, state=State.PAUSED), Badge.WAIT, "paused"),
+        (flow(), Badge.WAIT, "running, pending"),
+        (flow(GOOD, warnings=("something",)), Badge.WAIT, "running"),
+        (flow(partition(state="waiting")), Badge.WAIT, "running"),
+        (flow(partition(end=12, waiting_since_ms=0)), Badge.WAIT, "running"),
+        (flow(partition(state="", end=None)), Badge.UNKNOWN, "running, unknown"),
+        (flow(GOOD, state=State.NOT_RUNNING), Badge.BAD, "not running"),
+        (flow(GOOD, state=State.STOPPED), Badge.OFF, "stopped"),
+        (flow(GOOD, state=State.UNKNOWN), Badge.UNKNOWN, "unknown"),
+        (flow(GOOD, state=State.FAILED), Badge.BAD, "failed"),
+        (flow(GOOD, state=State.PLANNING), Badge.WAIT, "planning"),
     ],
 )
-def test_a_flow_has_the_tone_and_the_words_of_its_verdict(report, tone, words):
+def test_a_flow_has_the_tone_and_the_words_of_its_verdict(report, badge, words):
     assert (
         json_documents.choose_flow_badge(*judged(report)),
         json_documents.describe_flow_state(*judged(report)),
-    ) == (tone, words)
+    ) == (badge, words)
 
 
 def test_of_nothing_nothing_is_known():
-    assert json_documents.find_worst_badge([]) is Tone.UNKNOWN
+    assert json_documents.find_worst_badge([]) is Badge.UNKNOWN
 
 
 OFFSETS = st.none() | st.integers(0, 9)
@@ -247,7 +254,7 @@ PARTITIONS = st.builds(
     copied_to=OFFSETS,
     end=OFFSETS,
     waiting_since_ms=st.none() | st.just(NOW_MS - 5),
-    outlook=st.sampled_from([status_document.UNKNOWN_RISK, SHORT]),
+    retention_risk=st.sampled_from([status_document.UNKNOWN_RISK, SHORT]),
 )
 TASKS = st.builds(
     TaskReport,
@@ -260,16 +267,18 @@ TASKS = st.builds(
     parts=st.lists(PARTITIONS, max_size=3),
     tasks=st.lists(TASKS, max_size=2),
     state=st.sampled_from(State),
-    elsewhere=st.integers(0, 1),
+    others=st.integers(0, 1),
     warnings=st.sampled_from([(), ("something",)]),
 )
-def test_what_looks_well_is_known_to_be_well(parts, tasks, state, elsewhere, warnings):
-    report = flow(*parts, tasks=tuple(tasks), state=state, elsewhere=elsewhere, warnings=warnings)
-    if json_documents.choose_flow_badge(*judged(report)) is not Tone.GOOD:
+def test_what_looks_well_is_known_to_be_well(parts, tasks, state, others, warnings):
+    report = flow(
+        *parts, tasks=tuple(tasks), state=state, partitions_on_other_nodes=others, warnings=warnings
+    )
+    if json_documents.choose_flow_badge(*judged(report)) is not Badge.GOOD:
         return
     assert (state, warnings) == (State.RUNNING, ())
     assert json_documents.describe_flow_state(*judged(report)) == (
-        "running here" if elsewhere else "running"
+        "running here" if others else "running"
     )
     assert parts, "of what others copy nobody here says that it is well"
     assert {each.state for each in parts} == {"copying"}
@@ -315,8 +324,8 @@ def told(*tasks, text="", holds=operator_overrides.NO_OVERRIDES):
 
 def test_a_groups_positions_are_told_on_both_sides_with_what_it_has_not_read():
     found = told(shown(point("billing")))
-    assert (found["version"], found["flow"], found["tasks_here"]) == (1, "east->west", 1)
-    assert (found["group_count"], found["groups_found"], found["round_ms"]) == (1, 1, 5)
+    assert (found["version"], found["flow"], found["local_tasks"]) == (1, "east->west", 1)
+    assert (found["group_count"], found["groups_found"], found["checkpoints_ms"]) == (1, 1, 5)
     assert found["groups"] == [
         {
             "group": "billing",
@@ -352,26 +361,32 @@ def test_who_has_read_all_has_nothing_unread():
 def test_groups_of_all_tasks_are_shown_by_name_and_counted():
     found = told(shown(point("b"), point("c"), round_ms=9), shown(point("a"), round_ms=7), text="")
     assert [each["group"] for each in found["groups"]] == ["a", "b", "c"]
-    assert (found["tasks_here"], found["group_count"], found["round_ms"]) == (2, 3, 7)
+    assert (found["local_tasks"], found["group_count"], found["checkpoints_ms"]) == (2, 3, 7)
     narrowed = told(shown(point("b"), point("c")), shown(point("a")), text="c")
     assert [each["group"] for each in narrowed["groups"]] == ["c"]
     assert (narrowed["group_count"], narrowed["groups_found"]) == (3, 1)
 
 
 def test_as_long_as_one_task_is_not_through_nobody_says_of_when_it_is():
-    assert told(shown(point("a")), shown(point("b"), round_ms=None))["round_ms"] is None
+    assert told(shown(point("a")), shown(point("b"), round_ms=None))["checkpoints_ms"] is None
 
 
 def test_that_somebody_holds_checkpoints_back_is_told():
     for by in OverrideKind:
         beside = {"MirrorCheckpointConnector": by}
-        assert told(shown(point("a")), holds=OperatorOverrides(beside=beside))["held"] == by.value
-    assert told(shown(point("a")), holds=OperatorOverrides(paused=True))["held"] is None
+        assert (
+            told(shown(point("a")), holds=OperatorOverrides(beside=beside))["checkpoints_override"]
+            == by.value
+        )
+    assert (
+        told(shown(point("a")), holds=OperatorOverrides(paused=True))["checkpoints_override"]
+        is None
+    )
 
 
 def test_without_a_task_here_nothing_is_known():
     found = told()
-    assert (found["tasks_here"], found["round_ms"], found["groups"]) == (0, None, [])
+    assert (found["local_tasks"], found["checkpoints_ms"], found["groups"]) == (0, None, [])
 
 
 def test_only_so_many_groups_and_partitions_are_shown():

@@ -16,30 +16,30 @@ from tests.support import seen_flows, statuses
 
 NOW_MS = seen_flows.NOW_MS
 STOP = "orders-{}: the topic is gone. Remedy: mm2 run c.yaml"
-SHORT = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=60_000, by=DeletionCause.TIME, share=0.1)
+SHORT = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=60_000, cause=DeletionCause.TIME, share=0.1)
 SUMMARY: dict[str, object] = {
     "flow": "east->west",
     "source": "east",
     "target": "west",
     "state": "RUNNING",
-    "tone": "good",
-    "state_words": "running",
+    "badge": "good",
+    "state_text": "running",
     "health": "healthy",
     "reasons": [],
     "reason": "",
     "since_ms": None,
     "nodes": [],
-    "elsewhere": 0,
+    "partitions_on_other_nodes": 0,
     "topic_count": 1,
     "partition_count": 1,
     "partition_states": {"copying": 1},
-    "standing_count": 0,
+    "halted_count": 0,
     "task_states": {"RUNNING": 1},
     "warning_count": 0,
     "slots_missing": 0,
     "copied_records": 0,
     "copied_bytes": 0,
-    "loss": "",
+    "data_loss": "",
     "lag_records": 0,
     "lag_records_known": True,
     "lag_ms": 0,
@@ -77,8 +77,8 @@ def test_the_overview_has_all_flows_in_short_and_says_whose_it_is_and_of_when():
         },
         "clusters": [{"alias": "east"}, {"alias": "west"}],
         "flows": [SUMMARY],
-        "standing": [],
-        "standing_hidden": 0,
+        "halts": [],
+        "halts_hidden": 0,
     }
 
 
@@ -92,7 +92,7 @@ def test_what_nobody_knows_is_null_and_never_nothing():
     assert (of_none["lag_records"], of_none["lag_ms"], of_none["records_s"]) == (None, None, None)
     assert not of_none["lag_records_known"]
     (unknown,) = overview(seen_flows.flow(seen_flows.part(end=None)))["flows"]
-    assert (unknown["lag_records"], unknown["tone"]) == (None, "unknown")
+    assert (unknown["lag_records"], unknown["badge"]) == (None, "unknown")
     in_part = seen_flows.flow(seen_flows.part(end=12), seen_flows.part(number=1, end=None))
     (lower,) = overview(in_part)["flows"]
     assert (lower["lag_records"], lower["lag_records_known"]) == (3, False)
@@ -118,7 +118,7 @@ def stopped(number, topic="orders", **fields):
 
 def test_what_stands_still_is_told_with_its_reason_and_the_command_that_helps():
     shown = seen_flows.flow(stopped(3, since_ms=5), seen_flows.part())
-    (told,) = overview(shown)["standing"]
+    (told,) = overview(shown)["halts"]
     assert told == {
         "flow": "east->west",
         "topic": "orders",
@@ -130,13 +130,13 @@ def test_what_stands_still_is_told_with_its_reason_and_the_command_that_helps():
         "command": "mm2 run c.yaml",
     }
     (summary,) = overview(shown)["flows"]
-    assert (summary["tone"], summary["state_words"]) == ("bad", "running, 1 halted")
+    assert (summary["badge"], summary["state_text"]) == ("bad", "running, 1 halted")
 
 
 def test_partitions_that_stand_for_the_same_reason_are_told_together():
     parts = [stopped(number, since_ms=100 - number) for number in range(12)]
     other = stopped(99, reason="orders-99: forbidden")
-    first, second = overview(seen_flows.flow(*parts, other))["standing"]
+    first, second = overview(seen_flows.flow(*parts, other))["halts"]
     assert (first["partitions"], first["partition_count"]) == ([0, 1, 2, 3, 4], 12)
     assert first["since_ms"] == 89, "the earliest"
     assert (second["partitions"], second["since_ms"], second["command"]) == ([99], None, "")
@@ -145,16 +145,16 @@ def test_partitions_that_stand_for_the_same_reason_are_told_together():
 def test_only_so_many_standstills_are_shown_and_the_others_counted():
     parts = [stopped(0, topic=f"t{number:02}", reason=f"r{number}") for number in range(25)]
     found = overview(seen_flows.flow(*parts))
-    assert (len(found["standing"]), found["standing_hidden"]) == (
+    assert (len(found["halts"]), found["halts_hidden"]) == (
         json_documents.LISTED_HALTS_MAX,
         5,
     )
-    assert len(detail(seen_flows.flow(*parts))["standing"]) == json_documents.LISTED_HALTS_MAX
+    assert len(detail(seen_flows.flow(*parts))["halts"]) == json_documents.LISTED_HALTS_MAX
 
 
 def test_the_command_is_no_part_of_the_reason():
     why = f"x. {operator_commands.format_remedy('mm2 run')}"
-    (told,) = overview(seen_flows.flow(stopped(0, reason=why)))["standing"]
+    (told,) = overview(seen_flows.flow(stopped(0, reason=why)))["halts"]
     assert (told["reason"], told["command"]) == ("x", "mm2 run")
 
 
@@ -165,10 +165,10 @@ def test_topics_come_with_the_gravest_first_and_can_be_narrowed():
         seen_flows.part("later", end=30, waiting_since_ms=NOW_MS - 90_000),
         stopped(0, topic="halt"),
         seen_flows.part("dark", end=None),
-        seen_flows.part("doomed", end=12, waiting_since_ms=NOW_MS, outlook=SHORT),
+        seen_flows.part("doomed", end=12, waiting_since_ms=NOW_MS, retention_risk=SHORT),
     )
     told = detail(one)["topics"]
-    assert [(each["topic"], each["tone"]) for each in told] == [
+    assert [(each["topic"], each["badge"]) for each in told] == [
         ("doomed", "bad"),
         ("halt", "bad"),
         ("dark", "unknown"),
@@ -176,7 +176,7 @@ def test_topics_come_with_the_gravest_first_and_can_be_narrowed():
         ("late", "wait"),
         ("calm", "good"),
     ]
-    assert told[0]["loss"].startswith("the source deletes what is not copied yet in 60 s")
+    assert told[0]["data_loss"].startswith("the source deletes unreplicated records in 60 s")
     assert told[1]["reason"] == "", "it is told of on its own"
     narrowed = detail(one, topic="late")
     assert ([each["topic"] for each in narrowed["topics"]], narrowed["topics_found"]) == (
@@ -197,15 +197,15 @@ def test_a_topics_partitions_are_counted_by_state():
         seen_flows.part(number=0), seen_flows.part(number=1, state="waiting", reason="STARTING")
     )
     (told,) = detail(one)["topics"]
-    assert (told["states"], told["tone"]) == ({"copying": 1, "waiting": 1}, "wait")
-    assert (told["reason"], told["mirror"]) == ("its copy starts", "east.orders")
+    assert (told["states"], told["badge"]) == ({"copying": 1, "waiting": 1}, "wait")
+    assert (told["reason"], told["mirror"]) == ("its copy process is starting", "east.orders")
 
 
 def test_holds_warnings_and_troubles_are_told_and_what_lasts_is_not_told_twice():
     holds = OperatorOverrides(
         paused=True, paused_topics=frozenset({"b", "a"}), budgets=FlowThrottles(flow=5_000)
     )
-    troubles = (
+    problems = (
         FlowProblem(text="orders: the topic is gone. Remedy: mm2 run c.yaml", at_ms=9),
         FlowProblem(text="task 0: its copy has ended", at_ms=4, resolved_ms=6),
     )
@@ -213,35 +213,39 @@ def test_holds_warnings_and_troubles_are_told_and_what_lasts_is_not_told_twice()
         stopped(0),
         status=statuses.flow(holds=holds),
         warnings=("one", "two"),
-        troubles=troubles,
+        problems=problems,
     )
     told = detail(one)
-    assert told["holds"] == {"paused": True, "paused_topics": ["a", "b"], "throttle_bytes_s": 5_000}
+    assert told["overrides"] == {
+        "paused": True,
+        "paused_topics": ["a", "b"],
+        "throttle_bytes_s": 5_000,
+    }
     assert told["warnings"] == ["one", "two"]
-    assert told["troubles"] == [
+    assert told["problems"] == [
         {"text": "task 0: its copy has ended", "at_ms": 4, "resolved_ms": 6}
     ]
 
 
 def test_only_the_newest_troubles_are_told():
-    troubles = tuple(FlowProblem(text=f"t{number}") for number in range(15))
-    told = detail(seen_flows.flow(troubles=troubles))["troubles"]
+    problems = tuple(FlowProblem(text=f"t{number}") for number in range(15))
+    told = detail(seen_flows.flow(problems=problems))["problems"]
     assert [each["text"] for each in told] == [
         f"t{n}" for n in range(json_documents.LISTED_PROBLEMS_MAX)
     ]
 
 
 @pytest.mark.parametrize(
-    ("state", "tone"), [("RUNNING", "good"), ("FAILED", "bad"), ("", "unknown")]
+    ("state", "badge"), [("RUNNING", "good"), ("FAILED", "bad"), ("", "unknown")]
 )
-def test_tasks_are_told_with_who_runs_them(state, tone):
+def test_tasks_are_told_with_who_runs_them(state, badge):
     task = TaskReport(number=2, state=state, node="a:1", reason="why", restarts=None)
     told = detail(seen_flows.flow(tasks=(task,)))["tasks"]
     assert told == [
         {
             "number": 2,
             "state": state,
-            "tone": tone,
+            "badge": badge,
             "node": "a:1",
             "reason": "why",
             "restarts": None,
@@ -252,7 +256,7 @@ def test_tasks_are_told_with_who_runs_them(state, tone):
 def test_a_flow_has_its_estimate_and_its_past():
     point = TimelinePoint(at_ms=1, lag_records=2, lag_ms=3, records_s=None, bytes_s=None)
     told = detail(seen_flows.flow(seen_flows.part()), [point])
-    assert told["estimate"]["verdict"] == "nothing known against it"
+    assert told["estimate"]["verdict"] == "no obstacle known"
     assert told["timeline"]["lag_records"] == [2]
     assert {key: told[key] for key in SUMMARY} == SUMMARY
 

@@ -176,7 +176,7 @@ def test_documents_are_of_the_flow_that_is_named(browser):
         found = browser.json(f"/ui/api/{name}", flow="east->west")
         assert found["version"] == json_documents.DOCUMENT_VERSION
         missing = browser.json(f"/ui/api/{name}", flow="east", status=404)
-        assert missing["error"] == "there is no such flow"
+        assert missing["error"] == "no such flow"
         assert missing["flows"] == ["east->west", "west->east"]
     assert browser.json("/ui/api/flow", flow="east->west", topic="x")["topics"] == []
 
@@ -193,13 +193,13 @@ def test_groups_are_those_of_the_flows_tasks_in_this_process(browser):
     )
     told = browser.json("/ui/api/groups", flow="east->west", group="bill")
     assert (told["group_count"], told["groups_found"], texts) == (4, 2, ["bill"])
-    assert browser.json("/ui/api/groups", flow="west->east")["tasks_here"] == 0
+    assert browser.json("/ui/api/groups", flow="west->east")["local_tasks"] == 0
 
 
 @pytest.mark.parametrize(("name", "command"), [("plan", "failover"), ("incidents", "incidents")])
 def test_clusters_are_asked_only_when_that_is_wanted(browser, name, command):
     told = browser.json(f"/ui/api/{name}", flow="east->west")
-    assert (told["found"], told["found_ms"], told["took_s"]) == ({"some": 1}, 5, 1.3)
+    assert (told["result"], told["result_ms"], told["took_s"]) == ({"some": 1}, 5, 1.3)
     browser.json(f"/ui/api/{name}", flow="east->west", look="1", by="mm2")
     assert [each[:2] for each in browser.asked.questions] == [
         ("known", command),

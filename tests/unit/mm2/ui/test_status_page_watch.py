@@ -31,7 +31,7 @@ class Running:
         self.records = 0
         self.names = ["b->a", "a->b"]
         self.looks = 0
-        self.crossed = {}
+        self.activity = {}
         self.takes_s = 0.0
         self._clock = clock
 
@@ -48,7 +48,7 @@ class Running:
         self.looks += 1
         self._clock.now += self.takes_s
         return [
-            seen_flows.report(seen_flows.part(), flow=name, crossed=self.crossed.get(name))
+            seen_flows.report(seen_flows.part(), flow=name, activity=self.activity.get(name))
             for name in self.names
         ]
 
@@ -140,7 +140,7 @@ def test_its_thread_notes_a_point_every_step_and_more_rarely_where_looking_takes
 
 def test_each_flow_has_its_verdict_by_the_objective_of_the_file(seen, running):
     long_ago = ReplicationActivity(begun_ms=seen_flows.NOW_MS - 61_000, last=None)
-    running.crossed = {"b->a": long_ago}
+    running.activity = {"b->a": long_ago}
     first, second = (each.verdict for each in seen.seen().flows)
     assert first.is_healthy
     assert second.reasons == (

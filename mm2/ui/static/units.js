@@ -1,4 +1,4 @@
-// Figures and states in words.
+// Formats numbers, sizes, durations, times and states.
 
 const COUNT = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const FINE = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });

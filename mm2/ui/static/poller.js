@@ -1,11 +1,11 @@
-// Polls: each waits for its answer, and then for a while, or as long as that says; `now` asks at once.
-// Of a page that nobody sees only `always` goes on.
+// Runs a request at intervals: the pause begins when the response has arrived, and may be set by it.
+// `now` runs it at once. While the page is hidden, only requests with `always` are run.
 
-import { failed } from "./freshness.js";
+import { recordFailure } from "./freshness.js";
 
 export function poll(everyMs, doing, always = false) {
   let timer = null, running = false, again = false;
-  async function turn() {
+  async function run() {
     clearTimeout(timer);
     if (running) {
       again = true;
@@ -16,11 +16,11 @@ export function poll(everyMs, doing, always = false) {
     try {
       if (always || !document.hidden) pauseMs = (await doing()) || everyMs;
     } catch (error) {
-      failed(error);
+      recordFailure(error);
     }
     running = false;
-    timer = setTimeout(turn, again ? 0 : pauseMs);
+    timer = setTimeout(run, again ? 0 : pauseMs);
     again = false;
   }
-  return { now: turn };
+  return { now: run };
 }
