@@ -1,7 +1,7 @@
 """`mm2 docs`: the reference of configuration keys, metrics and exit codes as Markdown.
 
 Generated from the declarations alone: the metrics, the options of the configuration's sections
-and their help. `deploy/guides/` holds the result; a test compares it.
+and their help. `docs/guides/` holds the result; a test compares it.
 """
 
 from __future__ import annotations

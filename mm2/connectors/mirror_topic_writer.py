@@ -48,7 +48,7 @@ MIRROR_PROBLEM_CAUSES = (
     MIRROR_TOO_SMALL_CAUSE,
 )
 """Every cause of a problem or finding, as in the metric label `cause`;
-`deploy/guides/halt-reasons.md` explains each."""
+`docs/guides/halt-reasons.md` explains each."""
 SOURCE_TOPIC_OPERATIONS = ("Describe", "DescribeConfigs", "Read")
 MIRROR_TOPIC_OPERATIONS = (
     *("Create", "Alter", "AlterConfigs", "Describe", "DescribeConfigs"),

@@ -17,7 +17,7 @@ from tests.support.image.stand_in import CannotStandInError
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
-FOLDER = mirror.ROOT / "deploy" / "guides"
+FOLDER = mirror.ROOT / "docs" / "guides"
 FOLLOW_S = 600.0
 INSTALL = FOLDER / "install.md"
 LONG = (FOLDER / "failover.md", FOLDER / "from-mirrormaker2.md", FOLDER / "security.md")

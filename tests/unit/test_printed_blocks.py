@@ -1,5 +1,5 @@
 """Every block of code in the pages beside the code is run by a test, or is a list of commands that
-there are. Guides of deploy/ have rules of their own: `tests/support/guides.py`."""
+there are. Guides of docs/ have rules of their own: `tests/support/guides.py`."""
 
 from __future__ import annotations
 
