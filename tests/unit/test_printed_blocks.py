@@ -24,7 +24,15 @@ RUN_BY: Mapping[tuple[str, str], tuple[int, str]] = {
 """By page and kind: how many there are, and the test that runs them as they stand in the page."""
 PAGES = sorted(
     str(page.relative_to(ROOT))
-    for folder in ("", "docs/", "connect_runtime/**/", "mm2/**/", "grafana/*/", "grafana/", "deploy/**/")
+    for folder in (
+        "",
+        "docs/",
+        "connect_runtime/**/",
+        "mm2/**/",
+        "grafana/*/",
+        "grafana/",
+        "deploy/**/",
+    )
     for page in ROOT.glob(f"{folder}README*.md")
     if "node_modules" not in page.parts
 )
