@@ -23,7 +23,7 @@ ROWS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check bench fuzz sbom audit clean
+.PHONY: help setup demo test test-full check docs bench fuzz sbom audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,10 @@ check-style: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports --no-logo
 
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: $(READY) ## the documentation as a site, in site/ (broken links are errors)
+	@$(BIN)/mkdocs build
+
 bench: $(READY) ## this and Java MirrorMaker 2 side by side (long; one row: make bench ROWS=tiny)
 	@$(BIN)/python -m tests.bench.run $(addprefix --row ,$(ROWS)) $(BENCH_ARGS)
 
@@ -86,7 +90,7 @@ audit: $(READY) ## known vulnerabilities of all that is locked (asks api.osv.dev
 	@$(BIN)/python -m deploy.locks.audit
 
 clean: ## remove .venv, caches and build output (downloads stay in the user's cache)
-	@rm -rf $(VENV) build dist sbom.json *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	@rm -rf $(VENV) build dist site sbom.json *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	  .import_linter_cache spark-warehouse metastore_db artifacts
 	@find connect_runtime mm2 tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -77,7 +77,7 @@ _LATENCIES: Mapping[str, Callable[[Trickle], float | None]] = {
 
 
 def brief(setting: Setting, measured: Results) -> str:
-    """A line for each workload, latency, groups, and what fell short: ready for README."""
+    """A line for each workload, latency, groups, and what fell short: for docs/benchmarks.md."""
     parts = [_about(setting)]
     if setting.produced:
         parts += [_in_a_line_each(setting, measured), _latency(setting, measured)]

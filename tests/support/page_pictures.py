@@ -23,7 +23,7 @@ from tests.support.kafka import Outgoing, Properties
 from tests.support.mirror import Mirror
 from tests.support.rounds import Rounds
 
-PICTURES = mirror.ROOT / "deploy" / "guides" / "pictures"
+PICTURES = mirror.ROOT / "docs" / "guides" / "pictures"
 TOPICS = {"orders": 4, "payments": 2, "clicks": 3, "ledger": 1}
 PER_TURN = {"orders": 9, "payments": 3, "clicks": 24}
 TURN_S = 0.25

@@ -1,4 +1,4 @@
-"""The README's example moves a consumer group: it goes on behind what it has committed, on the
+"""The example of the client's README moves a consumer group: it goes on behind what it has committed, on the
 other cluster, and what it had not come to is read there, once."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
-README = mirror.ROOT / "README.md"
+README = mirror.ROOT / "mm2" / "client" / "README.md"
 LINES = 12
 RECORDS, TAIL = 160, 100
 """The group had come to the last `TAIL` of them. More than it reads would be waited for."""

@@ -23,6 +23,7 @@ from tests.support.kafka import Outgoing
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
+README = support_processes.ROOT / "README.md"
 STEP_S = 150.0
 SMALL = ("--seconds", "2", "--records", "100")
 CLUSTERS_UP = "two Kafka clusters are up"
@@ -143,8 +144,25 @@ def test_the_demo_proves_every_record_equal(demo):
     for words in (CLUSTERS_UP, TRAFFIC_SENT, BACKLOG_COPIED):
         assert words in running.stderr
     assert OUR_TRACE not in running.stderr
+    assert missing_lines_of_readme(running.stderr + shown) == []
     nothing_is_left(running)
     assert left_behind(running) == []
+
+
+def missing_lines_of_readme(said: str) -> list[str]:
+    """Lines of README's excerpt that the demo did not print in this order, whatever the numbers."""
+    (excerpt,) = re.findall(r"```text\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    rest = iter([without_numbers(line) for line in said.splitlines()])
+    missing = []
+    for line in filter(str.strip, excerpt.splitlines()):
+        pattern = re.compile(".*".join(map(re.escape, without_numbers(line).split("…"))))
+        if not any(pattern.search(each) for each in rest):
+            missing.append(line)
+    return missing
+
+
+def without_numbers(line: str) -> str:
+    return " ".join(re.sub(r"\d[\d,.:]*", "#", line).split())
 
 
 @pytest.mark.full

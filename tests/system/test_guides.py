@@ -17,7 +17,7 @@ from tests.support.image.stand_in import CannotStandInError
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
-FOLDER = mirror.ROOT / "deploy" / "guides"
+FOLDER = mirror.ROOT / "docs" / "guides"
 FOLLOW_S = 600.0
 INSTALL = FOLDER / "install.md"
 LONG = (FOLDER / "failover.md", FOLDER / "from-mirrormaker2.md", FOLDER / "security.md")
@@ -75,6 +75,35 @@ def test_it_is_installed_as_printed(folder: Path):
     assert len(asked) == 3
     code, said = guides.follow(asked, folder=folder, timeout_s=FOLLOW_S, checkout=mirror.ROOT)
     found = guides.wrong(asked, said, code)
+    assert not found, "\n\n".join(found)
+
+
+README = mirror.ROOT / "README.md"
+CLUSTERS = """\
+mm2 sandbox up east west
+eval "$(mm2 sandbox env)"
+mm2 sandbox kafka topics --cluster east --create --topic orders
+seq 1 100 | mm2 sandbox kafka console-producer --cluster east --topic orders
+"""
+
+
+def test_the_quick_start_of_the_readme_works_as_printed(folder: Path):
+    """With two clusters of the sandbox for the reader's own, and `mm2 run` until it caught up."""
+    (typed,) = re.findall(r"```sh\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    for written, meant in (
+        ("kafka-east.example:9092", "$EAST"),
+        ("kafka-west.example:9092", "$WEST"),
+        ("<<'END'", "<<END"),
+        ("mm2 run ", "mm2 run --until-caught-up --timeout 300 "),
+    ):
+        assert typed.count(written) == 1
+        typed = typed.replace(written, meant)
+    asked = [
+        Block(line=1, text=CLUSTERS),
+        Block(line=2, text=typed, prints="caught up: … 100 records"),
+        Block(line=3, text="mm2 sandbox down\n"),
+    ]
+    found = obeyed(asked, folder)
     assert not found, "\n\n".join(found)
 
 

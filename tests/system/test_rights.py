@@ -1,4 +1,4 @@
-"""The rights that README lists are all that a flow needs, from its first start on."""
+"""The rights that docs/guides/permissions.md lists are all that a flow needs, from its first start on."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Every block of code in the pages beside the code is run by a test, or is a list of commands that
-there are. Guides of deploy/ have rules of their own: `tests/support/guides.py`."""
+there are. Guides of docs/ have rules of their own: `tests/support/guides.py`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,24 @@ from tests.support.deployed import image
 
 ROOT = image.ROOT
 RUN_BY: Mapping[tuple[str, str], tuple[int, str]] = {
-    ("README.md", "python"): (1, "tests/system/test_client_example.py"),
+    ("README.md", "text"): (1, "tests/system/test_demo.py"),
+    ("README.md", "sh"): (1, "tests/system/test_guides.py"),
     ("connect_runtime/README.md", "python"): (2, "tests/unit/test_author_guide.py"),
     ("connect_runtime/README.md", "sh"): (1, "tests/system/test_guides.py"),
-    ("mm2/client/README.md", "python"): (1, "tests/interop/test_offsets_translate.py"),
+    ("mm2/client/README.md", "python"): (2, "tests/interop/test_offsets_translate.py"),
 }
 """By page and kind: how many there are, and the test that runs them as they stand in the page."""
 PAGES = sorted(
     str(page.relative_to(ROOT))
-    for folder in ("", "connect_runtime/**/", "mm2/**/", "grafana/*/", "grafana/", "deploy/**/")
+    for folder in (
+        "",
+        "docs/",
+        "connect_runtime/**/",
+        "mm2/**/",
+        "grafana/*/",
+        "grafana/",
+        "deploy/**/",
+    )
     for page in ROOT.glob(f"{folder}README*.md")
     if "node_modules" not in page.parts
 )
@@ -78,8 +87,8 @@ FENCE = "```"
 @pytest.mark.parametrize(
     ("block", "told"),
     [
-        (f"{FENCE}sh\nmm2 run\n{FENCE}\n", "1 blocks of kind sh, and tests run 0"),
-        (f"{FENCE}python\npass\n{FENCE}\n", "2 blocks of kind python, and tests run 1"),
+        (f"{FENCE}sh\nmm2 run\n{FENCE}\n", "2 blocks of kind sh, and tests run 1"),
+        (f"{FENCE}python\npass\n{FENCE}\n", "1 blocks of kind python, and tests run 0"),
         (f"{FENCE}yaml\na: 1\n{FENCE}\n", "kind yaml"),
         (f"{FENCE}console\n$ ls\n{FENCE}\n", "kind console"),
         (f"{FENCE}\nmm2 rum   runs\n{FENCE}\n", "No such command"),

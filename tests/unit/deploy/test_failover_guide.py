@@ -13,7 +13,7 @@ from mm2.failover import plan_findings, plan_rules, readiness
 from mm2.failover.plan_findings import PlanSeverity
 from tests.support.deployed import image
 
-GUIDE = image.ROOT / "deploy" / "guides" / "failover-verdicts.md"
+GUIDE = image.ROOT / "docs" / "guides" / "failover-verdicts.md"
 _ROW = re.compile(r"^\| `([a-z-]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 WORDS = {
     PlanSeverity.FORBIDS.name: "NO-GO",

@@ -13,7 +13,7 @@ from mm2.replication.halts import HaltCause, PartitionHalt
 from tests.support import printed
 from tests.support.deployed import image
 
-GUIDE = image.ROOT / "deploy" / "guides" / "halt-reasons.md"
+GUIDE = image.ROOT / "docs" / "guides" / "halt-reasons.md"
 RUNBOOK = image.ROOT / "deploy" / "runbooks" / "Mm2PartitionsStopped.md"
 _ROW = re.compile(r"^\| `([a-z-]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 _TOOL = re.compile(r"mm2 (?:topic reset|restart|reload|offsets (?:rebuild|skip))|kafka-[a-z]+\.sh")

@@ -28,7 +28,7 @@ HEALTH = (
     health_endpoints.READY_PATH,
     health_endpoints.REPLICATING_PATH,
 )
-CONFIGURATION = (rules.ROOT / "deploy" / "guides" / "configuration.md").read_text()
+CONFIGURATION = (rules.ROOT / "docs" / "guides" / "configuration.md").read_text()
 DRILL = "drill.report"
 OF_OTHERS = {
     "transactional.id.expiration.ms": "a broker's",

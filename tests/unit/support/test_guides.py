@@ -9,7 +9,7 @@ from tests.support.deployed import image
 from tests.support.guides import Block
 
 FENCE = "```"
-PAGES = sorted((image.DEPLOY / "guides").glob("*.md"))
+PAGES = sorted((image.ROOT / "docs" / "guides").glob("*.md"))
 
 
 def page(*parts: tuple[str, str]) -> str:

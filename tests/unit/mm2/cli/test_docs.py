@@ -11,7 +11,7 @@ from mm2 import exit_codes
 from mm2.cli import docs, main
 from mm2.metrics import declarations
 
-GUIDES = Path(__file__).parents[4] / "deploy" / "guides"
+GUIDES = Path(__file__).parents[4] / "docs" / "guides"
 PAGES = {
     "metrics": docs.render_metrics_page,
     "configuration": docs.render_configuration_page,

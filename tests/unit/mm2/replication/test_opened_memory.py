@@ -21,7 +21,7 @@ from tests.support import mirror
 BUDGET = 64 << 20
 MEGABYTE = 1 << 20
 FACTOR = 4
-"""Times `buffer.memory` that opening one batch may take, as `deploy/guides/tuning.md` says."""
+"""Times `buffer.memory` that opening one batch may take, as `docs/guides/tuning.md` says."""
 
 RUN = """
 import json, resource, sys, time
