@@ -26,38 +26,41 @@ if TYPE_CHECKING:
 
 
 @click.command("demo")
-@click.option("--keep", is_flag=True, help="Leave clusters and mirror running until Ctrl-C.")
+@click.option(
+    "--keep", is_flag=True, help="Keep the clusters and the replication running until Ctrl-C."
+)
 @click.option(
     "--seconds",
     type=click.FloatRange(min=2, max=3_600),
     default=10.0,
     show_default=True,
-    help="How long live traffic goes on.",
+    help="How long to produce live traffic.",
 )
 @click.option(
     "--records",
     type=click.IntRange(min=10, max=10_000_000),
     default=25_000,
     show_default=True,
-    help="Records of each large topic before the mirror starts.",
+    help="Records in each large topic before replication starts.",
 )
 @click.pass_context
 def command(context: click.Context, *, keep: bool, seconds: float, records: int) -> int:
-    """Mirror real traffic between two real Kafka clusters on this machine, prove it equal, and move
-    a consumer group from one to the other.
+    """Replicate live traffic between two local Kafka clusters, compare every record, and fail over
+    a consumer group.
 
-    Nothing is left behind. Needs Java; the first time it downloads Kafka (60 MB).
+    All clusters and files are removed at the end. Needs Java; the first run downloads Kafka
+    (60 MB).
 
     \b
     Examples:
       mm2 demo
       mm2 demo --seconds 60
-      mm2 demo --keep             move nobody; look around afterwards, end with Ctrl-C
+      mm2 demo --keep             no failover; inspect the clusters, end with Ctrl-C
     """
     java.find_java()
     kafka_jars.ensure_jars()
     if _is_default(context, "log_level"):
-        # What passes by itself is no part of the story; what does not is told at the end.
+        # Transient warnings would interrupt the demo's output; errors are reported at the end.
         logging.getLogger().setLevel(logging.ERROR)
     now = SystemClock()
     with (
@@ -77,7 +80,7 @@ def _run_demo(
     seconds: float,
     records: int,
 ) -> int:
-    # Here and not above: what is wrong is told before Kafka's and Spark's libraries are loaded.
+    # Imported here so that errors are reported before Kafka's and Spark's libraries are loaded.
     from mm2.sandbox.scenarios.replication_demo import Demo, DemoOptions, StopSignalError
 
     made = Demo(
@@ -100,7 +103,7 @@ def _run_demo(
 
 
 def format_result(result: DemoResult) -> Iterator[str]:
-    """What the demo has to show, for stdout."""
+    """The demo's results as lines of text: comparison, throughput, latency, failover."""
     found = result.comparison
     yield from str(found).splitlines()
     yield ""
@@ -118,7 +121,7 @@ def format_result(result: DemoResult) -> Iterator[str]:
     )
     yield (
         f"latency     p50 {result.latencies.p50_ms:.1f} ms, p99 {result.latencies.p99_ms:.1f} ms "
-        "from producer to consumer, of a trickle"
+        "from producer to consumer, at a low rate"
     )
     yield from (f"stopped     {each}" for each in result.stopped)
     if found.equal:
@@ -145,7 +148,7 @@ def _format_move(moved: DemoFailoverResult) -> Iterator[str]:
 
 
 class _StartedNode:
-    """The mirror as the loop of `mm2 run` wants it; who started it stops it."""
+    """A node that is already running, for the main loop of `mm2 run`. The demo stops it."""
 
     def __init__(self, made: Mm2Node) -> None:
         self.engine = made.engine
@@ -161,16 +164,16 @@ class _StartedNode:
         return self._made.crashed
 
     def start(self) -> None:
-        """It has been."""
+        """Does nothing: the node is already running."""
 
     def stop(self) -> None:
-        """Later."""
+        """Does nothing: the demo stops the node."""
 
 
 def _keep_running(made: Demo, now: SystemClock, stop: StopSignals) -> int:
-    """Show the mirror as `mm2 run` does, until a signal comes."""
+    """Display the flows as `mm2 run` does, until a signal arrives."""
     from mm2.node.telemetry import NodeTelemetry
-    from mm2.status import retention_watch  # not above: they load Kafka's library
+    from mm2.status import retention_watch  # loads Kafka's client library
     from mm2.status.retention_watch import RetentionWatch
 
     made.keep_trickling()
@@ -189,7 +192,7 @@ def _keep_running(made: Demo, now: SystemClock, stop: StopSignals) -> int:
         metrics=observed.metrics,
         stop_signal=lambda: stop.signal_number,
         wait=run.make_signal_wait(stop, observed.beats.beat),
-        notes=(f"mm2 {version.VERSION}{note}", "Ctrl-C ends the mirror and both clusters"),
+        notes=(f"mm2 {version.VERSION}{note}", "Ctrl-C stops the replication and both clusters"),
     )
     try:
         ending = RunLoop(_StartedNode(made.mirror), StopCondition(), around).run()
@@ -204,11 +207,11 @@ def _keep_running(made: Demo, now: SystemClock, stop: StopSignals) -> int:
 def _list_inspection_commands(made: Demo) -> Iterator[str]:
     jars = shlex.quote(f"{kafka_jars.ensure_jars()}/*")
     yield ""
-    yield "Everything goes on until Ctrl-C, with 50 records/s to the topic trickle."
+    yield "Running until Ctrl-C, with 50 records/s to the topic trickle."
     for name, each in made.clusters.items():
         yield f"  {name:<10}{each.bootstrap}"
-    yield f"  settings  {made.settings_file}, shown by: mm2 config show {made.settings_file}"
-    yield "  read      the mirror of a topic, with Kafka's own consumer:"
+    yield f"  settings  {made.settings_file}; to show them: mm2 config show {made.settings_file}"
+    yield "  read      a mirror topic with Kafka's console consumer:"
     yield (
         f"    java -cp {jars} org.apache.kafka.tools.consumer.ConsoleConsumer --bootstrap-server "
         f"{made.clusters['west'].bootstrap} --topic east.trickle"

@@ -1,7 +1,7 @@
-"""`mm2 docs`: the reference of configuration keys, metrics and exit codes as Markdown.
+"""`mm2 docs`: prints the reference of configuration keys, metrics and exit codes as Markdown.
 
-Generated from the declarations alone: the metrics, the options of the configuration's sections
-and their help. `deploy/guides/` holds the result; a test compares it.
+The pages are generated from the declarations of metrics, configuration keys and exit codes.
+`deploy/guides/` holds the result; a test compares it.
 """
 
 from __future__ import annotations
@@ -41,69 +41,69 @@ flows: [{from: a, to: b}]
 
 _METRICS_INTRO = """# Metrics
 
-This page is made by `mm2 docs metrics` of the declarations in the program.
+`mm2 docs metrics` generates this page.
 
-`mm2 run` serves them to Prometheus at `http://127.0.0.1:9464/metrics` (`metrics.host`,
-`metrics.port`). When the port is in use nothing is started, and the exit code is 2: probes and
-Prometheus would ask another process. With `metrics: {required: false}` mm2 runs all the same, has
-neither metrics nor `/health` there, and logs a warning.
+`mm2 run` serves metrics for Prometheus at `http://127.0.0.1:9464/metrics` (`metrics.host`,
+`metrics.port`). If the port is in use, mm2 does not start and exits with code 2: otherwise probes
+and Prometheus would query another process. With `metrics: {required: false}` mm2 logs a warning
+and runs without metrics and `/health`.
 
-A figure that nobody can know is left out, never 0: alerts have to look for what is absent, too.
-Where several nodes share a flow each shows what it runs itself.
+An unknown value is absent, never 0: alerts must also check for absent metrics. If several nodes
+share a flow, each node reports the tasks that it runs.
 
-## mm2's own
+## Metrics of mm2
 
-`flow` is `<source>-><target>`, `topic` a topic's name on the source.
+The label `flow` is `<source>-><target>`; `topic` is the topic's name on the source.
 """
-_BUCKETS_SENTENCE = "The histogram's buckets end at {bounds} seconds."
-_BY_PARTITION_SENTENCE = "With `metrics: {by: partition}` there are also:"
-_WORKER_METRICS_INTRO = """## Of each flow's Connect worker
+_BUCKETS_SENTENCE = "The upper bounds of the histogram's buckets are {bounds} seconds."
+_BY_PARTITION_SENTENCE = "With `metrics: {by: partition}` mm2 also serves:"
+_WORKER_METRICS_INTRO = """## Metrics of each flow's Connect worker
 
-Kafka Connect's own, by the names that Strimzi's rules for the JMX exporter give them, with the
-label `flow`.
+Kafka Connect's metrics, named as Strimzi's rules for the JMX exporter name them, with the label
+`flow`.
 """
-_JAVA_METRICS_INTRO = """## By MirrorMaker 2's names
+_JAVA_METRICS_INTRO = """## Metrics with MirrorMaker 2's names
 
-`/metrics/java` serves what dashboards and alerts made for MirrorMaker 2 ask for, and nothing of the
-above but what is Connect's. It has a dozen series and more for each partition, and `topic` there is
-the topic's name on the target. `metric.names.formats` of a flow chooses between `legacy` and `new`.
+`/metrics/java` serves the metrics that dashboards and alerts for MirrorMaker 2 use, and Connect's
+metrics. It has at least a dozen series per partition. The label `topic` is the topic's name on the
+target. `metric.names.formats` of a flow selects `legacy` or `new` names.
 
-| names | where they come from |
+| names | origin |
 |---|---|
 | `kafka_connect_mirror_mirrorsourceconnector_…`, `…mirrorcheckpointconnector_…` | `legacy`, as \
-Strimzi spells it |
-| `kafka_connect_mirror_source_connector_…`, `…checkpoint_connector_…` | the same, as other \
-exporters' rules spell it |
-| `kafka_connect_plugins_…` | `new` (KIP-1280), with `connector` and `task` |
-| `kafka_connect_connect_worker_metrics_…`, `kafka_connect_worker_metrics_…` and the like | \
-Connect's own, with the group's whole name, or without `connect-` |
+Strimzi's exporter rules name them |
+| `kafka_connect_mirror_source_connector_…`, `…checkpoint_connector_…` | `legacy`, as other \
+exporter rules name them |
+| `kafka_connect_plugins_…` | `new` (KIP-1280), with the labels `connector` and `task` |
+| `kafka_connect_connect_worker_metrics_…`, `kafka_connect_worker_metrics_…` and others | \
+Connect's metrics, with the full group name, or without `connect-` |
 | `kafka_consumer_fetch_manager_records_lag`, \
-`kafka_consumer_consumer_fetch_manager_metrics_records_lag` | the lag of the consumer that \
-MirrorMaker 2 would have |
+`kafka_consumer_consumer_fetch_manager_metrics_records_lag` | lag of MirrorMaker 2's \
+source consumer |
 """
 _HEALTH_INTRO = """## Health
 
-On the same port, and on the REST servers of `mm2 run`: 200 where it is well, 503 where not, with a
-JSON body that says why. `?flow=east->west` asks of one flow.
+Served on the same port and on the REST servers of `mm2 run`. The status is 200 if healthy and 503
+if not, with the reasons in a JSON body. `?flow=east->west` selects one flow.
 
-| path | well means |
+| path | healthy means |
 |---|---|
-| `/health/live` | the main loop comes round: for a liveness probe |
-| `/health/ready` | each flow's worker has joined its group, its connectors are configured as the \
-file says, and the tasks that this node was given have started: their copies run, and not all have \
-failed (or an operator has stopped the flow). A task that restarts stays ready: for a readiness \
-probe |
-| `/health/replicating` | every flow is healthy: the verdict that `mm2 status`, `mm2_flow_healthy` \
-and the status page give, too. Both clusters answer, no task has failed and no partition has \
-stopped, no partition waits for longer than 10 seconds, nothing is about to be deleted \
-unreplicated, and the target has acknowledged a batch (a heartbeat's, too) within \
-`health.replicating.within.seconds`, or all of the source was known to be replicated then. A flow \
-that is paused, stopped, starting or without topics is not healthy; one that other nodes replicate \
-is. For alerts, not for probes |"""
+| `/health/live` | the main loop is running: for liveness probes |
+| `/health/ready` | each flow's worker has joined its group, its connectors are configured as in \
+the file, and the tasks assigned to this node have started: their copy processes run, and not all \
+have failed (or an operator has stopped the flow). A restarting task stays ready: for readiness \
+probes |
+| `/health/replicating` | every flow is healthy; `mm2 status`, `mm2_flow_healthy` and the status \
+page report the same. Both clusters are reachable, no task has failed, no partition is halted, no \
+partition has waited for more than 10 seconds, no unreplicated record is about to be deleted, and \
+the target has acknowledged a batch (also of heartbeats) within \
+`health.replicating.within.seconds`, or replication was known to be caught up at that time. A flow \
+that is paused, stopped, starting or without topics is not healthy; a flow that other nodes \
+replicate is healthy. For alerts, not for probes |"""
 
 
 def render_metrics_page() -> str:
-    """Every metric that `mm2 run` serves, and where."""
+    """The reference page of all metrics and health endpoints."""
     return "\n".join(_metrics_lines()) + "\n"
 
 
@@ -153,35 +153,33 @@ def _render_metric_table(found: Sequence[Metric], more: tuple[str, ...] = ()) ->
 
 
 def render_configuration_page() -> str:
-    """Every key of `clusters.yaml`."""
+    """The reference page of all keys of `clusters.yaml`."""
     return "\n".join(_configuration_lines()) + "\n"
 
 
 _CONFIGURATION_INTRO = """# Configuration
 
-This page is made by `mm2 docs configuration` of the declarations in the program. `mm2 config check`
-reports every mistake of a file at once. `mm2 config show` prints the effective configuration: what
-workers and connectors are given, each value with its origin (a line of the file, `default` of mm2,
-or `MM2 default`).
+`mm2 docs configuration` generates this page. `mm2 config check` reports every mistake in a file at
+once. `mm2 config show` prints the effective configuration of workers and connectors; each value has
+its origin (a line of the file, `default` of mm2, or `MM2 default`).
 
-Values may hold `${env:NAME}`, `${file:path:key}` and `${dir:path:file}`; what comes from there is
-never shown. Relative paths start at the file's folder. In `mm2.properties` keys of the sections
-`spark`, `metrics`, `health` and `drill` begin with `mm2.`: `mm2.metrics.port`; all others are
-MirrorMaker 2's.
+Values may contain `${env:NAME}`, `${file:path:key}` and `${dir:path:file}`; the resolved values are
+never shown. Relative paths start at the file's folder. In `mm2.properties`, keys of the sections
+`spark`, `metrics`, `health` and `drill` have the prefix `mm2.`, such as `mm2.metrics.port`; all
+others are MirrorMaker 2's.
 
-The defaults below are those of `clusters.yaml`. In `mm2.properties` these are MirrorMaker 2's:
-{java}.
+The defaults below are those of `clusters.yaml`. In `mm2.properties`, these keys have MirrorMaker
+2's defaults: {java}.
 """
-_FLOWS_INTRO = """`flows` is a list, an item for each pair from and to; `defaults` holds for all of them.
-Properties of single clients go in with `source.consumer.`, `producer.override.`, `source.admin.`
-and `target.admin.`."""
-_REST_INTRO = "The server by which the nodes of a flow's group reach each other: Connect's keys."
-_WORKER_INTRO = """The Connect worker that each flow has: Connect's keys, and how often what fails is
-started again."""
-_REFUSED_INTRO = """## Refused by name
+_FLOWS_INTRO = """`flows` is a list with one item per source and target; `defaults` applies to all
+items. Use the prefixes `source.consumer.`, `producer.override.`, `source.admin.` and
+`target.admin.` for client properties of one flow."""
+_REST_INTRO = "The REST server through which the nodes of a flow's group reach each other."
+_WORKER_INTRO = "The Kafka Connect worker of each flow."
+_REFUSED_INTRO = """## Rejected keys
 
-Keys that MirrorMaker 2, Connect or Kafka's clients know and that cannot be meant here. Any other
-key that is not on this page is refused, too, with the nearest one that is.
+Keys of MirrorMaker 2, Kafka Connect or Kafka's clients that mm2 rejects, with the reason. Any other
+key that is not on this page is rejected as unknown; the error suggests the most similar key.
 """
 
 
@@ -189,16 +187,20 @@ def _configuration_lines() -> Iterator[str]:
     served = _collect_options(endpoints_section)
     steps = ", ".join(f"`{each}`" for each in hooks_section.HOOK_NAMES)
     sections = (
-        ("clusters", "A section for each cluster, by its alias.", _render_clusters()),
+        ("clusters", "One section per cluster; its name is the alias.", _render_clusters()),
         (
             "flows, defaults",
             _FLOWS_INTRO,
             _render_options(_render_flow_options(), key_help.FLOW_HELP),
         ),
-        ("spark", "Where the copies run.", _render_spark()),
-        ("metrics", "What is served of it.", _render_options(served, key_help.METRICS_HELP)),
-        ("health", "What counts as well.", _render_options(served, key_help.HEALTH_HELP)),
-        ("drill", "Rehearsals.", _render_options(served, key_help.DRILL_HELP)),
+        ("spark", "Where copy processes run.", _render_spark()),
+        (
+            "metrics",
+            "The HTTP endpoint of metrics, health checks and the status page.",
+            _render_options(served, key_help.METRICS_HELP),
+        ),
+        ("health", "Health thresholds.", _render_options(served, key_help.HEALTH_HELP)),
+        ("drill", "Failover drills.", _render_options(served, key_help.DRILL_HELP)),
         ("rest", _REST_INTRO, _render_worker_keys(key_help.REST_HELP, endpoints_section.REST_KEYS)),
         (
             "worker",
@@ -207,7 +209,7 @@ def _configuration_lines() -> Iterator[str]:
         ),
         (
             "hooks",
-            f"A section for each step of a move at which a command is run: {steps}.",
+            f"Commands to run at steps of a failover or failback, one section per step: {steps}.",
             _render_options(_collect_options(hooks_section), key_help.HOOKS_HELP),
         ),
     )
@@ -228,14 +230,14 @@ def _configuration_lines() -> Iterator[str]:
 def _render_clusters() -> Iterator[tuple[str, ...]]:
     for name, kind in sorted(client_keys.SUPPORTED_PROPERTIES.items()):
         default = "required" if name == "bootstrap.servers" else ""
-        yield f"`{name}`", default, kind.allowed, "As Kafka's clients know it."
+        yield f"`{name}`", default, kind.allowed, "As in Kafka's clients."
     names = ", ".join(f"`{each}`" for each in sorted(security_settings.SUPPORTED_KEYS))
-    yield names, "", "", "Security, as Kafka's clients know it."
+    yield names, "", "", "Security settings, as in Kafka's clients."
     yield (
         "`consumer.…`, `producer.…`, `admin.…`",
         "",
         "any of the above",
-        "For one kind of client alone.",
+        "Applies only to consumers, producers or admin clients.",
     )
 
 
@@ -248,7 +250,7 @@ def _render_flow_options() -> dict[str, ConfigOption[Any]]:
 
 
 def _collect_options(module: object) -> dict[str, ConfigOption[Any]]:
-    """Options that a reader declares, by their names."""
+    """The `ConfigOption` constants that a module declares, by option name."""
     found = (each for each in vars(module).values() if isinstance(each, ConfigOption))
     return {each.name: each for each in found}
 
@@ -278,7 +280,7 @@ def _render_spark() -> Iterator[tuple[str, ...]]:
 
 
 def _render_worker_keys(told: Mapping[str, str], names: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """Their defaults in YAML, where these are ours; else Connect's."""
+    """Rows of Connect keys, with mm2's default in `clusters.yaml` if it has one, else Connect's."""
     folder = pathlib.Path("/")
     least = config_loader.parse(
         _MINIMAL_FILE, file="least", folder=folder, environment={}
@@ -317,7 +319,7 @@ def _render_refused() -> Iterator[str]:
         ("cluster", client_keys.REFUSED_PROPERTIES),
     ):
         rows = ((f"`{name}`", _format_code(why)) for name, why in sorted(found.items()))
-        yield from _render_table((f"key of a {where}", "why"), rows)
+        yield from _render_table((f"{where} key", "reason"), rows)
         yield ""
 
 
@@ -333,7 +335,7 @@ def _format_default(default: str | tuple[str, ...] | None) -> str:
 
 
 def _format_code(text: str) -> str:
-    """Expressions in a text must not be taken for Markdown."""
+    """Escape characters of regular expressions that Markdown would interpret."""
     return text.replace("*", r"\*").replace("<", r"\<")
 
 
@@ -347,7 +349,7 @@ def _render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterato
 @click.command("docs")
 @click.argument("what", type=click.Choice(["configuration", "exit-codes", "metrics"]))
 def command(*, what: str) -> None:
-    """Print a page of the reference as Markdown: every configuration key, exit code or metric.
+    """Print a reference page as Markdown: all configuration keys, exit codes or metrics.
 
     \b
     Examples:

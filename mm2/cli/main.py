@@ -27,10 +27,11 @@ from mm2.cli import terminal
 
 @dataclass(frozen=True, slots=True)
 class Subcommand:
-    """Where a subcommand lives; `summary` is its line in `mm2 --help`."""
+    """Where to import a subcommand from, and its line in `mm2 --help`."""
 
     module: str
     attribute: str
+    """Name of the click command in the module."""
     summary: str
 
 
@@ -53,7 +54,7 @@ COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
         ),
         "pause": Subcommand("mm2.cli.flow_control", "pause", "Pause a flow or one of its topics."),
         "resume": Subcommand(
-            "mm2.cli.flow_control", "resume", "Resume what was paused or stopped."
+            "mm2.cli.flow_control", "resume", "Resume a paused or stopped flow or topic."
         ),
         "restart": Subcommand(
             "mm2.cli.flow_control", "restart", "Restart a flow's connectors and tasks."
@@ -86,7 +87,7 @@ COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
             "mm2.cli.drill", "command", "Rehearse a failover on local test clusters."
         ),
         "offsets": Subcommand(
-            "mm2.cli.offsets", "group", "Translate consumer offsets between clusters."
+            "mm2.cli.offsets", "group", "Translate offsets, repair the offset map."
         ),
     },
     "Learn": {
@@ -110,12 +111,12 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
 
 
 _VERBOSE_LOGGERS = ("httpx", "connect_runtime")
-"""Loggers that log every request, and all that a Connect worker does, at INFO. They are limited to
-warnings, unless the level is debug."""
+"""Loggers that log every request and every step of a Connect worker at INFO; limited to warnings
+unless the log level is debug."""
 
 
 class LazyCommandGroup(click.Group):
-    """A group whose members are imported only when they are called."""
+    """A click group that imports a subcommand only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(SUBCOMMANDS)
@@ -149,7 +150,7 @@ class LazyCommandGroup(click.Group):
 
 
 def _add_exit_codes(command: click.Command, name: str) -> None:
-    """At the end of the help of a command, or of each command of a group."""
+    """Append the exit codes to the help of a command, or of each command of a group."""
     if isinstance(command, click.Group):
         for each, member in command.commands.items():
             _add_exit_codes(member, f"{name} {each}")
@@ -212,16 +213,16 @@ def cli(*, log_format: str, log_level: str) -> None:
 
 
 def main() -> NoReturn:
-    """The entry point: never returns."""
+    """Entry point of the command `mm2`: exits with the subcommand's exit code."""
     process_lifecycle.skip_test_imports()
     process_lifecycle.exit_process(run_command(sys.argv[1:]))
 
 
 def run_command(arguments: list[str]) -> int:
-    """Run one command and return its exit code; print an operating error in one line."""
+    """Run one command and return its exit code; print a `ConnectError` as one line."""
     try:
         code = cli.main(args=arguments, prog_name="mm2", standalone_mode=False)
-        with contextlib.suppress(AttributeError):  # started with stdout closed, there is none
+        with contextlib.suppress(AttributeError):  # stdout is None if it was closed at the start
             sys.stdout.flush()
     except click.ClickException as error:
         terminal.print_usage_error(error)
@@ -231,7 +232,7 @@ def run_command(arguments: list[str]) -> int:
     except ConnectError as error:
         return _report_error(error)
     except BrokenPipeError:
-        # The reader of stdout is gone: keep Python from reporting that again when it exits.
+        # The reader of stdout has exited; keep Python from reporting it again at shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_codes.FAILED
     return code if isinstance(code, int) else exit_codes.DONE
@@ -244,7 +245,7 @@ def _report_error(error: ConnectError) -> int:
         terminal.print_lines(str(error), err=True)
         return exit_codes.BAD_INPUT
     terminal.print_line(f"mm2: {error}", err=True)
-    from mm2.cli import unreachable_errors  # not above: it loads the codec of Kafka's protocol
+    from mm2.cli import unreachable_errors  # loads the Kafka protocol codec
 
     return exit_codes.UNREACHABLE if unreachable_errors.is_unreachable(error) else exit_codes.FAILED
 
