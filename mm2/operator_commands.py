@@ -292,7 +292,8 @@ class OperatorCommands:
         return f"Other values for --from: {', '.join(others)}, or a time."
 
     def _rest(self, method: str, path: str, body: str = "") -> str:
-        url = f"{WORKER_URL_PLACEHOLDER}/connectors/{urllib.parse.quote(self.connector, safe='')}/{path}"
+        connector = urllib.parse.quote(self.connector, safe="")
+        url = f"{WORKER_URL_PLACEHOLDER}/connectors/{connector}/{path}"
         words = ["curl", "-f", "-X", method]
         if body:
             words += ["-H", "Content-Type: application/json", "-d", body]

@@ -125,7 +125,7 @@ def convert_config(file: pathlib.Path, form: str | None) -> int:
         click.echo(file.read_bytes(), nl=False)  # as bytes: the formats differ in encoding
         return exit_codes.DONE
     found = _convert_file(file, is_properties=is_properties)
-    lost = found.unsaid or tuple(
+    lost = found.inexpressible or tuple(
         _find_lost_settings(found.text, before, is_properties=is_properties)
     )
     for line in found.notes:

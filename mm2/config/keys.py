@@ -397,7 +397,7 @@ EXTENSION_KEYS = (
     .define(
         THROTTLE,
         Type.STRING,
-        "Rate limit of the whole flow in bytes per second, as read from the source; null: no limit.",
+        "Rate limit of the whole flow in bytes per second read from the source; null: no limit.",
         default=None,
         validator=_parser_validator(value_types.parse_byte_rate, value_types.RATE_ALLOWED),
         importance=_LOW,

@@ -114,10 +114,10 @@ def test_short_names_of_shipped_filters_are_javas():
     [
         ("topic.filter.class", "no.such:Thing", "there is no class no.such:Thing: No module"),
         ("topic.filter.class", f"{OWN}:Nobody", "has no attribute 'Nobody'"),
-        ("topic.filter.class", f"{OWN}:Fails", "it cannot be made: RuntimeError: out of paper"),
-        ("topic.filter.class", f"{OWN}:OnlyRetention", "it has no should_replicate_topic"),
+        ("topic.filter.class", f"{OWN}:Fails", "creating it failed: RuntimeError: out of paper"),
+        ("topic.filter.class", f"{OWN}:OnlyRetention", "the class has no should_replicate_topic"),
         ("group.filter.class", "broken_module:Filter", "cannot be imported: SyntaxError"),
-        ("replication.policy.class", f"{OWN}:Suffixes", "it has no format_remote_topic"),
+        ("replication.policy.class", f"{OWN}:Suffixes", "the class has no format_remote_topic"),
         ("replication.policy.class", "Mine", "or a Python class: package.module:Class"),
         ("topic.filter.class", "org.apache.kafka.connect.mirror.X", "or a Python class"),
     ],
@@ -149,7 +149,7 @@ def test_a_policy_that_keeps_names_is_looked_at_as_one():
     assert read(tree).flows[0].target_topics is TargetTopicAccess.SHARED
     tree["clusters"]["c"] = {"bootstrap.servers": "c:1"}
     tree["flows"] += [{**tree["flows"][0], "from": one, "to": to} for one, to in ("bc", "ca")]
-    with pytest.raises(SettingsError, match="in a circle"):
+    with pytest.raises(SettingsError, match="form a replication loop"):
         read(tree)
 
 

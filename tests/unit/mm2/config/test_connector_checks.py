@@ -94,7 +94,7 @@ def test_every_key_of_java_has_an_answer():
 @pytest.mark.parametrize("key", ["topics.blacklist", "groups.blacklist"])
 def test_old_names_are_refused_since_java_would_mirror_what_they_exclude(key):
     found = connector_checks.find_refused_keys({key: "x"})
-    assert found == {key: f"{key} was removed in Kafka 4.0: write {key[:-9]}exclude"}
+    assert found == {key: f"{key} was removed in Kafka 4.0: use {key[:-9]}exclude"}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_keys_without_effect_and_unknown_ones_are_told():
     }
     found = dict(connector_checks.find_ignored_keys(props))
     assert set(found) == {"topcis.exclude", "errors.tolerance", "metric.reporters"}
-    assert found["topcis.exclude"] == "has no effect: is not a known key"
+    assert found["topcis.exclude"] == "has no effect: unknown key"
 
 
 def test_beside_a_class_of_the_users_no_key_is_unknown():
