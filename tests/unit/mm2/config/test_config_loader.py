@@ -188,7 +188,7 @@ def test_settings_of_transforms_at_the_top_of_properties_reach_nobody_as_in_java
         read_properties(*(f"{key}={value}" for key, value in STAMP.items()))
     assert "transforms.stamp.type is missing" in str(caught.value)
     found = read_properties("transforms.stamp.stamp=x")
-    assert any("write A->B.transforms.stamp.stamp" in line for line in found.warning_lines())
+    assert any("use A->B.transforms.stamp.stamp" in line for line in found.warning_lines())
 
 
 def test_what_is_wrong_with_a_transform_is_told_at_its_place():

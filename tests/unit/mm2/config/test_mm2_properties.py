@@ -69,7 +69,10 @@ def test_a_flow_with_what_it_inherits(read):
         ("use.defaults.from = source", "use A->B.use.defaults.from"),
         ("offset.flush.interval.ms = 1", "use B.offset.flush.interval.ms for flows to B"),
         ("a->b.producer.acks = 1", "use A->B.producer.override."),
-        ("a->b.consumer.bootstrap.servers = x:1", "bootstrap.servers of cluster a takes precedence"),
+        (
+            "a->b.consumer.bootstrap.servers = x:1",
+            "bootstrap.servers of cluster a takes precedence",
+        ),
         ("a->b.source.cluster.fetch.min.bytes = 1", "use the prefix of the cluster"),
         ("a->b.name = x", "the name of a flow consists of its two cluster aliases"),
         ("a->b.groups = ${vault:x}", "the placeholder of provider 'vault' is used literally"),
