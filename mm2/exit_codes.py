@@ -211,8 +211,8 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     "throttle": {DONE: "the limit is set", **_FLOW_CONTROL_CODES},
     "topic reset": {
         DONE: "the partitions replicate again, or will when the flow is started or resumed",
-        FAILED: "a partition did not replicate within --timeout, its task could not be restarted, "
-        "or the reset could not be recorded (then only an error is printed)",
+        FAILED: "the reset is recorded, but a partition did not replicate within --timeout or its "
+        "task could not be restarted; if only an error is printed, the reset could not be recorded",
         BAD_INPUT: "wrong usage, or the flow does not replicate this topic; nothing was done",
         UNKNOWN: "the partitions restarted on a node that is not reachable from here: whether "
         "they replicate is unknown",
