@@ -22,7 +22,9 @@ from mm2.preflight.check_report import CheckResult
 @click.option("--flow", "flow_name", metavar="FLOW", help="Only this flow.  [default: all]")
 @options.json_option
 @options.timeout_option(10.0, "How long to wait for each response of a cluster.")
-def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout_s: float) -> int:
+def check_command(
+    *, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout_s: float
+) -> int:
     """Preflight: verify DNS, network, TLS, authentication, ACLs, topics and settings of both
     clusters of every flow, and Spark's slots, without replicating anything.
 

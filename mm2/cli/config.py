@@ -26,7 +26,7 @@ _JSON_VERSION = 1
 
 
 @click.group("config")
-def group() -> None:
+def config_group() -> None:
     """Check, show or convert a configuration file: clusters.yaml or mm2.properties.
 
     \b
@@ -37,7 +37,7 @@ def group() -> None:
     """
 
 
-@group.command("check")
+@config_group.command("check")
 @options.config_argument
 @options.json_option
 def check_config(*, file: pathlib.Path, as_json: bool) -> int:
@@ -83,7 +83,7 @@ def _check_as_json(
     }
 
 
-@group.command("show")
+@config_group.command("show")
 @options.config_argument
 @options.json_option
 def show_config(*, file: pathlib.Path, as_json: bool) -> None:
@@ -105,7 +105,7 @@ def show_config(*, file: pathlib.Path, as_json: bool) -> None:
         terminal.print_line(line)
 
 
-@group.command("convert")
+@config_group.command("convert")
 @options.config_argument
 @click.option(
     "--to",

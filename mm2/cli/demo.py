@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     help="Records in each large topic before replication starts.",
 )
 @click.pass_context
-def command(context: click.Context, *, keep: bool, seconds: float, records: int) -> int:
+def demo_command(context: click.Context, *, keep: bool, seconds: float, records: int) -> int:
     """Replicate live traffic between two local Kafka clusters, compare every record, and fail over
     a consumer group.
 
@@ -83,23 +83,23 @@ def _run_demo(
     # Imported here so that errors are reported before Kafka's and Spark's libraries are loaded.
     from mm2.sandbox.scenarios.replication_demo import Demo, DemoOptions, StopSignalError
 
-    made = Demo(
+    demo = Demo(
         DemoOptions(seconds=seconds, records=records, moves=not keep),
         tell=ProgressPrinter(now),
         now=now,
         stop_signal=lambda: stop.signal_number,
     )
     try:
-        result = made.run()
+        result = demo.run()
         click.echo()
         for line in format_result(result):
             terminal.print_line(line)
         code = exit_codes.DONE if result.good else exit_codes.FAILED
-        return _keep_running(made, now, stop) if keep else code
+        return _keep_running(demo, now, stop) if keep else code
     except StopSignalError as stopped:
         return 128 + stopped.number
     finally:
-        made.close()
+        demo.close()
 
 
 def format_result(result: DemoResult) -> Iterator[str]:
@@ -150,18 +150,18 @@ def _format_move(moved: DemoFailoverResult) -> Iterator[str]:
 class _StartedNode:
     """A node that is already running, for the main loop of `mm2 run`. The demo stops it."""
 
-    def __init__(self, made: Mm2Node) -> None:
-        self.engine = made.engine
-        self.statuses = made.statuses
-        self._made = made
+    def __init__(self, node: Mm2Node) -> None:
+        self.engine = node.engine
+        self.statuses = node.statuses
+        self._node = node
 
     @property
     def ended(self) -> bool:
-        return self._made.ended
+        return self._node.ended
 
     @property
     def crashed(self) -> str:
-        return self._made.crashed
+        return self._node.crashed
 
     def start(self) -> None:
         """Does nothing: the node is already running."""
@@ -170,21 +170,21 @@ class _StartedNode:
         """Does nothing: the demo stops the node."""
 
 
-def _keep_running(made: Demo, now: SystemClock, stop: StopSignals) -> int:
+def _keep_running(demo: Demo, now: SystemClock, stop: StopSignals) -> int:
     """Display the flows as `mm2 run` does, until a signal arrives."""
     from mm2.node.telemetry import NodeTelemetry
     from mm2.status import retention_watch  # loads Kafka's client library
     from mm2.status.retention_watch import RetentionWatch
 
-    made.keep_trickling()
+    demo.keep_trickling()
     watch = RetentionWatch(
-        made.mirror, open_source=retention_watch.open_retention_reader, clock=now
+        demo.mirror, open_source=retention_watch.open_retention_reader, clock=now
     )
-    observed = NodeTelemetry(made.mirror, made.settings, clock=now, watch=watch)
+    observed = NodeTelemetry(demo.mirror, demo.settings, clock=now, watch=watch)
     exporter, note = run.start_metrics_exporter(
-        made.settings.metrics, observed.source, port=None, beside=observed.served
+        demo.settings.metrics, observed.source, port=None, beside=observed.served
     )
-    for line in _list_inspection_commands(made):
+    for line in _list_inspection_commands(demo):
         terminal.print_line(line)
     around = RunLoopDeps(
         clock=now,
@@ -195,7 +195,7 @@ def _keep_running(made: Demo, now: SystemClock, stop: StopSignals) -> int:
         notes=(f"mm2 {version.VERSION}{note}", "Ctrl-C stops the replication and both clusters"),
     )
     try:
-        ending = RunLoop(_StartedNode(made.mirror), StopCondition(), around).run()
+        ending = RunLoop(_StartedNode(demo.mirror), StopCondition(), around).run()
     finally:
         if exporter is not None:
             exporter.stop()
@@ -204,17 +204,17 @@ def _keep_running(made: Demo, now: SystemClock, stop: StopSignals) -> int:
     return ending.code
 
 
-def _list_inspection_commands(made: Demo) -> Iterator[str]:
+def _list_inspection_commands(demo: Demo) -> Iterator[str]:
     jars = shlex.quote(f"{kafka_jars.ensure_jars()}/*")
     yield ""
     yield "Running until Ctrl-C, with 50 records/s to the topic trickle."
-    for name, each in made.clusters.items():
+    for name, each in demo.clusters.items():
         yield f"  {name:<10}{each.bootstrap}"
-    yield f"  settings  {made.settings_file}; to show them: mm2 config show {made.settings_file}"
+    yield f"  settings  {demo.settings_file}; to show them: mm2 config show {demo.settings_file}"
     yield "  read      a mirror topic with Kafka's console consumer:"
     yield (
         f"    java -cp {jars} org.apache.kafka.tools.consumer.ConsoleConsumer --bootstrap-server "
-        f"{made.clusters['west'].bootstrap} --topic east.trickle"
+        f"{demo.clusters['west'].bootstrap} --topic east.trickle"
     )
     yield ""
 

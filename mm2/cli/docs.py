@@ -104,10 +104,10 @@ replicate is healthy. For alerts, not for probes |"""
 
 def render_metrics_page() -> str:
     """The reference page of all metrics and health endpoints."""
-    return "\n".join(_metrics_lines()) + "\n"
+    return "\n".join(_render_metrics_lines()) + "\n"
 
 
-def _metrics_lines() -> Iterator[str]:
+def _render_metrics_lines() -> Iterator[str]:
     bounds = ", ".join(f"{each:g}" for each in declarations.REPLICATION_LATENCY.bounds)
     yield _METRICS_INTRO
     yield from _render_metric_table(declarations.ALL_METRICS)
@@ -154,7 +154,7 @@ def _render_metric_table(found: Sequence[Metric], more: tuple[str, ...] = ()) ->
 
 def render_configuration_page() -> str:
     """The reference page of all keys of `clusters.yaml`."""
-    return "\n".join(_configuration_lines()) + "\n"
+    return "\n".join(_render_configuration_lines()) + "\n"
 
 
 _CONFIGURATION_INTRO = """# Configuration
@@ -183,7 +183,7 @@ key that is not on this page is rejected as unknown; the error suggests the most
 """
 
 
-def _configuration_lines() -> Iterator[str]:
+def _render_configuration_lines() -> Iterator[str]:
     served = _collect_options(endpoints_section)
     steps = ", ".join(f"`{each}`" for each in hooks_section.HOOK_NAMES)
     sections = (
@@ -348,7 +348,7 @@ def _render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterato
 
 @click.command("docs")
 @click.argument("what", type=click.Choice(["configuration", "exit-codes", "metrics"]))
-def command(*, what: str) -> None:
+def docs_command(*, what: str) -> None:
     """Print a reference page as Markdown: all configuration keys, exit codes or metrics.
 
     \b

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 )
 @options.config_option("Where the flow is configured.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(
+def drill_command(
     *, origin: str, destination: str, planned: bool, file: pathlib.Path, as_json: bool
 ) -> int:
     """Rehearse a failover between two local Kafka clusters and measure RTO and RPO.

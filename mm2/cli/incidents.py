@@ -66,7 +66,7 @@ class IncidentQueryResult:
     help="Exit with 1 if any incident or unreadable record is listed. "
     f"{_OPERATOR_ACTION.value} counts only if --kind selects it.",
 )
-def command(
+def incidents_command(
     *,
     query: ReportQuery,
     topic: str | None,

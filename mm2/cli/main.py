@@ -38,19 +38,21 @@ class Subcommand:
 COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
     "Configure": {
         "config": Subcommand(
-            "mm2.cli.config", "group", "Validate, show or convert a configuration file."
+            "mm2.cli.config", "config_group", "Validate, show or convert a configuration file."
         ),
         "check": Subcommand(
-            "mm2.cli.check", "command", "Preflight: network, authentication, ACLs and settings."
+            "mm2.cli.check",
+            "check_command",
+            "Preflight: network, authentication, ACLs and settings.",
         ),
         "probe": Subcommand(
-            "mm2.cli.probe", "command", "Test whether delivery can be exactly once."
+            "mm2.cli.probe", "probe_command", "Test whether delivery can be exactly once."
         ),
     },
     "Run": {
-        "run": Subcommand("mm2.cli.run", "command", "Run the configured flows."),
+        "run": Subcommand("mm2.cli.run", "run_command", "Run the configured flows."),
         "reload": Subcommand(
-            "mm2.cli.reload", "command", "Apply a changed configuration to a running mm2."
+            "mm2.cli.reload", "reload_command", "Apply a changed configuration to a running mm2."
         ),
         "pause": Subcommand("mm2.cli.flow_control", "pause", "Pause a flow or one of its topics."),
         "resume": Subcommand(
@@ -62,7 +64,9 @@ COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
         "throttle": Subcommand(
             "mm2.cli.flow_control", "throttle", "Limit the rate of a flow or topic."
         ),
-        "topic": Subcommand("mm2.cli.topic", "group", "Reset a halted topic to another position."),
+        "topic": Subcommand(
+            "mm2.cli.topic", "topic_group", "Reset a halted topic to another position."
+        ),
     },
     "Observe": {
         "status": Subcommand("mm2.cli.status", "status_command", "Show the status of all flows."),
@@ -70,10 +74,12 @@ COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
             "mm2.cli.status", "lag_command", "Show replication lag and the time to data loss."
         ),
         "why": Subcommand(
-            "mm2.cli.why", "command", "Explain how a topic is replicated, or why not."
+            "mm2.cli.why", "why_command", "Explain how a topic is replicated, or why not."
         ),
         "incidents": Subcommand(
-            "mm2.cli.incidents", "command", "List losses, duplicates and operators' actions."
+            "mm2.cli.incidents",
+            "incidents_command",
+            "List losses, duplicates and operators' actions.",
         ),
     },
     "Fail over": {
@@ -84,22 +90,24 @@ COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
             "mm2.cli.failover", "failback_command", "Fail back to the original cluster."
         ),
         "drill": Subcommand(
-            "mm2.cli.drill", "command", "Rehearse a failover on local test clusters."
+            "mm2.cli.drill", "drill_command", "Rehearse a failover on local test clusters."
         ),
         "offsets": Subcommand(
-            "mm2.cli.offsets", "group", "Translate offsets, repair the offset map."
+            "mm2.cli.offsets", "offsets_group", "Translate offsets, repair the offset map."
         ),
     },
     "Learn": {
-        "sandbox": Subcommand("mm2.cli.sandbox", "group", "Run local Kafka clusters for testing."),
+        "sandbox": Subcommand(
+            "mm2.cli.sandbox", "sandbox_group", "Run local Kafka clusters for testing."
+        ),
         "demo": Subcommand(
-            "mm2.cli.demo", "command", "Watch replication and failover on local clusters."
+            "mm2.cli.demo", "demo_command", "Watch replication and failover on local clusters."
         ),
         "docs": Subcommand(
-            "mm2.cli.docs", "command", "Print the reference: keys, metrics, exit codes."
+            "mm2.cli.docs", "docs_command", "Print the reference: keys, metrics, exit codes."
         ),
         "completion": Subcommand(
-            "mm2.cli.completion", "command", "Print the completion script of a shell."
+            "mm2.cli.completion", "completion_command", "Print the completion script of a shell."
         ),
     },
 }

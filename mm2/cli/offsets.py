@@ -291,7 +291,7 @@ class TranslateQuery:
 
 
 @click.group("offsets")
-def group() -> None:
+def offsets_group() -> None:
     """Translate offsets between the clusters of a flow, and repair its offset map."""
 
 
@@ -312,7 +312,7 @@ def _parse_timestamp(_: click.Context, __: click.Parameter, text: str | None) ->
     return int(found)
 
 
-@group.command("translate")
+@offsets_group.command("translate")
 @click.option("--group", "groups", multiple=True, metavar="G", help="Consumer group; repeatable.")
 @click.option("--topic", metavar="T", help="Topic, by its name on the origin cluster.")
 @options.partitions_option("P", "Partition of the topic; repeatable.")
@@ -459,5 +459,5 @@ def _print_translation(question: TranslateQuery, answer: TranslationResult) -> N
             terminal.print_line(line)
 
 
-group.add_command(rebuild_command)
-group.add_command(skip_command)
+offsets_group.add_command(rebuild_command)
+offsets_group.add_command(skip_command)

@@ -20,7 +20,7 @@ from mm2.replication.capabilities import DeliveryAssessment, DeliveryGuarantee
 @options.config_argument
 @click.option("--flow", "flow_name", metavar="FLOW", help="Only this flow.  [default: all]")
 @options.json_option
-def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -> int:
+def probe_command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -> int:
     """Test on the clusters of FILE (default: clusters.yaml) whether exactly-once delivery is
     possible, and if not, why.
 

@@ -125,7 +125,7 @@ def _run_selection_options(function: Callable[..., int]) -> Callable[..., int]:
     type=click.IntRange(0, 65_535),
     help="Port of the metrics endpoint instead of the file's; 0: any free port.",
 )
-def command(
+def run_command(
     *,
     file: pathlib.Path,
     chosen: RunSelection,
@@ -238,7 +238,7 @@ def _run_flows(
         unreachable=observed.unreachable,
     )
     try:
-        with reloading.begun(made, watch, clusters), page.watched():
+        with reloading.run_threads(made, watch, clusters), page.watched():
             return RunLoop(made, goal, around).run()
     finally:
         if exporter is not None:
@@ -275,7 +275,7 @@ class _ReloadSetup:
     asked: SignalFlag
 
     @contextlib.contextmanager
-    def begun(
+    def run_threads(
         self,
         running: ReloadableNode,
         watch: RetentionWatch,

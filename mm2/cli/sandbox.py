@@ -37,7 +37,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.
 
 
 @click.group("sandbox")
-def group() -> None:
+def sandbox_group() -> None:
     """Start, use, inspect and remove real Kafka clusters on this machine.
 
     \b
@@ -54,7 +54,7 @@ def group() -> None:
     """
 
 
-@group.command("up")
+@sandbox_group.command("up")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("--brokers", type=click.Choice(["1", "3"]), default="1", help="Brokers per cluster.")
 @click.option(
@@ -120,7 +120,7 @@ def up(
     return _check_servers(servers, folder)
 
 
-@group.command("down")
+@sandbox_group.command("down")
 @_json_option
 @_folder_option
 def down(*, as_json: bool, folder: Path | None) -> int:
@@ -134,7 +134,7 @@ def down(*, as_json: bool, folder: Path | None) -> int:
     return exit_codes.DONE
 
 
-@group.command("status")
+@sandbox_group.command("status")
 @_json_option
 @_folder_option
 def status(*, as_json: bool, folder: Path | None) -> int:
@@ -162,7 +162,7 @@ def status(*, as_json: bool, folder: Path | None) -> int:
     return _check_servers(servers, folder)
 
 
-@group.command("env")
+@sandbox_group.command("env")
 @click.option(
     "--shell",
     type=click.Choice(shell_variables.SHELLS),
@@ -231,7 +231,7 @@ def _complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [name for name in kafka_tools.TOOLS if name.startswith(incomplete)]
 
 
-@group.command("kafka", cls=_KafkaCommand, no_args_is_help=True)
+@sandbox_group.command("kafka", cls=_KafkaCommand, no_args_is_help=True)
 @click.argument("tool", shell_complete=_complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--cluster", metavar="NAME", help="Cluster to use; required if there are several.")
@@ -265,7 +265,7 @@ def kafka(
     os.execv(argv[0], argv)  # noqa: S606 - this process becomes the tool; no shell is wanted
 
 
-@group.command("logs")
+@sandbox_group.command("logs")
 @click.argument("name", required=False)
 @click.option("--tail", type=click.IntRange(min=1), default=None, help="Only the last N lines.")
 @_folder_option

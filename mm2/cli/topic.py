@@ -49,11 +49,11 @@ _EXIT_CODES: Mapping[bool | None, int] = {
 
 
 @click.group("topic")
-def group() -> None:
+def topic_group() -> None:
     """Repair the replication of one topic."""
 
 
-@group.command("reset")
+@topic_group.command("reset")
 @click.argument("flow", metavar="FLOW")
 @click.argument("topic", metavar="TOPIC")
 @options.partitions_option("N", "Only this partition; repeatable.  [default: all of the topic]")

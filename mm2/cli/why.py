@@ -34,7 +34,7 @@ EXTRA_TIMEOUT_S = 5.0
 @options.config_option_only
 @options.json_option
 @options.timeout_option(15.0, "How long to wait for a process or for the clusters of a flow.")
-def command(
+def why_command(
     *, words: tuple[str, ...], config: pathlib.Path | None, as_json: bool, timeout_s: float
 ) -> int:
     """Explain how TOPIC is replicated, or why it is not.

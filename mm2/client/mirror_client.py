@@ -101,13 +101,13 @@ class MirrorClient:
         With the identity policy, every topic counts as a mirror topic of `source.cluster.alias`.
         """
 
-        def is_wanted(topic: str) -> bool:
+        def is_selected(topic: str) -> bool:
             if naming.is_internal_topic(self._policy, topic):
                 return False
             found = self._policy.topic_source(topic)
             return found is not None and source in (None, found)
 
-        return self._list_matching_topics(is_wanted)
+        return self._list_matching_topics(is_selected)
 
     @overload
     def remote_consumer_offsets(
@@ -131,14 +131,14 @@ class MirrorClient:
         """
         if isinstance(group, str):
             return _get_group_offsets(
-                self._checkpoints(group.__eq__, remote_alias, timeout_s), group
+                self._read_checkpoints(group.__eq__, remote_alias, timeout_s), group
             )
-        matching = self._checkpoints(
+        matching = self._read_checkpoints(
             lambda name: group.fullmatch(name) is not None, remote_alias, timeout_s
         )
         return {name: _get_group_offsets(matching, name) for name in matching.groups()}
 
-    def _checkpoints(
+    def _read_checkpoints(
         self, takes_group: NamePredicate, remote_alias: str, timeout_s: float
     ) -> CheckpointTable:
         return checkpoint_reader.read_checkpoints(
@@ -150,8 +150,8 @@ class MirrorClient:
             timeout_s=timeout_s,
         )
 
-    def _list_matching_topics(self, is_wanted: Callable[[str], bool]) -> frozenset[str]:
-        return frozenset(filter(is_wanted, self._topics.list_topics(self._timeout_s)))
+    def _list_matching_topics(self, is_selected: Callable[[str], bool]) -> frozenset[str]:
+        return frozenset(filter(is_selected, self._topics.list_topics(self._timeout_s)))
 
 
 def count_hops(policy: ReplicationPolicy, topic: str, alias: str) -> int | None:

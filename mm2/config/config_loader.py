@@ -81,11 +81,11 @@ def _validate_connector(
     flat: FlatProperties, ends: SourceAndTarget, *, name: str, config: Mapping[str, str]
 ) -> Iterator[ConfigProblem]:
     try:
-        filled = flat.resolve(config)
+        resolve = flat.resolve(config)
     except ConfigError as error:
         yield ConfigProblem(line=0, key=str(ends), text=str(error))
         return
-    for value in _VALIDATORS[name](filled, load=java_classes.import_class):
+    for value in _VALIDATORS[name](resolve, load=java_classes.import_class):
         if not value.error_messages:
             continue
         line, key = _locate_key(flat, ends, value.name)
@@ -286,10 +286,10 @@ def _resolve_placeholders(
 ) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
     values = ConnectorConfigTransformer(providers=providers, environment=environment, folder=folder)
 
-    def filled(props: Mapping[str, str]) -> Mapping[str, str]:
+    def resolve(props: Mapping[str, str]) -> Mapping[str, str]:
         return {key: value or "" for key, value in values(props).items()}
 
-    return filled
+    return resolve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

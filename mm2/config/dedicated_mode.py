@@ -75,10 +75,10 @@ def list_flows(props: Props, *, near: Collection[str] = ()) -> list[SourceAndTar
     named = list_aliases(props)
     wanted = set(near) or set(named)
     pairs = [SourceAndTarget(one, other) for one in named for other in named if one != other]
-    return [each for each in pairs if each.target in wanted and _has_worker(props, each)]
+    return [each for each in pairs if each.target in wanted and _needs_worker(props, each)]
 
 
-def _has_worker(props: Props, ends: SourceAndTarget) -> bool:
+def _needs_worker(props: Props, ends: SourceAndTarget) -> bool:
     for_all = props.get(keys.EMIT_HEARTBEATS, "true")
     heartbeats = props.get(f"{ends}.{keys.EMIT_HEARTBEATS}", for_all)
     return _is_true(props.get(f"{ends}.{keys.ENABLED}", "")) or _is_true(heartbeats)

@@ -207,7 +207,7 @@ def _parse_properties(props: Mapping[str, str]) -> EngineSettings | None:
         elif name in _DRIVER_OPTION_TYPES:
             conf[f"spark.{name}"] = str(_parse_value(key, text, _DRIVER_OPTION_TYPES[name]))
         else:
-            conf[_conf_name(key, name.removeprefix(_CONF))] = text.strip()
+            conf[_check_conf_name(key, name.removeprefix(_CONF))] = text.strip()
     made = EngineSettings(engine=engine, conf=conf, **fields)
     _check_spark_security(made)
     return made
@@ -220,7 +220,7 @@ def _parse_value(key: str, text: str, kind: ValueType[T]) -> T:
         raise ConfigError(f"{key} is {text!r}; allowed: {kind.allowed}") from None
 
 
-def _conf_name(key: str, name: str) -> str:
+def _check_conf_name(key: str, name: str) -> str:
     if name in RESERVED_SPARK_CONF:
         raise ConfigError(f"{key} {RESERVED_SPARK_CONF[name]}")
     if not re.fullmatch(r"spark\.\S+", name):

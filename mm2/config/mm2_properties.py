@@ -481,21 +481,23 @@ class _Translation:
             if name in mm2_property_keys.CLIENT_KEYS
             and not mm2_property_keys.is_fixed_value(name, pair.value)
         }
-        if not any(map(_is_connect_protocol, self._pairs)) or self._names_protocol(alias):
+        if not any(map(_is_security_protocol_key, self._pairs)) or self._sets_security_protocol(
+            alias
+        ):
             return plain
         for name in [name for name in plain if name != mm2_property_keys.BOOTSTRAP_SERVERS]:
             text = "its security.protocol is not set, so connections are PLAINTEXT, as in Java"
             self._collector.warn(plain.pop(name), f"has no effect on cluster {alias}: {text}")
         return plain
 
-    def _names_protocol(self, alias: str) -> bool:
+    def _sets_security_protocol(self, alias: str) -> bool:
         """Whether a key sets the security protocol of a client of this cluster."""
         places = (f"{alias}.", f"{alias}->")
         return any(
             key == mm2_property_keys.SECURITY_PROTOCOL
             or key.startswith(places)
             or f"->{alias}." in key
-            for key in filter(_is_connect_protocol, self._pairs)
+            for key in filter(_is_security_protocol_key, self._pairs)
         )
 
     def _collect_client_properties(
@@ -640,7 +642,7 @@ def _reaches_workers(name: str) -> bool:
     )
 
 
-def _is_connect_protocol(key: str) -> bool:
+def _is_security_protocol_key(key: str) -> bool:
     return f".{key}".endswith(f".{mm2_property_keys.SECURITY_PROTOCOL}")
 
 

@@ -94,7 +94,9 @@ def find_largest_factor(given: Sequence[str]) -> str | None:
     return max(given, key=int)
 
 
-def _incomparable_factors(target: str, given: Sequence[FlatProperty]) -> InexpressibleKey:
+def _build_incomparable_factors_error(
+    target: str, given: Sequence[FlatProperty]
+) -> InexpressibleKey:
     other = next(each for each in given if each.value != given[0].value)
     text = (
         f"differs from that of another flow to {target}, and placeholders hide which is larger: "
@@ -128,7 +130,7 @@ class TextConverter:
             and text.strip()
             and not config_providers.find_provider_names(text)
         ):
-            return self._make_absolute(text.strip())
+            return self._resolve_path(text.strip())
         return config_providers.rewrite_placeholders(
             text, lambda *each: self._convert_placeholder(each, key, line)
         )
@@ -143,9 +145,9 @@ class TextConverter:
         self.used.add(kind.value)
         if kind is ProviderKind.ENVIRONMENT:
             return f"${{{kind.value}:{key}}}"
-        return f"${{{kind.value}:{self._make_absolute(path)}:{key}}}"
+        return f"${{{kind.value}:{self._resolve_path(path)}:{key}}}"
 
-    def _make_absolute(self, path: str) -> str:
+    def _resolve_path(self, path: str) -> str:
         return str(self._folder.absolute() / path)
 
 
@@ -283,7 +285,7 @@ class _Flattener:
             ]
             value = find_largest_factor([each.value for each in given])
             if value is None and inexpressible:
-                self._inexpressible.append(_incomparable_factors(target, given))
+                self._inexpressible.append(_build_incomparable_factors_error(target, given))
             most = next((each for each in given if each.value == value), given[0])
             for key in inexpressible:
                 self._add_derived(f"{target}.{key}", most)
