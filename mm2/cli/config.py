@@ -37,7 +37,7 @@ def config_group() -> None:
     """
 
 
-@config_group.command("check")
+@config_group.command("check", short_help="Validate a configuration file.")
 @options.config_argument
 @options.json_option
 def check_config(*, file: pathlib.Path, as_json: bool) -> int:
@@ -83,7 +83,7 @@ def _check_as_json(
     }
 
 
-@config_group.command("show")
+@config_group.command("show", short_help="Print the effective configuration.")
 @options.config_argument
 @options.json_option
 def show_config(*, file: pathlib.Path, as_json: bool) -> None:
@@ -105,7 +105,7 @@ def show_config(*, file: pathlib.Path, as_json: bool) -> None:
         terminal.print_line(line)
 
 
-@config_group.command("convert")
+@config_group.command("convert", short_help="Convert between YAML and properties.")
 @options.config_argument
 @click.option(
     "--to",

@@ -513,8 +513,8 @@ def failover_command(**given: Any) -> int:
     """Plan moving consumer groups from one cluster to the other, or execute the plan.
 
     Without --execute nothing changes. The plan shows the replication lag, the target offset of
-    each group, how many records are lost or read again, the steps, and a verdict: GO, GO AT A COST,
-    or NO-GO with the findings that block the move.
+    each group, how many records are lost or read again, the steps, and a verdict: GO, or GO, AT A
+    COST, or NO-GO with the findings that block the move.
 
     With --execute the flow is stopped until mm2 resume and its writers are fenced; the translated
     offsets of the groups are committed on the destination and verified. You, or hooks in the

@@ -46,7 +46,7 @@ class CompareOptions:
     all_differ: bool
 
 
-@click.command("rebuild")
+@click.command("rebuild", short_help="Rebuild a lost or incomplete offset map.")
 @click.option("--topic", "topics", multiple=True, metavar="T", help="Only this topic; repeatable.")
 @click.option("--flow", metavar="FLOW", help="Flow to repair.  [default: the only one of the file]")
 @options.config_option("Where the flow is configured.")
@@ -186,7 +186,7 @@ def _build_rebuild_tools(
     )
 
 
-@click.command("skip")
+@click.command("skip", short_help="Skip an unreadable record of an offset map.")
 @click.argument("flow", metavar="FLOW")
 @click.option(
     "--offset",
@@ -312,7 +312,7 @@ def _parse_timestamp(_: click.Context, __: click.Parameter, text: str | None) ->
     return int(found)
 
 
-@offsets_group.command("translate")
+@offsets_group.command("translate", short_help="Translate offsets between the clusters.")
 @click.option("--group", "groups", multiple=True, metavar="G", help="Consumer group; repeatable.")
 @click.option("--topic", metavar="T", help="Topic, by its name on the origin cluster.")
 @options.partitions_option("P", "Partition of the topic; repeatable.")

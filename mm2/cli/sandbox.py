@@ -162,7 +162,7 @@ def status(*, as_json: bool, folder: Path | None) -> int:
     return _check_servers(servers, folder)
 
 
-@sandbox_group.command("env")
+@sandbox_group.command("env", short_help="Print addresses as shell variables.")
 @click.option(
     "--shell",
     type=click.Choice(shell_variables.SHELLS),
@@ -231,7 +231,12 @@ def _complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [name for name in kafka_tools.TOOLS if name.startswith(incomplete)]
 
 
-@sandbox_group.command("kafka", cls=_KafkaCommand, no_args_is_help=True)
+@sandbox_group.command(
+    "kafka",
+    short_help="Run one of Kafka's command-line tools.",
+    cls=_KafkaCommand,
+    no_args_is_help=True,
+)
 @click.argument("tool", shell_complete=_complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--cluster", metavar="NAME", help="Cluster to use; required if there are several.")
@@ -265,7 +270,7 @@ def kafka(
     os.execv(argv[0], argv)  # noqa: S606 - this process becomes the tool; no shell is wanted
 
 
-@sandbox_group.command("logs")
+@sandbox_group.command("logs", short_help="Print the logs of the brokers.")
 @click.argument("name", required=False)
 @click.option("--tail", type=click.IntRange(min=1), default=None, help="Only the last N lines.")
 @_folder_option

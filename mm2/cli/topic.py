@@ -53,7 +53,7 @@ def topic_group() -> None:
     """Repair the replication of one topic."""
 
 
-@topic_group.command("reset")
+@topic_group.command("reset", short_help="Restart a topic at another source position.")
 @click.argument("flow", metavar="FLOW")
 @click.argument("topic", metavar="TOPIC")
 @options.partitions_option("N", "Only this partition; repeatable.  [default: all of the topic]")
