@@ -13,38 +13,41 @@ from dataclasses import dataclass
 DONE = 0
 """Done, or healthy."""
 FAILED = 1
-"""A problem was found, or what was asked for was not done."""
+"""A problem was found, or the request could not be carried out."""
 BAD_INPUT = 2
 """Wrong usage, or the configuration is invalid; nothing was done."""
 UNKNOWN = 3
-"""Some answered, but not enough is known to say whether all is well."""
+"""Health could not be determined because some answers are missing."""
 UNREACHABLE = 4
 """Nothing could be determined: neither a process nor a cluster answered."""
 INTERRUPTED = 130
-"""Ended by SIGINT (Ctrl-C), as shells count: 128 + 2."""
+"""Ended by SIGINT (Ctrl-C): 128 + 2, the shell convention."""
 TERMINATED = 143
-"""Ended by SIGTERM, as shells count: 128 + 15."""
+"""Ended by SIGTERM: 128 + 15, the shell convention."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitCode:
-    """One exit code; `means` is the sentence of commands that say nothing more precise."""
+    """One exit code of `mm2`."""
 
     number: int
     name: str
     means: str
+    """Meaning for commands that have no entry of their own in `COMMAND_EXIT_CODES`."""
 
 
 EXIT_CODES: Mapping[int, ExitCode] = {
     each.number: each
     for each in (
         ExitCode(
-            number=DONE, name="done", means="the command succeeded; what it looked at is healthy"
+            number=DONE,
+            name="done",
+            means="the command succeeded; everything it checked is healthy",
         ),
         ExitCode(
             number=FAILED,
             name="problem",
-            means="a problem was found, or the command could not do what it was asked to do",
+            means="a problem was found, or the command failed",
         ),
         ExitCode(
             number=BAD_INPUT,
@@ -54,7 +57,7 @@ EXIT_CODES: Mapping[int, ExitCode] = {
         ExitCode(
             number=UNKNOWN,
             name="unknown",
-            means="incomplete answers: too little is known to say whether all is well",
+            means="health could not be determined because some answers are missing",
         ),
         ExitCode(
             number=UNREACHABLE,
@@ -71,14 +74,14 @@ _NO_CLUSTER_ANSWERED = "no cluster answered"
 _WRONG_USAGE = "wrong usage; nothing was done"
 _TEXT_COMMAND_CODES: Mapping[int, str] = {DONE: "the text was printed", BAD_INPUT: _WRONG_USAGE}
 _FLOW_CONTROL_CODES: Mapping[int, str] = {
-    FAILED: "the process refused the change, or could not make it",
+    FAILED: "the process refused the change, or the change failed",
     BAD_INPUT: "wrong usage, or no such flow or topic; nothing was done",
     UNREACHABLE: _NO_PROCESS_ANSWERED,
 }
 _MOVE_CODES: Mapping[int, str] = {
-    DONE: "the verdict is GO, also at a cost; with --execute: the groups were moved",
+    DONE: "the verdict is GO or GO, AT A COST; with --execute: the groups were moved",
     FAILED: "the verdict is NO-GO, a step failed, or the move was not confirmed",
-    UNREACHABLE: "no cluster that the plan needs answered; nothing was changed",
+    UNREACHABLE: "the clusters that the plan needs did not answer; nothing was changed",
 }
 
 COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
@@ -91,7 +94,7 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     "config check": {DONE: "the configuration is valid; there may be warnings"},
     "config convert": {
         DONE: "the whole configuration was converted",
-        FAILED: "the other form cannot express some of it, which is listed",
+        FAILED: "the other format cannot express some settings, which are listed",
     },
     "config show": {DONE: "the effective configuration was printed"},
     "demo": {
@@ -115,41 +118,42 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         UNREACHABLE: EXIT_CODES[UNREACHABLE].means,
     },
     "offsets rebuild": {
-        DONE: "every offset that can be known is in the offset map now",
-        FAILED: "a partition could not be rebuilt, or not completely",
+        DONE: "the offset map has every offset that can be determined",
+        FAILED: "the map of a partition could not be rebuilt, or only in part",
         UNREACHABLE: _NO_CLUSTER_ANSWERED,
     },
     "offsets skip": {
         DONE: "the record is skipped, and an incident names it",
         FAILED: "the incident or the tombstone could not be written or read back; correct the "
         "reported error and run the command again",
-        BAD_INPUT: "wrong usage (--from is for the record of an era only, and required for "
-        "that), or no unreadable record is at that offset; nothing was done",
+        BAD_INPUT: "wrong usage (--from is required for the record of an era and refused for "
+        "others), or there is no unreadable record at that offset; nothing was done",
         UNREACHABLE: _NO_CLUSTER_ANSWERED,
     },
     "offsets translate": {
-        DONE: "every position has a target offset",
-        FAILED: "a position has no target offset, or is beyond the log end",
+        DONE: "every offset was translated",
+        FAILED: "an offset could not be translated, or is beyond the log end",
         UNREACHABLE: _NO_CLUSTER_ANSWERED,
     },
     "pause": {DONE: "the flow or topic is paused", **_FLOW_CONTROL_CODES},
     "probe": {
         DONE: "every flow can replicate exactly once",
         FAILED: "a flow cannot replicate exactly once",
-        UNKNOWN: "a flow probably can, but something could not be tried",
+        UNKNOWN: "a flow can probably replicate exactly once, but a test could not be run",
         UNREACHABLE: "a cluster did not answer",
     },
     "incidents": {
         DONE: "every target answered (with --exit-code: and no incident counts)",
-        FAILED: "with --exit-code: an incident or an unreadable record is listed; incidents of kind "
-        "operator-action count only if --kind names it",
+        FAILED: "with --exit-code: an incident or an unreadable record is listed; "
+        "operator-action counts only if --kind selects it",
         UNKNOWN: "a target could not be read; the incidents of the others are listed",
         UNREACHABLE: "no target could be read",
     },
     "reload": {
         DONE: "the configuration is applied (with --dry-run: the differences are listed)",
         FAILED: "the configuration could not be applied",
-        BAD_INPUT: "wrong usage or an invalid configuration; the process keeps the old one",
+        BAD_INPUT: "wrong usage or an invalid configuration; the process keeps the old "
+        "configuration",
         UNREACHABLE: _NO_PROCESS_ANSWERED,
     },
     "restart": {DONE: "the restart was requested", **_FLOW_CONTROL_CODES},
@@ -159,10 +163,11 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     },
     "run": {
         DONE: "--until-caught-up: everything was replicated",
-        FAILED: "a flow failed, or --until-caught-up was not reached within --timeout",
+        FAILED: "a flow failed, or replication did not catch up within --timeout",
         BAD_INPUT: "wrong usage, an invalid configuration, or the metrics port is in use and "
         "metrics.required is not false; nothing was started",
-        UNKNOWN: "--until-caught-up: other nodes run all tasks of a flow; check with mm2 lag",
+        UNKNOWN: "--until-caught-up: other nodes run all tasks of a flow; use mm2 lag to check "
+        "them",
         INTERRUPTED: EXIT_CODES[INTERRUPTED].means,
         TERMINATED: EXIT_CODES[TERMINATED].means,
     },
@@ -183,7 +188,7 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     },
     "sandbox logs": {
         DONE: "the logs were printed",
-        FAILED: "there are no such logs",
+        FAILED: "there are no logs of this cluster",
         BAD_INPUT: _WRONG_USAGE,
     },
     "sandbox status": {
@@ -206,38 +211,36 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     "throttle": {DONE: "the limit is set", **_FLOW_CONTROL_CODES},
     "topic reset": {
         DONE: "the partitions replicate again, or will when the flow is started or resumed",
-        FAILED: "if the decision is printed, it is recorded, but a partition does not replicate "
-        "within --timeout, or its task could not be restarted; if only an error is printed, the "
-        "decision could not be recorded",
-        BAD_INPUT: "wrong usage, or the flow replicates no such topic; nothing was done",
-        UNKNOWN: "the partitions began again on a node that cannot be asked from here: whether "
-        "they replicate is not known",
-        UNREACHABLE: "the source or the target cluster did not answer: the decision could not be "
-        "recorded",
+        FAILED: "the reset is recorded, but a partition did not replicate within --timeout or its "
+        "task could not be restarted; if only an error is printed, the reset could not be recorded",
+        BAD_INPUT: "wrong usage, or the flow does not replicate this topic; nothing was done",
+        UNKNOWN: "the partitions restarted on a node that is not reachable from here: whether "
+        "they replicate is unknown",
+        UNREACHABLE: "the source or the target cluster did not answer; the reset was not recorded",
     },
     "why": {
-        DONE: "it is known how the topic is replicated, or why it is not",
+        DONE: "the command explained how the topic is replicated, or why it is not",
         BAD_INPUT: "wrong usage, an invalid configuration, or a topic that no flow knows",
-        UNKNOWN: "no flow that answered knows the topic, and others, or a process here, did not "
-        "answer",
+        UNKNOWN: "no flow that answered knows the topic, and another flow, or a process on this "
+        "machine, did not answer",
         UNREACHABLE: EXIT_CODES[UNREACHABLE].means,
     },
 }
-"""What each code means for each command, by the command's words after `mm2`."""
+"""Meaning of each exit code of each command; the key is the command without `mm2`."""
 
 
 def list_meanings(command: str) -> dict[int, str]:
-    """Every code that the command exits with, in order. Raises `KeyError` for an unknown command.
+    """Meaning of every exit code of a command, ordered by code.
 
-    All commands exit with BAD_INPUT; all end with INTERRUPTED at Ctrl-C, which is listed where it
-    is the usual end.
+    BAD_INPUT is added for every command. INTERRUPTED (Ctrl-C) is possible for all commands but
+    listed only for `run`. Raises `KeyError` if the command is unknown.
     """
     own = COMMAND_EXIT_CODES[command]
     return dict(sorted({BAD_INPUT: EXIT_CODES[BAD_INPUT].means, **own}.items()))
 
 
 def format_help(command: str, *, width: int = 78) -> str:
-    """The section of a command's `--help`: a line for each code."""
+    """The "Exit codes" section of a command's `--help`."""
     lines = ["Exit codes:"]
     for number, means in list_meanings(command).items():
         head = f"  {number:<5}"
@@ -251,10 +254,10 @@ def format_help(command: str, *, width: int = 78) -> str:
 
 
 def worst_of(codes: Collection[int]) -> int:
-    """The one code for several results.
+    """The exit code for several results.
 
-    UNREACHABLE only if nothing else answered; else UNKNOWN before BAD_INPUT before FAILED, since a
-    problem that is known hides nothing while an unknown one may be anything.
+    UNREACHABLE only if all results are; otherwise the highest code, with UNREACHABLE counted as
+    UNKNOWN. UNKNOWN outranks FAILED because an unknown result may hide a worse problem.
     """
     if not codes:
         return DONE
@@ -264,25 +267,25 @@ def worst_of(codes: Collection[int]) -> int:
 
 
 def render_reference_page() -> str:
-    """The guide page `exit-codes.md`."""
+    """The reference page `exit-codes.md` as Markdown."""
     lines = [
         "# Exit codes",
         "",
-        'Every `mm2` command uses the same codes. "A problem was found" (1), "not enough is known" '
-        '(3) and "nothing answered" (4) are distinct, so that scripts never mistake silence for '
-        "health. The `--help` of each command ends with its codes. This page is printed by "
-        "`mm2 docs exit-codes`.",
+        "All `mm2` commands use the same exit codes. A problem (1), an unknown state (3) and an "
+        "unreachable cluster or process (4) have distinct codes, so that scripts never take a "
+        "missing answer for health. `--help` of each command lists its codes. This page is "
+        "generated by `mm2 docs exit-codes`.",
         "",
-        "| code | name | means |",
+        "| code | name | meaning |",
         "|---|---|---|",
         *(f"| {each.number} | {each.name} | {each.means} |" for each in EXIT_CODES.values()),
         "",
-        "A command that looks at several flows or clusters exits with 4 if none answered, with 3 "
-        "if the answer of one is missing, with 1 if all answered and a problem was found. For "
-        "`status` and `lag` a cluster that a flow cannot reach is a problem (1): nothing is "
-        "replicated meanwhile. Ctrl-C ends every command with 130.",
+        "A command that checks several flows or clusters exits with 4 if none answered, with 3 if "
+        "some did not answer, and with 1 if all answered and a problem was found. For `status` and "
+        "`lag`, a cluster that a flow cannot reach is a problem (1), because nothing is "
+        "replicated. Ctrl-C ends every command with 130.",
         "",
-        "In scripts (below is what this one prints where there is no configuration):",
+        "Example of a script, and its output if there is no configuration file:",
         "",
         "```sh",
         "code=0",
@@ -300,9 +303,9 @@ def render_reference_page() -> str:
         "",
         "## By command",
         "",
-        "Every command also exits with 2, as above, where nothing else is said.",
+        "Code 2 has the meaning above unless the command lists another one.",
         "",
-        "| command | code | means |",
+        "| command | code | meaning |",
         "|---|---|---|",
     ]
     for command in sorted(COMMAND_EXIT_CODES):

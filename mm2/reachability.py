@@ -11,13 +11,13 @@ import enum
 from dataclasses import dataclass
 
 PROBE_INTERVAL_S = 2.5
-"""A broker that had nothing to answer for this long is sent a small request."""
+"""A broker without requests in flight for this long is sent a probe request."""
 MIN_UNREACHABLE_AFTER_S, MAX_UNREACHABLE_AFTER_S = 5, 3600
-"""What `unreachable.after.seconds` may be: at least the time of two probes."""
+"""Limits of `unreachable.after.seconds`; the minimum is the time of two probes."""
 
 
 class ClusterSide(enum.Enum):
-    """The part that a cluster plays in a flow."""
+    """The role of a cluster in a flow."""
 
     SOURCE = "source"
     TARGET = "target"
@@ -25,18 +25,20 @@ class ClusterSide(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreachableCluster:
-    """A cluster, or one of its brokers, that does not answer. `since_ms`: wall-clock time of its
-    last answer, or of the first attempt where it never answered; None if unknown. `reason`: the
-    last connection error, "" if none was seen. `broker`: "" for the whole cluster."""
+    """A cluster, or one of its brokers, that does not answer."""
 
     side: ClusterSide
     cluster: str
     reason: str
+    """The last connection error; "" if there was none."""
     since_ms: int | None = None
+    """Wall-clock time of the last answer, or of the first attempt if it never answered; None if
+    unknown."""
     broker: str = ""
+    """Address of the broker; empty if the whole cluster is unreachable."""
 
     def describe(self) -> str:
-        """`source east unreachable since 22:03:28Z: connection to 127.0.0.1:9092: refused`."""
+        """For example `source east unreachable since 22:03:28Z: connection to … refused`."""
         broker = f" broker {self.broker}" if self.broker else ""
         since = "" if self.since_ms is None else f" since {format_utc_time(self.since_ms)}"
         reason = f": {self.reason}" if self.reason else ""

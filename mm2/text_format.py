@@ -1,4 +1,4 @@
-"""Formats numbers, sizes, durations and columns for people.
+"""Formats numbers, sizes, rates, durations and tables for terminal output.
 
 Sizes and rates use decimal units. Columns are left-aligned, two spaces apart and never cut,
 as Kafka's own tools print them, so that `grep` and `awk` work on them.
@@ -17,7 +17,7 @@ _DURATION_UNITS = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0))
 
 
 def format_count(number: float | None) -> str:
-    """`1,234,567`; small fractions keep a digit."""
+    """Format a count as `1,234,567`; fractions below 10 keep one digit."""
     if number is None:
         return UNKNOWN_NUMBER
     if 0 < number < 9.95 and number != int(number):
@@ -26,7 +26,7 @@ def format_count(number: float | None) -> str:
 
 
 def format_megabytes(size: float | None) -> str:
-    """In units of 10^6 bytes, without the unit: for columns."""
+    """Format bytes as megabytes (10^6 bytes) without the unit, for table columns."""
     if size is None:
         return UNKNOWN_NUMBER
     value = size / 1e6
@@ -36,7 +36,7 @@ def format_megabytes(size: float | None) -> str:
 
 
 def format_size(number: float) -> str:
-    """`1.2 GB`, decimal units."""
+    """Format bytes as `1.2 GB`."""
     for unit, factor in _SIZE_UNITS:
         if number >= factor * 0.9995:
             return f"{number / factor:.1f} {unit}"
@@ -44,7 +44,7 @@ def format_size(number: float) -> str:
 
 
 def format_rate(bytes_s: float) -> str:
-    """`1 MB/s`, `1.5 MB/s`, decimal units."""
+    """Format bytes per second as `1 MB/s` or `1.5 MB/s`."""
     for unit, factor in _SIZE_UNITS:
         if bytes_s >= factor:
             return f"{bytes_s / factor:g} {unit}/s"
@@ -52,7 +52,7 @@ def format_rate(bytes_s: float) -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """`0.3 s`, `45 s`, `12.5 min`, `3.4 h`."""
+    """Format seconds as `0.3 s`, `45 s`, `12.5 min` or `3.4 h`."""
     if seconds is None:
         return UNKNOWN_NUMBER
     if seconds < 9.95:
@@ -66,7 +66,7 @@ def format_duration(seconds: float | None) -> str:
 
 
 def format_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The names first. Nothing is cut: lines are for `grep` and `awk`, too."""
+    """Lines of a table with a header line. Cells are never cut, so that `grep` and `awk` work."""
     rows = [[terminal_escape.escape(cell) for cell in row] for row in rows]
     widths = [max(map(len, cells)) for cells in zip(names, *rows, strict=True)]
     for row in (names, *rows):

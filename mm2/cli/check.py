@@ -21,8 +21,10 @@ from mm2.preflight.check_report import CheckResult
 @options.config_argument
 @click.option("--flow", "flow_name", metavar="FLOW", help="Only this flow.  [default: all]")
 @options.json_option
-@options.timeout_option(10.0, "How long a cluster may take for one answer.")
-def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout_s: float) -> int:
+@options.timeout_option(10.0, "How long to wait for each response of a cluster.")
+def check_command(
+    *, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout_s: float
+) -> int:
     """Preflight: verify DNS, network, TLS, authentication, ACLs, topics and settings of both
     clusters of every flow, and Spark's slots, without replicating anything.
 
@@ -34,14 +36,14 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout
       mm2 check clusters.yaml
       mm2 check clusters.yaml --flow 'east->west' --json
     """
-    with config_errors.add_consequence("no cluster was asked"):
+    with config_errors.add_consequence("no cluster was contacted"):
         settings = config_loader.load(file, environment=os.environ)
     for line in settings.warning_lines():
         terminal.print_line(f"warning: {line}", err=True)
     names = (
         [] if flow_name is None else [options.find_flow(settings, flow_name, hint="--flow").name]
     )
-    # Here and not above: wrong input is told before Kafka's library is loaded.
+    # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
     from mm2.preflight import check_report
     from mm2.preflight.preflight_check import PreflightCheck

@@ -1,4 +1,4 @@
-"""`mm2 config check`, `show`, `convert`: validates, shows or converts a configuration file."""
+"""`mm2 config check`, `show` and `convert`: validate, show or convert a configuration file."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _JSON_VERSION = 1
 
 
 @click.group("config")
-def group() -> None:
-    """Check, show and convert clusters.yaml and mm2.properties.
+def config_group() -> None:
+    """Check, show or convert a configuration file: clusters.yaml or mm2.properties.
 
     \b
     Examples:
@@ -37,13 +37,13 @@ def group() -> None:
     """
 
 
-@group.command("check")
+@config_group.command("check", short_help="Validate a configuration file.")
 @options.config_argument
 @options.json_option
 def check_config(*, file: pathlib.Path, as_json: bool) -> int:
-    """Report every mistake in FILE (default: clusters.yaml), or that there is none.
+    """Validate FILE (default: clusters.yaml) and report every mistake at once.
 
-    Nothing is connected to: mm2 check does that.
+    No cluster is contacted; mm2 check does that.
     """
     try:
         found = config_loader.load(file, environment=os.environ)
@@ -83,15 +83,15 @@ def _check_as_json(
     }
 
 
-@group.command("show")
+@config_group.command("show", short_help="Print the effective configuration.")
 @options.config_argument
 @options.json_option
 def show_config(*, file: pathlib.Path, as_json: bool) -> None:
-    """Print the effective configuration: what workers and connectors are given, secrets hidden.
+    """Print the effective configuration of all workers and connectors, without secrets.
 
     Each value has its origin: a line of FILE (default: clusters.yaml), `default` (of mm2), or
-    `MM2 default` (of MirrorMaker 2 and Kafka Connect). It is what GET /connectors/NAME/config of a
-    running flow answers, and the defaults behind it.
+    `MM2 default` (of MirrorMaker 2 and Kafka Connect). The output contains what
+    GET /connectors/NAME/config of a running flow returns, and the defaults.
     """
     from mm2.config import effective_config
 
@@ -105,33 +105,33 @@ def show_config(*, file: pathlib.Path, as_json: bool) -> None:
         terminal.print_line(line)
 
 
-@group.command("convert")
+@config_group.command("convert", short_help="Convert between YAML and properties.")
 @options.config_argument
 @click.option(
     "--to",
     "form",
     type=click.Choice([_YAML_FORM, _PROPERTIES_FORM]),
-    help="The form to write.  [default: the one that FILE has not]",
+    help="Output format.  [default: the format that FILE does not have]",
 )
 def convert_config(file: pathlib.Path, form: str | None) -> int:
-    """Print FILE in the other form: clusters.yaml as mm2.properties, or back.
+    """Convert clusters.yaml to mm2.properties, or back, and print the result.
 
-    The effective configuration stays the same. What the other form cannot express is listed.
-    Secrets are printed only if FILE itself contains them.
+    The effective configuration stays the same. Settings that the other format cannot express are
+    listed on stderr. Secrets are printed only if FILE itself contains them.
     """
     before = config_loader.load(file, environment=os.environ)
     is_properties = config_loader.is_properties(file)
     if form == (_PROPERTIES_FORM if is_properties else _YAML_FORM):
-        click.echo(file.read_bytes(), nl=False)  # not as text: the two forms are encoded otherwise
+        click.echo(file.read_bytes(), nl=False)  # as bytes: the formats differ in encoding
         return exit_codes.DONE
     found = _convert_file(file, is_properties=is_properties)
-    lost = found.unsaid or tuple(
+    lost = found.inexpressible or tuple(
         _find_lost_settings(found.text, before, is_properties=is_properties)
     )
     for line in found.notes:
         terminal.print_line(f"note: {line}", err=True)
     for line in lost:
-        terminal.print_line(f"cannot be said in the other form: {line}", err=True)
+        terminal.print_line(f"not expressible in the other format: {line}", err=True)
     click.echo(found.text, nl=False)
     return exit_codes.FAILED if lost else exit_codes.DONE
 
@@ -148,7 +148,7 @@ def _convert_file(file: pathlib.Path, *, is_properties: bool) -> ConvertedFile:
 
 
 def _find_lost_settings(text: str, before: Mm2Settings, *, is_properties: bool) -> list[str]:
-    """What reading the result again does not give back."""
+    """Settings of `before` that differ after reading the converted text."""
     read = config_loader.parse if is_properties else config_loader.parse_properties
     try:
         after = read(text, file="the result", folder=pathlib.Path.cwd(), environment=os.environ)

@@ -26,38 +26,41 @@ if TYPE_CHECKING:
 
 
 @click.command("demo")
-@click.option("--keep", is_flag=True, help="Leave clusters and mirror running until Ctrl-C.")
+@click.option(
+    "--keep", is_flag=True, help="Keep the clusters and the replication running until Ctrl-C."
+)
 @click.option(
     "--seconds",
     type=click.FloatRange(min=2, max=3_600),
     default=10.0,
     show_default=True,
-    help="How long live traffic goes on.",
+    help="How long to produce live traffic.",
 )
 @click.option(
     "--records",
     type=click.IntRange(min=10, max=10_000_000),
     default=25_000,
     show_default=True,
-    help="Records of each large topic before the mirror starts.",
+    help="Records in each large topic before replication starts.",
 )
 @click.pass_context
-def command(context: click.Context, *, keep: bool, seconds: float, records: int) -> int:
-    """Mirror real traffic between two real Kafka clusters on this machine, prove it equal, and move
-    a consumer group from one to the other.
+def demo_command(context: click.Context, *, keep: bool, seconds: float, records: int) -> int:
+    """Replicate live traffic between two local Kafka clusters, compare every record, and fail over
+    a consumer group.
 
-    Nothing is left behind. Needs Java; the first time it downloads Kafka (60 MB).
+    All clusters and files are removed at the end. Needs Java; the first run downloads Kafka
+    (60 MB).
 
     \b
     Examples:
       mm2 demo
       mm2 demo --seconds 60
-      mm2 demo --keep             move nobody; look around afterwards, end with Ctrl-C
+      mm2 demo --keep             no failover; inspect the clusters, end with Ctrl-C
     """
     java.find_java()
     kafka_jars.ensure_jars()
     if _is_default(context, "log_level"):
-        # What passes by itself is no part of the story; what does not is told at the end.
+        # Transient warnings would interrupt the demo's output; errors are reported at the end.
         logging.getLogger().setLevel(logging.ERROR)
     now = SystemClock()
     with (
@@ -77,30 +80,30 @@ def _run_demo(
     seconds: float,
     records: int,
 ) -> int:
-    # Here and not above: what is wrong is told before Kafka's and Spark's libraries are loaded.
+    # Imported here so that errors are reported before Kafka's and Spark's libraries are loaded.
     from mm2.sandbox.scenarios.replication_demo import Demo, DemoOptions, StopSignalError
 
-    made = Demo(
+    demo = Demo(
         DemoOptions(seconds=seconds, records=records, moves=not keep),
         tell=ProgressPrinter(now),
         now=now,
         stop_signal=lambda: stop.signal_number,
     )
     try:
-        result = made.run()
+        result = demo.run()
         click.echo()
         for line in format_result(result):
             terminal.print_line(line)
         code = exit_codes.DONE if result.good else exit_codes.FAILED
-        return _keep_running(made, now, stop) if keep else code
+        return _keep_running(demo, now, stop) if keep else code
     except StopSignalError as stopped:
         return 128 + stopped.number
     finally:
-        made.close()
+        demo.close()
 
 
 def format_result(result: DemoResult) -> Iterator[str]:
-    """What the demo has to show, for stdout."""
+    """The demo's results as lines of text: comparison, throughput, latency, failover."""
     found = result.comparison
     yield from str(found).splitlines()
     yield ""
@@ -118,7 +121,7 @@ def format_result(result: DemoResult) -> Iterator[str]:
     )
     yield (
         f"latency     p50 {result.latencies.p50_ms:.1f} ms, p99 {result.latencies.p99_ms:.1f} ms "
-        "from producer to consumer, of a trickle"
+        "from producer to consumer, at a low rate"
     )
     yield from (f"stopped     {each}" for each in result.stopped)
     if found.equal:
@@ -145,43 +148,43 @@ def _format_move(moved: DemoFailoverResult) -> Iterator[str]:
 
 
 class _StartedNode:
-    """The mirror as the loop of `mm2 run` wants it; who started it stops it."""
+    """A node that is already running, for the main loop of `mm2 run`. The demo stops it."""
 
-    def __init__(self, made: Mm2Node) -> None:
-        self.engine = made.engine
-        self.statuses = made.statuses
-        self._made = made
+    def __init__(self, node: Mm2Node) -> None:
+        self.engine = node.engine
+        self.statuses = node.statuses
+        self._node = node
 
     @property
     def ended(self) -> bool:
-        return self._made.ended
+        return self._node.ended
 
     @property
     def crashed(self) -> str:
-        return self._made.crashed
+        return self._node.crashed
 
     def start(self) -> None:
-        """It has been."""
+        """Does nothing: the node is already running."""
 
     def stop(self) -> None:
-        """Later."""
+        """Does nothing: the demo stops the node."""
 
 
-def _keep_running(made: Demo, now: SystemClock, stop: StopSignals) -> int:
-    """Show the mirror as `mm2 run` does, until a signal comes."""
+def _keep_running(demo: Demo, now: SystemClock, stop: StopSignals) -> int:
+    """Display the flows as `mm2 run` does, until a signal arrives."""
     from mm2.node.telemetry import NodeTelemetry
-    from mm2.status import retention_watch  # not above: they load Kafka's library
+    from mm2.status import retention_watch  # loads Kafka's client library
     from mm2.status.retention_watch import RetentionWatch
 
-    made.keep_trickling()
+    demo.keep_trickling()
     watch = RetentionWatch(
-        made.mirror, open_source=retention_watch.open_retention_reader, clock=now
+        demo.mirror, open_source=retention_watch.open_retention_reader, clock=now
     )
-    observed = NodeTelemetry(made.mirror, made.settings, clock=now, watch=watch)
+    observed = NodeTelemetry(demo.mirror, demo.settings, clock=now, watch=watch)
     exporter, note = run.start_metrics_exporter(
-        made.settings.metrics, observed.source, port=None, beside=observed.served
+        demo.settings.metrics, observed.source, port=None, beside=observed.served
     )
-    for line in _list_inspection_commands(made):
+    for line in _list_inspection_commands(demo):
         terminal.print_line(line)
     around = RunLoopDeps(
         clock=now,
@@ -189,10 +192,10 @@ def _keep_running(made: Demo, now: SystemClock, stop: StopSignals) -> int:
         metrics=observed.metrics,
         stop_signal=lambda: stop.signal_number,
         wait=run.make_signal_wait(stop, observed.beats.beat),
-        notes=(f"mm2 {version.VERSION}{note}", "Ctrl-C ends the mirror and both clusters"),
+        notes=(f"mm2 {version.VERSION}{note}", "Ctrl-C stops the replication and both clusters"),
     )
     try:
-        ending = RunLoop(_StartedNode(made.mirror), StopCondition(), around).run()
+        ending = RunLoop(_StartedNode(demo.mirror), StopCondition(), around).run()
     finally:
         if exporter is not None:
             exporter.stop()
@@ -201,17 +204,17 @@ def _keep_running(made: Demo, now: SystemClock, stop: StopSignals) -> int:
     return ending.code
 
 
-def _list_inspection_commands(made: Demo) -> Iterator[str]:
+def _list_inspection_commands(demo: Demo) -> Iterator[str]:
     jars = shlex.quote(f"{kafka_jars.ensure_jars()}/*")
     yield ""
-    yield "Everything goes on until Ctrl-C, with 50 records/s to the topic trickle."
-    for name, each in made.clusters.items():
+    yield "Running until Ctrl-C, with 50 records/s to the topic trickle."
+    for name, each in demo.clusters.items():
         yield f"  {name:<10}{each.bootstrap}"
-    yield f"  settings  {made.settings_file}, shown by: mm2 config show {made.settings_file}"
-    yield "  read      the mirror of a topic, with Kafka's own consumer:"
+    yield f"  settings  {demo.settings_file}; to show them: mm2 config show {demo.settings_file}"
+    yield "  read      a mirror topic with Kafka's console consumer:"
     yield (
         f"    java -cp {jars} org.apache.kafka.tools.consumer.ConsoleConsumer --bootstrap-server "
-        f"{made.clusters['west'].bootstrap} --topic east.trickle"
+        f"{demo.clusters['west'].bootstrap} --topic east.trickle"
     )
     yield ""
 

@@ -25,31 +25,40 @@ if TYPE_CHECKING:
 
 @click.command("drill")
 @click.option(
-    "--from", "origin", required=True, metavar="ALIAS", help="The cluster that would be left."
+    "--from", "origin", required=True, metavar="ALIAS", help="Origin of the simulated failover."
 )
 @click.option(
-    "--to", "destination", required=True, metavar="ALIAS", help="The one that would be gone to."
+    "--to",
+    "destination",
+    required=True,
+    metavar="ALIAS",
+    help="Destination of the simulated failover.",
 )
-@click.option("--planned", is_flag=True, help="Leave it in order, instead of killing it.")
+@click.option(
+    "--planned", is_flag=True, help="Rehearse a planned move instead of killing the origin."
+)
 @options.config_option("Where the flow is configured.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(
+def drill_command(
     *, origin: str, destination: str, planned: bool, file: pathlib.Path, as_json: bool
 ) -> int:
-    """Rehearse a failover between two Kafka clusters on this machine, and measure it.
+    """Rehearse a failover between two local Kafka clusters and measure RTO and RPO.
 
-    The flow runs with the settings of the file, on a topic of the drill's own: an application
-    writes, another works in a consumer group, the first cluster is killed (or left as planned), and
-    the group goes on at the second one. Your clusters are not touched, and no hook is run: the
-    time that people, DNS and your applications take comes on top. Needs Java; the first time it
-    downloads Kafka (60 MB). What came of it is noted in the file that drill.report names, if any.
-    Whatever went wrong is printed as FAILED: something that arrived was passed over, more was read
-    again than the report of the move allows, or a planned move lost or repeated a record.
+    Starts two test clusters on this machine and runs the flow with your settings on a test topic,
+    with a producer and a consumer group. The first cluster is killed (or left in a planned move)
+    and the group continues on the second. Your clusters are not contacted and no hooks run: the
+    time that people, DNS and applications need comes on top.
+
+    Needs Java; the first run downloads Kafka (60 MB). The result is recorded in the file that
+    drill.report names, if it is set.
+
+    A FAILED line reports that replicated records were skipped, that more records were read again
+    than the failover report allows, or that a planned move lost or repeated records.
 
     \b
-    RTO         time from the end of the first cluster until the group worked again
-    RPO         records that were written and never crossed
-    read again  records that the group worked on twice
+    RTO         time from the loss of the first cluster until the group processed records again
+    RPO         records that were written and never replicated
+    read again  records that the group processed twice
 
     \b
     Examples:
@@ -59,7 +68,7 @@ def command(
     java.find_java()
     settings = config_loader.load(file, environment=os.environ)
     flow = options.find_flow(settings, f"{origin}->{destination}", hint="--from, --to")
-    # Here and not above: wrong input is told before Kafka's library is loaded.
+    # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
     from mm2.failover.move_request import MoveKind
     from mm2.sandbox.scenarios.failover_drill import Drill
@@ -99,10 +108,15 @@ def _print_result(result: DrillResult, *, as_json: bool) -> None:
 
 
 def format_result(result: DrillResult) -> Iterator[str]:
-    """What was measured, for people."""
+    """The drill's measurements and failures as lines of text."""
     yield ""
-    yield f"RTO          {text_format.format_duration(result.rto_s)} until the group worked again"
-    yield f"             {text_format.format_duration(result.all_s)} until it had read what it had not"
+    yield (
+        f"RTO          {text_format.format_duration(result.rto_s)} until the group processed "
+        "records again"
+    )
+    yield (
+        f"             {text_format.format_duration(result.all_s)} until the group had caught up"
+    )
     yield f"RPO          {plurals.format_count(result.lost, 'record')} of {result.sent:,} lost"
     yield f"read again   {plurals.format_count(result.read_again, 'record')}"
     yield f"             the report said: {result.report['read_again']}"

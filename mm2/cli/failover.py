@@ -1,7 +1,7 @@
-"""`mm2 failover` and `mm2 failback`: plan moving consumer groups to the other cluster, and do it.
+"""`mm2 failover` and `mm2 failback`: plan and execute moving consumer groups to the other cluster.
 
-Without `--execute` the plan is printed and nothing changes. The exit code is 0 for the verdict
-GO, also at a cost, and after a completed move; 1 for NO-GO.
+Without `--execute` the plan is printed and nothing changes. The exit code is 0 after a completed
+move and for the verdicts GO and GO, AT A COST; 1 for NO-GO.
 """
 
 from __future__ import annotations
@@ -42,51 +42,58 @@ _APPLICATION_PROPERTIES = ("bootstrap.servers", "security.protocol", "sasl.", "s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveOptions:
-    """What was asked for on the command line."""
+    """Command-line options of `mm2 failover` and `mm2 failback`."""
 
     origin: str
     destination: str
     groups: tuple[str, ...]
+    """Consumer groups to move; empty for all."""
     accepted: tuple[str, ...]
-    sets_back: bool
+    """Codes of findings that do not block the move."""
+    rewind: bool
     execute: bool
     journal: pathlib.Path | None
-    goes_on: bool
-    settle_s: float
+    resume: bool
+    stable_for_s: float
     wait_s: float
-    look_s: float
+    inspect_timeout_s: float
     file: pathlib.Path
     as_json: bool
     planned: bool = False
-    lost: bool = False
-    back: bool = False
+    origin_lost: bool = False
+    is_failback: bool = False
     export: pathlib.Path | None = None
     yes: bool = False
 
     @property
     def verb(self) -> str:
-        return "failback" if self.back else "failover"
+        return "failback" if self.is_failback else "failover"
 
     def check(self) -> None:
-        """Raises `UsageError` for what does not go together."""
-        if self.execute and self.goes_on:
-            raise click.UsageError("--execute begins a move, --resume goes on with one: say either")
-        if self.goes_on and self.journal is None:
-            raise click.UsageError("--resume goes on with a journal: name it with --journal")
-        if self.planned and self.lost:
-            raise click.UsageError("--planned needs the cluster that --origin-lost gives up")
+        """Raises `UsageError` if options contradict each other or a finding code is unknown."""
+        if self.execute and self.resume:
+            raise click.UsageError(
+                "--execute starts a new move and --resume continues an earlier one: use only one"
+            )
+        if self.resume and self.journal is None:
+            raise click.UsageError(
+                "--resume needs the journal of the move to continue: add --journal FILE"
+            )
+        if self.planned and self.origin_lost:
+            raise click.UsageError(
+                "--planned needs the origin cluster, but --origin-lost skips it: use only one"
+            )
         from mm2.failover import plan_findings
 
         if unknown := plan_findings.find_unknown_codes(self.accepted):
             raise click.UsageError(
-                f"--accept {unknown[0]}: no finding has this code; a plan prints the code of each "
-                "finding behind it, in brackets: one of "
-                f"{', '.join(sorted(plan_findings.ALL_CODES))}"
+                f"--accept {unknown[0]}: unknown finding code. The plan prints the code of each "
+                f"finding in brackets. Known codes: {', '.join(sorted(plan_findings.ALL_CODES))}"
             )
 
 
 def add_move_options(command: F) -> F:
-    """All that both commands take."""
+    """Add the options that `failover` and `failback` share."""
     for option in reversed(_MOVE_OPTIONS):
         command = option(command)
     return command
@@ -98,30 +105,37 @@ _MOVE_OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "origin",
         required=True,
         metavar="ALIAS",
-        help="The cluster that is left: where applications work now.",
+        help="Origin: the cluster that applications use now.",
     ),
-    click.option("--to", "destination", required=True, metavar="ALIAS", help="The one they go to."),
+    click.option(
+        "--to",
+        "destination",
+        required=True,
+        metavar="ALIAS",
+        help="Destination: the cluster that applications will use.",
+    ),
     click.option(
         "--group",
         "groups",
         multiple=True,
         metavar="G",
-        help="Move this consumer group alone; repeatable.  [default: all that read what the flow "
-        "mirrors]",
+        help="Move only this consumer group; repeatable.  [default: all groups that consume "
+        "replicated topics]",
     ),
     click.option(
         "--accept",
         "accepted",
         multiple=True,
         metavar="CODE[:GROUP]",
-        help="Go although this was found: its code, as the plan has it in brackets, of all groups "
-        "or of one; repeatable.",
+        help="Accept this finding, by the code that the plan prints in brackets, for all groups or "
+        "for one; repeatable.",
     ),
     click.option(
         "--set-back",
-        "sets_back",
+        "rewind",
         is_flag=True,
-        help="Also move groups back that have got further there: they read again.",
+        help="Also rewind groups whose offset on the destination is already ahead: they reprocess "
+        "records.",
     ),
     click.option(
         "--execute",
@@ -129,43 +143,42 @@ _MOVE_OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Execute the plan if the verdict is GO. On a terminal you confirm by typing the name "
         "of the flow; scripts are not prompted.",
     ),
-    click.option(
-        "--yes", "-y", is_flag=True, help="Do not ask for confirmation, also on a terminal."
-    ),
+    click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation on a terminal."),
     click.option(
         "--journal",
         type=click.Path(path_type=pathlib.Path, dir_okay=False),
-        help="Where to note what was done.  [default: a new file here, named after the move and "
-        "the time]",
+        help="File that records every step.  [default: a new file in the current folder, named "
+        "after the move and the time]",
     ),
     click.option(
         "--resume",
-        "goes_on",
+        "resume",
         is_flag=True,
-        help="Go on with the move that --journal FILE has begun. It was confirmed then, and is not "
-        "asked about again.",
+        help="Continue the interrupted move of --journal FILE, without asking for confirmation "
+        "again.",
     ),
     options.seconds_option(
         "--settle",
-        "settle_s",
+        "stable_for_s",
         60.0,
-        text="How long both clusters have to hold the same before a planned move stops the flow.",
+        text="How long both clusters must be in sync, without changes, before a planned move stops "
+        "the flow.",
         allowed=click.FloatRange(min=MIN_SETTLE_S),
     ),
     options.seconds_option(
         "--wait",
         "wait_s",
         600.0,
-        text="How long a step may wait for others before it fails: for groups to have no members, "
-        "for all to be copied, for brokers to answer.",
+        text="How long a step may wait before it fails: for groups to have no members, for "
+        "replication to catch up, for brokers to answer.",
         allowed=click.FloatRange(min=0),
     ),
     options.seconds_option(
         "--look",
-        "look_s",
+        "inspect_timeout_s",
         60.0,
-        text="How long a look at both clusters may last. One that is left and has not answered "
-        "for a sixth of it, 10 s at least, is taken for lost.",
+        text="Timeout for inspecting both clusters. The origin counts as lost if it does not "
+        "answer within one sixth of it (at least 10 s).",
         allowed=click.FloatRange(min=1),
     ),
     options.config_option("Where the flow is configured."),
@@ -174,22 +187,24 @@ _MOVE_OPTIONS: tuple[Callable[[Any], Any], ...] = (
 
 
 def run_move(order: MoveOptions) -> int:
-    """The exit code: 0 for a verdict of GO, also at a cost, and when the move was done; 1 for a
-    NO-GO."""
+    """Plan, execute or resume a move and return its exit code.
+
+    0 if the move completed or the verdict is GO or GO, AT A COST; 1 for NO-GO.
+    """
     order.check()
     settings = config_loader.load(order.file, environment=os.environ)
     flow = options.find_flow(settings, f"{order.origin}->{order.destination}", hint="--from, --to")
-    # Here and not above: wrong input is told before Kafka's library is loaded.
+    # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
     from mm2.clusters import cluster_clients, reachability_probe
     from mm2.clusters.flow_pair import FlowPair
     from mm2.failover.wiring import MoveTimeouts, MoveWiring
 
     clock = SystemClock()
-    if not order.goes_on:  # without the cluster that applications move to there is no plan
+    if not order.resume:  # a plan needs the destination cluster
         reachability_probe.require_clusters(
             [cluster_clients.build_target_access(settings, flow)],
-            timeout_s=order.look_s,
+            timeout_s=order.inspect_timeout_s,
             tell=lambda line: terminal.print_line(line, err=True),
             clock=clock,
         )
@@ -202,16 +217,19 @@ def run_move(order: MoveOptions) -> int:
             both=both,
             clock=clock,
             patience=MoveTimeouts(
-                settle_s=order.settle_s, wait_s=order.wait_s, look_s=order.look_s
+                settle_s=order.stable_for_s, wait_s=order.wait_s, look_s=order.inspect_timeout_s
             ),
-            lost=order.lost,
+            lost=order.origin_lost,
             tell=lambda line: terminal.print_line(line, err=True),
         )
-        return _resume_move(order, found) if order.goes_on else begin_move(order, found)
+        return _resume_move(order, found) if order.resume else begin_move(order, found)
 
 
 def begin_move(order: MoveOptions, found: MoveWiring) -> int:
-    """The plan comes first, also where it is done: of a no-go no journal is left."""
+    """Print the plan; with `--execute` and a verdict other than NO-GO, confirm and execute it.
+
+    The journal is created only after the confirmation.
+    """
     from mm2.failover import journal
     from mm2.failover.journal import MoveIdentity
     from mm2.failover.plan_findings import PlanVerdict
@@ -233,7 +251,8 @@ def begin_move(order: MoveOptions, found: MoveWiring) -> int:
         terminal.print_line(line, err=order.as_json)  # what programs read is the report
     if not order.yes and not _is_confirmed(order, planned):
         terminal.print_line(
-            "not confirmed: this is not the name of the flow; nothing was changed", err=True
+            "not confirmed: the text does not match the name of the flow; nothing was changed",
+            err=True,
         )
         return exit_codes.FAILED
     hooks = tuple(sorted(found.settings.hooks))
@@ -243,7 +262,7 @@ def begin_move(order: MoveOptions, found: MoveWiring) -> int:
 
 
 def _is_confirmed(order: MoveOptions, planned: MovePlan) -> bool:
-    """Asked of people alone: scripts have no terminal."""
+    """Ask the user to type the flow's name; True without a prompt if there is no terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return True
     moved = sum(bool(each.write) for each in planned.groups)
@@ -261,24 +280,30 @@ def _is_confirmed(order: MoveOptions, planned: MovePlan) -> bool:
 def _describe_next_step(
     order: MoveOptions, planned: MovePlan, *, no_go: bool, exported: bool
 ) -> str:
-    """The last line of a plan: the way on. What was `exported` is not exported once more."""
+    """The last line of a printed plan: the command to run next.
+
+    The command omits `--export` if the file was already written (`exported`).
+    """
     wanted = dataclasses.replace(planned.wanted, export="") if exported else planned.wanted
     if no_go:
         return (
-            "nothing was changed. Mend what forbids it, or accept it by its code, and it counts as "
-            "a cost: --accept CODE"
+            "nothing was changed. Fix the blocking findings, or accept each as a cost with "
+            "--accept CODE"
         )
-    lost = ("--origin-lost",) if order.lost else ()
-    said = f"nothing was changed. To do it: {wanted.to_do_it(*lost)}"
+    lost_option = ("--origin-lost",) if order.origin_lost else ()
+    said = f"nothing was changed. To execute the plan: {wanted.to_do_it(*lost_option)}"
     if planned.wanted.planned or planned.silent or not planned.lag_records:
         return said
-    return f"{said}\n{order.origin} answers: with --planned it is left when all is copied"
+    return (
+        f"{said}\n{order.origin} is reachable: with --planned, the move waits until all records "
+        "are replicated"
+    )
 
 
 def _plan_move(
     found: MoveWiring, wanted: MoveRequest, path: pathlib.Path
 ) -> tuple[MovePlan, ClusterIds]:
-    """With what would stop its execution later; and between which clusters it is."""
+    """The plan, with findings about whether it can be executed, and the two clusters' ids."""
     from mm2.failover import move_plan, readiness
 
     planned = found.planner.make(wanted)
@@ -309,10 +334,10 @@ def _execute_move(
     from mm2.failover.move_executor import MoveExecutor
     from mm2.failover.move_steps import MoveStep
 
-    def tell(line: str) -> None:
+    def print_progress(line: str) -> None:
         terminal.print_line(line, err=order.as_json)
 
-    tell(f"the journal is {path}")
+    print_progress(f"journal: {path}")
     with JournalFile(path, begin=begin) as file:
         if begin is None:
             now = CurrentSetup(
@@ -321,7 +346,7 @@ def _execute_move(
                 clusters=found.clusters(silent=_was_origin_unreachable(file)),
             )
             check_resumable(order, file, now, now_ms=found.clock.wall_ms())
-        with _unreachable_as_failure(), contextlib.closing(found.tools(tell)) as about:
+        with _unreachable_as_failure(), contextlib.closing(found.tools(print_progress)) as about:
             MoveExecutor(file, about, planned=planned).run()
         report = dict(file.found.details[MoveStep.REPORT])
     if order.as_json:
@@ -331,14 +356,14 @@ def _execute_move(
 
         for line in move_report.format_report(report, file=str(order.file)):
             terminal.print_line(line)
-        terminal.print_line(f"the journal is {path}")
+        terminal.print_line(f"journal: {path}")
     return exit_codes.DONE
 
 
 @contextlib.contextmanager
 def _unreachable_as_failure() -> Iterator[None]:
-    """A cluster that is silent in the middle of a move ends it with FAILED: UNREACHABLE would say
-    that nothing was done."""
+    """Turn `RetriableError` into `FatalError`: a cluster that becomes unreachable during a move
+    ends it with FAILED, because UNREACHABLE would mean that nothing was done."""
     try:
         yield
     except RetriableError as error:
@@ -346,14 +371,14 @@ def _unreachable_as_failure() -> Iterator[None]:
 
 
 def _was_origin_unreachable(file: JournalFile) -> bool:
-    """Did the cluster that is left not answer when the move was begun?"""
+    """Whether the origin cluster did not answer when the move began."""
     begun = file.found.begun
     return begun is None or not begun.clusters.origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentSetup:
-    """What the file and the clusters say when a move is gone on with."""
+    """Flow, hooks and cluster ids at the time when a move is resumed."""
 
     flow: str
     hooks: frozenset[str]
@@ -363,19 +388,22 @@ class CurrentSetup:
 def check_resumable(
     order: MoveOptions, file: JournalFile, now: CurrentSetup, *, now_ms: int
 ) -> None:
-    """Against what was begun: `UsageError` for what contradicts it; more that is accepted is
-    noted."""
+    """Check that the resumed move is the one in the journal.
+
+    Raises `UsageError` if options, flow, hooks or cluster ids differ. Newly accepted finding codes
+    are appended to the journal.
+    """
     from mm2.failover import journal, move_request
 
     begun = file.found.begun
     assert begun is not None, "the file was read"
     said = move_request.describe_contradictions(begun.wanted, _build_request(order))
     if begun.flow != now.flow:
-        said.append(f"it is of the flow {begun.flow}")
+        said.append(f"its flow is {begun.flow}")
     said += move_request.describe_changed_clusters(begun.wanted, begun.clusters, now.clusters)
     missing = sorted(set(begun.hooks) - now.hooks)
     if missing:
-        said.append(f"it has hooks that the file has no more: {', '.join(missing)}")
+        said.append(f"it has hooks that the configuration no longer has: {', '.join(missing)}")
     if said:
         raise click.UsageError(f"{file.path} is the journal of another move: {'; '.join(said)}")
     more = set(order.accepted) - begun.wanted.accepted
@@ -390,8 +418,8 @@ def _build_request(order: MoveOptions) -> MoveRequest:
     return MoveRequest(
         origin=order.origin,
         destination=order.destination,
-        kind=MoveKind.BACK if order.back else kind,
-        sets_back=order.sets_back,
+        kind=MoveKind.BACK if order.is_failback else kind,
+        sets_back=order.rewind,
         accepted=frozenset(order.accepted),
         groups=frozenset(order.groups),
         export="" if order.export is None else os.path.abspath(order.export),
@@ -400,7 +428,7 @@ def _build_request(order: MoveOptions) -> MoveRequest:
 
 
 def _print_plan(order: MoveOptions, planned: MovePlan, found: MoveWiring, *, export: str) -> None:
-    """`export`: a file that is written besides, "" for none."""
+    """Print the plan; also write the unreplicated records to the file `export` unless it is ""."""
     from mm2.failover import plan_output
 
     if order.as_json:
@@ -418,12 +446,13 @@ def _print_plan(order: MoveOptions, planned: MovePlan, found: MoveWiring, *, exp
     if export:
         records = plurals.format_count(_export_records(found, planned), "record")
         terminal.print_line(
-            f"{export} has what {order.destination} holds and {order.origin} never got: {records}"
+            f"exported to {export}: {records} of {order.destination} that were never replicated "
+            f"to {order.origin}"
         )
 
 
 def _has_export_problem(planned: MovePlan) -> bool:
-    """Is it told already that the file cannot be written?"""
+    """Whether a finding of the plan already reports that the export file cannot be written."""
     from mm2.failover import readiness
 
     return any(each.code == readiness.NO_EXPORT_CODE for each in planned.findings)
@@ -451,7 +480,7 @@ def _export_records(found: MoveWiring, planned: MovePlan) -> int:
 
 
 def list_client_properties(cluster: ClusterSettings) -> dict[str, str]:
-    """What applications need to reach it, without secrets: not how mm2 itself works there."""
+    """Connection and security properties that applications need for a cluster, without secrets."""
     return {
         name: value
         for name, value in cluster.properties.shown().items()
@@ -471,40 +500,46 @@ def _default_journal_path(order: MoveOptions, now_ms: int) -> pathlib.Path:
 @click.option(
     "--planned",
     is_flag=True,
-    help="Both clusters serve and nothing may be lost: wait until groups have no members and all "
-    "is copied.",
+    help="Both clusters are up and no record may be lost: wait until the groups have no members "
+    "and all records are replicated.",
 )
 @click.option(
     "--origin-lost",
-    "lost",
+    "origin_lost",
     is_flag=True,
-    help="The cluster that is left is dead: ask it nothing, and go by the last checkpoints.",
+    help="The origin cluster is down: do not contact it; use the last checkpoints.",
 )
 def failover_command(**given: Any) -> int:
-    """Say what moving consumer groups from one cluster to the other would cost now.
+    """Plan moving consumer groups from one cluster to the other, or execute the plan.
 
-    Nothing is changed without --execute: it prints how far the mirror is behind, where each group
-    goes on, what that costs, the steps, and a verdict: GO, also "AT A COST", or NO-GO with what
-    forbids it. With --execute the flow is stopped for good and its writers are fenced, the groups'
-    positions are written on the other cluster and read back. Applications are yours to stop and to
-    start, or your hooks'. Every step is noted in a journal, so that --resume goes on where a crash,
-    or a step that failed, has left it. Only consumer groups are moved: share groups (KIP-932) and
-    streams groups (KIP-1071) are listed, and the verdict is NO-GO until --accept names them.
+    Without --execute nothing changes. The plan shows the replication lag, the target offset of
+    each group, how many records are lost or read again, the steps, and a verdict: GO, or GO, AT A
+    COST, or NO-GO with the findings that block the move.
 
-    On a terminal --execute asks for the name of the flow before anything is changed; --yes skips
-    that, and scripts, hooks and --resume are never asked.
+    With --execute the flow is stopped until mm2 resume and its writers are fenced; the translated
+    offsets of the groups are committed on the destination and verified. You, or hooks in the
+    configuration, stop and start the applications. A journal records every step: after a crash or
+    a failed step, continue with --resume.
 
-    Without --planned the cluster that is left counts as lost, or as good as: what it holds and the
-    mirror lacks is not waited for, but counted.
+    Only consumer groups are moved. Share groups (KIP-932) and streams groups (KIP-1071) are listed,
+    and the verdict is NO-GO until you --accept them.
+
+    On a terminal, --execute asks you to type the name of the flow; --yes skips the question.
+    Scripts, hooks and --resume are never prompted.
+
+    Without --planned the move does not wait for replication to catch up: records that only the
+    origin has count as lost.
 
     \b
-    COMMITTED, GOES-ON-AT, NOW-AT  a group's offset here, its place there, where it stands there
-    BASIS                          what COMMITTED is: committed now, or a checkpoint with its age
-    READ-AGAIN                     records that it reads twice, at most: "0 to N" from a
-                                   checkpoint on, "unknown" where no bound can be proven
-    MISSING                        records that it has read and that are not there, at most;
-                                   "unknown" or ">= N" from a checkpoint on
-    UNREAD                         offsets from its place there to the end: records, and markers
+    COMMITTED   the group's offset on the origin
+    GOES-ON-AT  the translated offset, where the group resumes on the destination
+    NOW-AT      the group's current offset on the destination
+    BASIS       where COMMITTED comes from: a commit read now, or a checkpoint and its age
+    READ-AGAIN  records that the group reads again, at most; "0 to N" if the basis is a
+                checkpoint, "unknown" if there is no proven bound
+    MISSING     records that the group has read and the destination lacks, at most;
+                "unknown" or ">= N" if the basis is a checkpoint
+    UNREAD      offsets (records and markers) from GOES-ON-AT to the end of the log
 
     \b
     Examples:
@@ -523,18 +558,19 @@ def failover_command(**given: Any) -> int:
 @click.option(
     "--export",
     type=click.Path(path_type=pathlib.Path, dir_okay=False),
-    help="First write the records that never left the cluster gone back to into this new file, "
-    "as JSON lines. Without --execute, too, and nothing else is done then.",
+    help="Write the records of --to that were never replicated to this new file, as JSON lines, "
+    "before the move. Without --execute only this file is written.",
 )
 def failback_command(**given: Any) -> int:
-    """Say what going back to a cluster that was left would cost, and do it.
+    """Plan returning to the cluster that was left by mm2 failover, or execute the plan.
 
-    --from is where applications work now, --to the cluster that was left before. The flow FROM->TO
-    has to be in the file, and to run: it brings back what was written meanwhile. First the records
-    are counted that the cluster gone back to holds and the other one never got: groups that go back
-    read them now. Then it is a planned move: both clusters serve, producers and consumers are
-    stopped, both ends agree, groups move. Nothing is changed without --execute. Codes, columns and
-    the confirmation on a terminal are those of mm2 failover.
+    --from is the cluster that applications use now, --to the original one. The flow FROM->TO must
+    be configured and running: it replicates what was written since the failover.
+
+    First, records of --to that were never replicated to --from are counted: groups read them after
+    the failback. The rest is a planned move: both clusters are up, producers and consumers are
+    stopped, both clusters are in sync, then the groups move. Without --execute nothing changes.
+    Finding codes, columns and the confirmation are those of mm2 failover.
 
     \b
     Examples:
@@ -543,4 +579,4 @@ def failback_command(**given: Any) -> int:
       mm2 failback --from west --to east --execute
       mm2 failback --from west --to east --resume --journal FILE
     """
-    return run_move(MoveOptions(**given, back=True))
+    return run_move(MoveOptions(**given, is_failback=True))

@@ -69,7 +69,8 @@ def pause(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) ->
 def resume(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
     """Resume the running FLOW, or one of its topics, after mm2 pause or mm2 failover.
 
-    Replication continues where it was. For a halted partition see mm2 why TOPIC.
+    Replication continues at the offset where it was paused. For a halted partition, see mm2 why
+    TOPIC.
 
     \b
     Examples:
@@ -95,8 +96,8 @@ def resume(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -
 def throttle(*, flow: str, rate: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
     """Limit the running FLOW, or one of its topics, to RATE bytes per second.
 
-    RATE is a number with a unit such as 20MB, none for no limit, or default for the limit of the
-    configuration. The limit survives restarts, until it is changed again.
+    RATE is a number with a unit such as 20MB, `none` for no limit, or `default` for the limit of
+    the configuration. The limit survives restarts until it is changed again.
 
     \b
     Examples:
@@ -117,7 +118,7 @@ def throttle(*, flow: str, rate: str, topic: str | None, file: pathlib.Path, as_
     with connect_to_flow(file, flow) as found:
         found.throttle(limit, topic=topic)
     if bytes_s is None:
-        text = "limited as the configuration says"
+        text = "throttled to the limit of the configuration"
     elif bytes_s == 0:
         text = "not throttled, until changed"
     else:
@@ -133,9 +134,9 @@ def throttle(*, flow: str, rate: str, topic: str | None, file: pathlib.Path, as_
 @_file_option
 @options.json_option
 def restart(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
-    """Restart the connectors and tasks of the running FLOW, on whatever node they run.
+    """Restart the connectors and tasks of the running FLOW on all nodes.
 
-    No record is lost, and none is replicated twice.
+    No record is lost or duplicated.
 
     \b
     Examples:
@@ -158,8 +159,11 @@ def restart(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) 
 
 @contextlib.contextmanager
 def connect_to_flow(file: pathlib.Path, flow: str) -> Iterator[FlowRestClient]:
-    """The flow in a process that runs the file. Raises `RunSocketError` if no process answers, and
-    `click.UsageError` for an unknown flow or topic."""
+    """A REST client for the flow in the local process that runs the file.
+
+    Raises `ProcessSocketError` if no process answers, and `click.UsageError` for an unknown flow
+    or topic.
+    """
     answers = process_socket.query_processes(
         file,
         RestApiRequest(),
@@ -170,7 +174,7 @@ def connect_to_flow(file: pathlib.Path, flow: str) -> Iterator[FlowRestClient]:
     known = {name: each for each in found for name in each["flows"]}
     if not known:
         told = "; ".join(line for each in answers.values() for line in each.lines)
-        raise ProcessSocketError(f"the process that runs {file} cannot be asked: {told}")
+        raise ProcessSocketError(f"the process that runs {file} did not answer: {told}")
     if flow not in known:
         nearest = config_errors.find_nearest_name(flow, known)
         meant = "" if nearest is None else f"; did you mean '{nearest}'?"
@@ -192,7 +196,7 @@ def connect_to_flow(file: pathlib.Path, flow: str) -> Iterator[FlowRestClient]:
 def _print_result(
     flow: str, topic: str | None, text: str, detail: dict[str, Any], *, as_json: bool
 ) -> None:
-    """What was done: `text` for people, `detail` for programs."""
+    """Print the result: `text`, or `detail` as JSON."""
     if as_json:
         found = {"version": JSON_VERSION, "flow": flow, "topic": topic, **detail}
         click.echo(json.dumps(found, indent=2))

@@ -1,7 +1,7 @@
-"""Collects the reports that `mm2 status`, `lag`, `incidents` and `why` print, and their options.
+"""Collects the flow reports that `mm2 status`, `lag`, `incidents` and `why` print.
 
-A process on this machine that runs the flows is asked first; flows without one, or all with
-`--clusters`, are read from both clusters.
+Reports come from the process on this machine that runs the flows. If there is none, or with
+`--clusters`, they are read from both clusters. Also defines the options these commands share.
 """
 
 from __future__ import annotations
@@ -28,27 +28,29 @@ from mm2.topics.flow_config import Flow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportQuery:
-    """`flow` None: all of the file. `clusters`: they are asked also where a process runs here."""
+    """Options of a command that reports on flows."""
 
     file: pathlib.Path
     flow: str | None
+    """The flow to report on; None for all flows of the file."""
     timeout_s: float
     as_json: bool
     clusters: bool = False
+    """Read the clusters even if a local process runs the flows."""
 
 
 def cluster_query_options(
     *, timeout_s: float
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """For a command that is given `asked`, and asks clusters alone; with the default timeout."""
+    """Decorate a command that reads only the clusters: adds its options, passes a `ReportQuery`."""
 
     def decorate(function: Callable[..., int]) -> Callable[..., int]:
         @options.config_argument
         @click.option("--flow", metavar="FLOW", help="Only this flow.  [default: all]")
-        @options.timeout_option(timeout_s, "How long a flow's clusters may take to answer.")
+        @options.timeout_option(timeout_s, "How long to wait for the clusters of a flow.")
         @options.json_option
         @functools.wraps(function)
-        def with_asked(
+        def run_with_query(
             *,
             file: pathlib.Path,
             flow: str | None,
@@ -56,50 +58,55 @@ def cluster_query_options(
             as_json: bool,
             **others: Any,
         ) -> int:
-            asked = ReportQuery(file=file, flow=flow, timeout_s=timeout_s, as_json=as_json)
-            return function(asked=asked, **others)
+            query = ReportQuery(file=file, flow=flow, timeout_s=timeout_s, as_json=as_json)
+            return function(query=query, **others)
 
-        return with_asked
+        return run_with_query
 
     return decorate
 
 
 def report_query_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Of a command that is given `asked`, and asks whoever runs the flows first."""
+    """Decorate a command that asks the local process first: adds its options, passes a
+    `ReportQuery`."""
 
     @cluster_query_options(timeout_s=30.0)
-    @click.option("--clusters", is_flag=True, help="Ask the clusters, also if a process runs here.")
+    @click.option(
+        "--clusters", is_flag=True, help="Read the clusters even if a process on this machine runs."
+    )
     @functools.wraps(function)
-    def with_clusters(*, asked: ReportQuery, clusters: bool, **others: Any) -> int:
-        return function(asked=dataclasses.replace(asked, clusters=clusters), **others)
+    def run_with_clusters_flag(*, query: ReportQuery, clusters: bool, **others: Any) -> int:
+        return function(query=dataclasses.replace(query, clusters=clusters), **others)
 
-    return with_clusters
+    return run_with_clusters_flag
 
 
-def load_selected_flows(asked: ReportQuery) -> tuple[Mm2Settings, tuple[Flow, ...]]:
-    """The file, and those of its flows that are asked about. Raises `SettingsError` and
-    `click.BadParameter`."""
-    settings = config_loader.load(asked.file, environment=os.environ)
-    if asked.flow is None:
+def load_selected_flows(query: ReportQuery) -> tuple[Mm2Settings, tuple[Flow, ...]]:
+    """Load the file and select the queried flows.
+
+    Raises `SettingsError` for an invalid file and `click.BadParameter` for an unknown flow.
+    """
+    settings = config_loader.load(query.file, environment=os.environ)
+    if query.flow is None:
         return settings, tuple(settings.flows)
-    return settings, (options.find_flow(settings, asked.flow, hint="--flow"),)
+    return settings, (options.find_flow(settings, query.flow, hint="--flow"),)
 
 
-def collect_reports(asked: ReportQuery) -> Any:
-    """An `report_query_options.Found`. Raises as `load_selected_flows`."""
-    settings, wanted = load_selected_flows(asked)
-    # Here and not above: wrong input is told before Kafka's library is loaded.
+def collect_reports(query: ReportQuery) -> Any:
+    """The `StatusQueryResult` of the queried flows. Raises as `load_selected_flows`."""
+    settings, wanted = load_selected_flows(query)
+    # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
     from mm2.status import status_query
 
     with library_logs.redirect_library_logs():
         return status_query.collect_status(
-            asked.file,
+            query.file,
             wanted,
-            clusters=make_cluster_collector(settings, timeout_s=asked.timeout_s),
-            processes=not asked.clusters,
+            clusters=make_cluster_collector(settings, timeout_s=query.timeout_s),
+            processes=not query.clusters,
             where=process_socket.find_socket_folder(),
-            timeout_s=asked.timeout_s,
+            timeout_s=query.timeout_s,
             within_s=settings.watch.replicating_within_s,
         )
 
@@ -109,10 +116,10 @@ def _print_to_stderr(line: str) -> None:
 
 
 def make_cluster_collector(settings: Mm2Settings, *, timeout_s: float) -> Callable[[Any], Any]:
-    """What asks both clusters of a flow (`Flow`), and gives its `FlowReport`.
+    """A function that reads both clusters of a `Flow` and returns its `FlowReport`.
 
-    A flow takes `timeout_s` at most: half of it is for waiting until its clusters answer, so that
-    a silent one leaves time to ask the other. Each cluster is waited for once, whatever came of it.
+    A flow takes at most `timeout_s`. Half of it is for waiting until the clusters answer, so that
+    an unreachable cluster leaves time to read the other. Each cluster is attempts for only once.
     """
     from mm2.clusters import cluster_clients, reachability_probe
     from mm2.config import flow_plan
@@ -124,22 +131,22 @@ def make_cluster_collector(settings: Mm2Settings, *, timeout_s: float) -> Callab
         for each in flow_plan.plan_flows(settings, flow_plan.ALL_FLOWS, environment=os.environ)
     }
     clock = SystemClock()
-    waited: list[tuple[Any, ConnectError | None]] = []
+    attempts: list[tuple[Any, ConnectError | None]] = []
 
-    def failure_of(access: Any) -> ConnectError | None:
-        return next(failure for known, failure in waited if known == access)
+    def get_failure(access: Any) -> ConnectError | None:
+        return next(failure for known, failure in attempts if known == access)
 
-    def look(flow: Flow) -> Any:
+    def collect_flow_report(flow: Flow) -> Any:
         end = Deadline.after(timeout_s, now_s=clock.now_s())
         accesses = {
             ClusterSide.SOURCE: cluster_clients.build_source_access(settings, flow),
             ClusterSide.TARGET: cluster_clients.build_target_access(settings, flow),
         }
-        new = [each for each in accesses.values() if all(each != known for known, _ in waited)]
+        new = [each for each in accesses.values() if all(each != known for known, _ in attempts)]
         found = reachability_probe.wait_for_clusters(
             new, timeout_s=timeout_s / 2, tell=_print_to_stderr, clock=clock
         )
-        waited.extend((each, found.get(each.name)) for each in new)
+        attempts.extend((each, found.get(each.name)) for each in new)
         return status_from_clusters.collect_report(
             settings,
             flow,
@@ -149,8 +156,8 @@ def make_cluster_collector(settings: Mm2Settings, *, timeout_s: float) -> Callab
             lost={
                 side: reachability_probe.describe_cause(each, failure)
                 for side, each in accesses.items()
-                if isinstance(failure := failure_of(each), RetriableError)
+                if isinstance(failure := get_failure(each), RetriableError)
             },
         )
 
-    return look
+    return collect_flow_report

@@ -34,18 +34,19 @@ _KIND_NAMES = [each.value for each in IncidentKind]
 _OPERATOR_ACTION = IncidentKind.OPERATOR_ACTION
 _COLUMNS = ("AT", "FLOW", "TOPIC", "PARTITION", "KIND", "SOURCE", "MIRROR", "DETAIL")
 _TIMEOUT_SLACK_S = 2.0
-"""How much later than asked a client may report that time is up."""
+"""How long after its deadline a client may report a timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentQueryResult:
-    """The incidents of one flow, and the records that are none; `error`: why they could not be
-    read."""
+    """The incidents of one flow, read from its target cluster."""
 
     flow: Flow
     incidents: Sequence[Incident] = ()
     unreadable: Sequence[UnreadableIncident] = ()
+    """Records that this release cannot decode."""
     error: ConnectError | None = None
+    """Why the target could not be read."""
 
 
 @click.command("incidents")
@@ -62,21 +63,20 @@ class IncidentQueryResult:
 @click.option(
     "--exit-code",
     is_flag=True,
-    help=f"Exit with 1 if any incident or unreadable record is listed; {_OPERATOR_ACTION.value} "
-    "counts only "
-    "if --kind names it.",
+    help="Exit with 1 if any incident or unreadable record is listed. "
+    f"{_OPERATOR_ACTION.value} counts only if --kind selects it.",
 )
-def command(
+def incidents_command(
     *,
-    asked: ReportQuery,
+    query: ReportQuery,
     topic: str | None,
     kinds: tuple[str, ...],
     exit_code: bool,
 ) -> int:
     """List the incidents of all flows, oldest first.
 
-    An incident is a durable record on the target cluster that records were lost or skipped, or may be
-    duplicated. SOURCE and MIRROR are the offset ranges [from,to) concerned.
+    An incident is a durable record, stored on the target cluster, of data that was lost or skipped
+    or may be duplicated. SOURCE and MIRROR are the affected offset ranges [from,to).
 
     Incidents of kind operator-action record who paused, resumed, stopped, restarted, throttled,
     reloaded or reconfigured a flow or topic. Only the latest of each such action is kept.
@@ -94,12 +94,12 @@ def command(
       mm2 incidents --kind operator-action
       mm2 incidents --json --exit-code
     """
-    settings, wanted = flow_reports.load_selected_flows(asked)
-    # Here and not above: wrong input is told before Kafka's library is loaded.
+    settings, wanted = flow_reports.load_selected_flows(query)
+    # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
 
     with library_logs.redirect_library_logs():
-        answers = _read_all(settings, wanted, timeout_s=asked.timeout_s)
+        answers = _read_all(settings, wanted, timeout_s=query.timeout_s)
     found = sorted(
         (
             (each.flow.name, one)
@@ -109,7 +109,7 @@ def command(
         ),
         key=lambda each: each[1].at_ms,
     )
-    if asked.as_json:
+    if query.as_json:
         _print_json(found, answers)
     else:
         _print_table(found, answers)
@@ -130,8 +130,8 @@ def command(
 def _read_all(
     settings: Mm2Settings, wanted: Sequence[Flow], *, timeout_s: float
 ) -> list[IncidentQueryResult]:
-    """All targets at the same time, within `timeout_s`; half of it is for waiting until they
-    answer."""
+    """Read all targets in parallel within `timeout_s`; half of it is for waiting until each
+    answers."""
     from mm2.clusters import cluster_clients, incident_log, reachability_probe
     from mm2.clusters.flow_pair import FlowPair
 

@@ -1,7 +1,7 @@
-"""Redirects the log of librdkafka and py4j to a temporary file while flows run.
+"""Redirects the log of librdkafka and py4j to a temporary file while a command runs.
 
-The file is in a private folder (mode 0700) and is removed at the end, unless it is to be kept,
-as after a crash or at log level debug.
+The file is in a private folder (mode 0700). It is removed at the end, but kept after a crash and
+at log level debug.
 """
 
 from __future__ import annotations
@@ -20,24 +20,27 @@ from mm2.copier import run_directory
 
 NOISY_LOGGERS = ("librdkafka", "py4j")
 MAX_KEPT_LOGS = 5
-"""As many logs of runs that failed; each run removes the older ones."""
+"""How many logs of failed runs are kept; each run removes the older ones."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class LibraryLogFile:
-    """`keep`, set before the end: the file stays when there is anything in it."""
+    """The temporary log file of librdkafka and py4j."""
 
     path: pathlib.Path
     keep: bool = False
+    """Keep the file at the end unless it is empty."""
 
 
 @contextlib.contextmanager
 def redirect_library_logs() -> Iterator[LibraryLogFile]:
-    """In a temporary folder of our own, mode 0700. It is removed at the end unless it is to be
-    kept, as after a crash or where debug messages are logged; then until `MAX_KEPT_LOGS` newer ones
-    are."""
+    """Redirect the libraries' log to a temporary file.
+
+    The file is removed at the end, but kept if `LibraryLogFile.keep` is set, after a crash, and at
+    log level debug; then it stays until `MAX_KEPT_LOGS` newer ones exist.
+    """
     folder = run_directory.create("mm2-log-", kept=MAX_KEPT_LOGS)
     made = LibraryLogFile(folder.path / "libraries.log")
     attach_library_log(made.path)
@@ -58,14 +61,14 @@ def redirect_library_logs() -> Iterator[LibraryLogFile]:
         _detach_library_log()
         kept = made.keep or crashed or logging.getLogger().isEnabledFor(logging.DEBUG)
         if kept and made.path.stat().st_size:
-            _log.info("the log of the Kafka and Spark libraries is in %s", made.path)
+            _log.info("log of the Kafka and Spark libraries: %s", made.path)
             folder.leave()
         else:
             folder.remove()
 
 
 def attach_library_log(file: pathlib.Path) -> None:
-    """From now on what `NOISY_LOGGERS` say goes to `file` alone, warnings and errors too.
+    """Send all records of `NOISY_LOGGERS` to `file` only, including warnings and errors.
 
     Raises `OSError` when the file cannot be opened.
     """
@@ -81,7 +84,7 @@ def attach_library_log(file: pathlib.Path) -> None:
 
 
 class _RootLogFilter(logging.Filter):
-    """py4j logs some of its failures, with their traces, as nobody: on the root logger."""
+    """Moves records of the root logger to the library log: py4j logs tracebacks there."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name != "root":

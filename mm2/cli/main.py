@@ -27,33 +27,36 @@ from mm2.cli import terminal
 
 @dataclass(frozen=True, slots=True)
 class Subcommand:
-    """Where a subcommand lives; `summary` is its line in `mm2 --help`."""
+    """Where to import a subcommand from, and its line in `mm2 --help`."""
 
     module: str
     attribute: str
+    """Name of the click command in the module."""
     summary: str
 
 
 COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
     "Configure": {
         "config": Subcommand(
-            "mm2.cli.config", "group", "Validate, show or convert a configuration file."
+            "mm2.cli.config", "config_group", "Validate, show or convert a configuration file."
         ),
         "check": Subcommand(
-            "mm2.cli.check", "command", "Preflight: network, authentication, ACLs and settings."
+            "mm2.cli.check",
+            "check_command",
+            "Preflight: network, authentication, ACLs and settings.",
         ),
         "probe": Subcommand(
-            "mm2.cli.probe", "command", "Test whether delivery can be exactly once."
+            "mm2.cli.probe", "probe_command", "Test whether delivery can be exactly once."
         ),
     },
     "Run": {
-        "run": Subcommand("mm2.cli.run", "command", "Run the configured flows."),
+        "run": Subcommand("mm2.cli.run", "run_command", "Run the configured flows."),
         "reload": Subcommand(
-            "mm2.cli.reload", "command", "Apply a changed configuration to a running mm2."
+            "mm2.cli.reload", "reload_command", "Apply a changed configuration to a running mm2."
         ),
         "pause": Subcommand("mm2.cli.flow_control", "pause", "Pause a flow or one of its topics."),
         "resume": Subcommand(
-            "mm2.cli.flow_control", "resume", "Resume what was paused or stopped."
+            "mm2.cli.flow_control", "resume", "Resume a paused or stopped flow or topic."
         ),
         "restart": Subcommand(
             "mm2.cli.flow_control", "restart", "Restart a flow's connectors and tasks."
@@ -61,7 +64,9 @@ COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
         "throttle": Subcommand(
             "mm2.cli.flow_control", "throttle", "Limit the rate of a flow or topic."
         ),
-        "topic": Subcommand("mm2.cli.topic", "group", "Reset a halted topic to another position."),
+        "topic": Subcommand(
+            "mm2.cli.topic", "topic_group", "Reset a halted topic to another position."
+        ),
     },
     "Observe": {
         "status": Subcommand("mm2.cli.status", "status_command", "Show the status of all flows."),
@@ -69,10 +74,12 @@ COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
             "mm2.cli.status", "lag_command", "Show replication lag and the time to data loss."
         ),
         "why": Subcommand(
-            "mm2.cli.why", "command", "Explain how a topic is replicated, or why not."
+            "mm2.cli.why", "why_command", "Explain how a topic is replicated, or why not."
         ),
         "incidents": Subcommand(
-            "mm2.cli.incidents", "command", "List losses, duplicates and operators' actions."
+            "mm2.cli.incidents",
+            "incidents_command",
+            "List losses, duplicates and operators' actions.",
         ),
     },
     "Fail over": {
@@ -83,22 +90,24 @@ COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
             "mm2.cli.failover", "failback_command", "Fail back to the original cluster."
         ),
         "drill": Subcommand(
-            "mm2.cli.drill", "command", "Rehearse a failover on local test clusters."
+            "mm2.cli.drill", "drill_command", "Rehearse a failover on local test clusters."
         ),
         "offsets": Subcommand(
-            "mm2.cli.offsets", "group", "Translate consumer offsets between clusters."
+            "mm2.cli.offsets", "offsets_group", "Translate offsets, repair the offset map."
         ),
     },
     "Learn": {
-        "sandbox": Subcommand("mm2.cli.sandbox", "group", "Run local Kafka clusters for testing."),
+        "sandbox": Subcommand(
+            "mm2.cli.sandbox", "sandbox_group", "Run local Kafka clusters for testing."
+        ),
         "demo": Subcommand(
-            "mm2.cli.demo", "command", "Watch replication and failover on local clusters."
+            "mm2.cli.demo", "demo_command", "Watch replication and failover on local clusters."
         ),
         "docs": Subcommand(
-            "mm2.cli.docs", "command", "Print the reference: keys, metrics, exit codes."
+            "mm2.cli.docs", "docs_command", "Print the reference: keys, metrics, exit codes."
         ),
         "completion": Subcommand(
-            "mm2.cli.completion", "command", "Print the completion script of a shell."
+            "mm2.cli.completion", "completion_command", "Print the completion script of a shell."
         ),
     },
 }
@@ -110,12 +119,12 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
 
 
 _VERBOSE_LOGGERS = ("httpx", "connect_runtime")
-"""Loggers that log every request, and all that a Connect worker does, at INFO. They are limited to
-warnings, unless the level is debug."""
+"""Loggers that log every request and every step of a Connect worker at INFO; limited to warnings
+unless the log level is debug."""
 
 
 class LazyCommandGroup(click.Group):
-    """A group whose members are imported only when they are called."""
+    """A click group that imports a subcommand only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(SUBCOMMANDS)
@@ -149,7 +158,7 @@ class LazyCommandGroup(click.Group):
 
 
 def _add_exit_codes(command: click.Command, name: str) -> None:
-    """At the end of the help of a command, or of each command of a group."""
+    """Append the exit codes to the help of a command, or of each command of a group."""
     if isinstance(command, click.Group):
         for each, member in command.commands.items():
             _add_exit_codes(member, f"{name} {each}")
@@ -212,16 +221,16 @@ def cli(*, log_format: str, log_level: str) -> None:
 
 
 def main() -> NoReturn:
-    """The entry point: never returns."""
+    """Entry point of the command `mm2`: exits with the subcommand's exit code."""
     process_lifecycle.skip_test_imports()
     process_lifecycle.exit_process(run_command(sys.argv[1:]))
 
 
 def run_command(arguments: list[str]) -> int:
-    """Run one command and return its exit code; print an operating error in one line."""
+    """Run one command and return its exit code; print a `ConnectError` as one line."""
     try:
         code = cli.main(args=arguments, prog_name="mm2", standalone_mode=False)
-        with contextlib.suppress(AttributeError):  # started with stdout closed, there is none
+        with contextlib.suppress(AttributeError):  # stdout is None if it was closed at the start
             sys.stdout.flush()
     except click.ClickException as error:
         terminal.print_usage_error(error)
@@ -231,7 +240,7 @@ def run_command(arguments: list[str]) -> int:
     except ConnectError as error:
         return _report_error(error)
     except BrokenPipeError:
-        # The reader of stdout is gone: keep Python from reporting that again when it exits.
+        # The reader of stdout has exited; keep Python from reporting it again at shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_codes.FAILED
     return code if isinstance(code, int) else exit_codes.DONE
@@ -244,7 +253,7 @@ def _report_error(error: ConnectError) -> int:
         terminal.print_lines(str(error), err=True)
         return exit_codes.BAD_INPUT
     terminal.print_line(f"mm2: {error}", err=True)
-    from mm2.cli import unreachable_errors  # not above: it loads the codec of Kafka's protocol
+    from mm2.cli import unreachable_errors  # loads the Kafka protocol codec
 
     return exit_codes.UNREACHABLE if unreachable_errors.is_unreachable(error) else exit_codes.FAILED
 

@@ -1,7 +1,6 @@
 """`mm2 offsets translate`, `rebuild`, `skip`: translates offsets and repairs the offset map.
 
-`rebuild` compares both logs to make a lost map again; `skip` removes a map record that cannot
-be read.
+`rebuild` restores a lost map by comparing both logs; `skip` removes an unreadable map record.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareOptions:
-    """In which way logs are compared, as it was asked on the command line."""
+    """Options of `mm2 offsets rebuild` about the comparison of the two logs."""
 
     engine: EngineSettings
     timeout_s: float
@@ -47,22 +46,22 @@ class CompareOptions:
     all_differ: bool
 
 
-@click.command("rebuild")
-@click.option("--topic", "topics", multiple=True, metavar="T", help="Only this; repeatable.")
-@click.option("--flow", metavar="FLOW", help="Of this flow.  [default: the only one of the file]")
+@click.command("rebuild", short_help="Rebuild a lost or incomplete offset map.")
+@click.option("--topic", "topics", multiple=True, metavar="T", help="Only this topic; repeatable.")
+@click.option("--flow", metavar="FLOW", help="Flow to repair.  [default: the only one of the file]")
 @options.config_option("Where the flow is configured.")
-@click.option("--dry-run", is_flag=True, help="Compare the logs, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Compare the logs without writing anything.")
 @click.option(
     "--engine",
     type=click.Choice([engine_config.SPARK, engine_config.INLINE]),
-    help="Where the logs are compared.  [default: as the file says]",
+    help="Where the logs are compared.  [default: engine of the file]",
 )
-@options.timeout_option(3600.0, "How long it may take.")
+@options.timeout_option(3600.0, "How long the comparison may take.")
 @click.option(
     "--all-differ",
     is_flag=True,
-    help="No two records of a partition were ever alike in time, key, value and headers: more is "
-    "sure then, of compacted topics above all.",
+    help="Assume that no two records of a partition are identical in timestamp, key, value and "
+    "headers. Results are more exact, above all for compacted topics, but wrong if this is untrue.",
 )
 @click.option(
     "--memory-gb",
@@ -70,7 +69,7 @@ class CompareOptions:
     default=4.0,
     show_default=True,
     metavar="GB",
-    help="What all processes that compare may take together; up to eight share it.",
+    help="Memory limit for all comparing processes (at most eight) together.",
 )
 @options.json_option
 def rebuild_command(
@@ -83,12 +82,11 @@ def rebuild_command(
     as_json: bool,
     **comparing: Any,
 ) -> int:
-    """Make the map of offsets anew where it is lost, or before where it begins.
+    """Rebuild a lost or incomplete offset map by comparing both logs, record by record.
 
-    Both logs are read and compared, record by record. Where nothing is known of a partition that
-    was copied, the flow has to be stopped, and goes on from there when it is started again. What
-    MirrorMaker 2 of Java had copied before a take-over is added while the flow runs. What cannot be
-    told apart gets a bound, never a guess.
+    If the map has nothing about a replicated partition, stop the flow first; it resumes there when
+    it is started again. Records that Java MirrorMaker 2 replicated before the takeover are added
+    while the flow runs. Records that cannot be told apart get an upper bound, never a guess.
 
     \b
     Examples:
@@ -101,7 +99,7 @@ def rebuild_command(
     spark = settings.spark
     if engine is not None:
         spark = dataclasses.replace(spark, engine=engine)
-    # Here and not above: wrong input is told before Kafka's library is loaded.
+    # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
     from mm2.clusters import cluster_clients
     from mm2.clusters.flow_pair import FlowPair
@@ -188,7 +186,7 @@ def _build_rebuild_tools(
     )
 
 
-@click.command("skip")
+@click.command("skip", short_help="Skip an unreadable record of an offset map.")
 @click.argument("flow", metavar="FLOW")
 @click.option(
     "--offset",
@@ -201,7 +199,7 @@ def _build_rebuild_tools(
     "--from",
     "start",
     metavar="earliest|latest|TIMESTAMP|offset:N",
-    help="Where the partition begins again; required for the record of an era, and only for that.",
+    help="Where the partition begins again; required if the record describes an era, else refused.",
 )
 @options.config_option("Where the flow is configured.")
 @options.json_option
@@ -211,16 +209,16 @@ def skip_command(
     """Skip a record of a flow's offset map that cannot be read.
 
     Resolves the halt [offset-map-unreadable] if another program wrote the record. If a newer
-    release of mm2 wrote it, run that release instead: skipping discards what the record says.
+    release of mm2 wrote it, run that release instead: skipping discards the record's content.
 
     The command stores an incident that names the record, then replaces the record with a tombstone.
     Halted partitions of a running flow resume at their next retry: within 15 seconds at first,
     within 10 minutes if they have been halted for long. A readable record is never skipped.
 
-    Without the record of an era, its partition cannot resume where it was: it begins again at the
-    position --from, as with `mm2 topic reset`, and another incident says so. The record of a
-    producer id is not deleted but written again, so that records it wrote still count as the
-    flow's own.
+    An era is a period of uninterrupted replication of a partition. Without the record of its era,
+    a partition cannot resume where it was: it begins again at the position --from, as with
+    mm2 topic reset, and another incident records this. A record of a producer id is written again
+    instead of deleted, so that records of this producer still count as the flow's own.
 
     \b
     Examples:
@@ -230,7 +228,7 @@ def skip_command(
     position = None if start is None else topic.parse_position(start)
     settings = config_loader.load(file, environment=os.environ)
     chosen = options.find_flow(settings, flow, hint="FLOW")
-    # Here and not above: wrong input is told before Kafka's library is loaded.
+    # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
     from mm2.clusters import cluster_clients
     from mm2.repair import offset_map_record_skip
@@ -278,7 +276,7 @@ _OFFSET_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslateQuery:
-    """What was asked on the command line."""
+    """Command-line options of `mm2 offsets translate`."""
 
     groups: tuple[str, ...]
     topic: str | None
@@ -293,8 +291,8 @@ class TranslateQuery:
 
 
 @click.group("offsets")
-def group() -> None:
-    """What offsets of one cluster are on the other."""
+def offsets_group() -> None:
+    """Translate offsets between the clusters of a flow, and repair its offset map."""
 
 
 def _parse_timestamp(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
@@ -309,48 +307,52 @@ def _parse_timestamp(_: click.Context, __: click.Parameter, text: str | None) ->
         found = None
     if found is None:
         raise click.BadParameter(
-            f"{text!r}; say a time such as 2026-01-31T08:00:00Z, or milliseconds since 1970"
+            f"{text!r}; allowed: a time such as 2026-01-31T08:00:00Z, or milliseconds since 1970"
         )
     return int(found)
 
 
-@group.command("translate")
-@click.option("--group", "groups", multiple=True, metavar="G", help="This group; repeatable.")
-@click.option("--topic", metavar="T", help="This topic, by its name on the cluster that is left.")
-@options.partitions_option("P", "This partition of it; repeatable.")
+@offsets_group.command("translate", short_help="Translate offsets between the clusters.")
+@click.option("--group", "groups", multiple=True, metavar="G", help="Consumer group; repeatable.")
+@click.option("--topic", metavar="T", help="Topic, by its name on the origin cluster.")
+@options.partitions_option("P", "Partition of the topic; repeatable.")
 @click.option(
     "--offset",
     type=click.IntRange(min=0, max=_OFFSET_MAX),
     metavar="N",
-    help="The offset that a consumer would go on from.",
+    help="Offset that a consumer would resume from.",
 )
 @click.option(
     "--timestamp",
     "timestamp_ms",
     callback=_parse_timestamp,
     metavar="TIME",
-    help="Or a time such as 2026-01-31T08:00:00Z, or milliseconds since 1970.",
+    help="Time instead of an offset, such as 2026-01-31T08:00:00Z, or milliseconds since 1970.",
 )
-@click.option("--back", is_flag=True, help="From the flow's target to its source.")
-@click.option("--flow", metavar="FLOW", help="Of this flow.  [default: the only one of the file]")
+@click.option("--back", is_flag=True, help="Translate from the flow's target to its source.")
+@click.option("--flow", metavar="FLOW", help="Flow to use.  [default: the only one of the file]")
 @options.config_option("Where the flow is configured.")
 @options.json_option
-@click.option("--csv", "as_csv", is_flag=True, help="Print what kafka-consumer-groups reads.")
+@click.option(
+    "--csv", "as_csv", is_flag=True, help="Print CSV for kafka-consumer-groups --reset-offsets."
+)
 def translate(**given: Any) -> int:
-    """Say where consumers of one cluster go on on the other.
+    """Translate offsets of the source cluster to the target cluster, or back.
 
-    Of a group: every position that it has committed, or, where its cluster does not answer, what
-    its last checkpoints say. --csv prints the file that kafka-consumer-groups --reset-offsets
-    --from-file takes. BASIS names what OFFSET is: "committed", "checkpoint" with its age, the
-    offset "as given", or the offset of a time.
+    With --group: every committed offset of the group, or its last checkpoints if the source does
+    not answer. --csv prints the file that kafka-consumer-groups --reset-offsets --from-file reads.
+    BASIS names the origin of OFFSET: "committed", "checkpoint" with its age, the offset "as given",
+    or the offset of a time.
 
     \b
-    exact      nothing is read again, and nothing is missed
-    earlier    up to READ-AGAIN records are read again; after a checkpoint how many is unknown
-    not ready  not copied yet, or not yet written down: ask again, or go on where copying has got to
-    too old    before all that is known of the mirror
-    unknown    nothing is known of it
-    beyond the log end  there is no such offset on the cluster that is left
+    exact               no record is read again or missed
+    earlier             no record is missed; up to READ-AGAIN records are read again,
+                        an unknown number if the basis is a checkpoint
+    not ready           not replicated or not yet recorded in the offset map: retry later, or
+                        resume at the last replicated offset
+    too old             before the first known offset of the mirror topic
+    unknown             nothing is known about this partition
+    beyond the log end  the offset does not exist on the origin cluster
 
     \b
     Examples:
@@ -364,7 +366,7 @@ def translate(**given: Any) -> int:
     _check_query(question)
     settings = config_loader.load(question.file, environment=os.environ)
     flow = options.find_only_flow(settings, question.flow, hint="--flow")
-    # Here and not above: wrong input is told before Kafka's library is loaded.
+    # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
     from mm2.client.offset_translator import OffsetTranslator
     from mm2.repair import flow_offset_translation
@@ -383,13 +385,13 @@ def translate(**given: Any) -> int:
 def _check_query(question: TranslateQuery) -> None:
     place = question.offset is not None, question.timestamp_ms is not None
     if bool(question.groups) == (question.topic is not None):
-        raise click.UsageError("say either --group, or --topic with --partition")
+        raise click.UsageError("pass either --group, or --topic with --partition")
     if question.groups and (question.partitions or any(place)):
-        raise click.UsageError("--partition, --offset and --timestamp go with --topic")
+        raise click.UsageError("--partition, --offset and --timestamp need --topic, not --group")
     if question.topic is not None and (not question.partitions or sum(place) != 1):
-        raise click.UsageError("--topic goes with --partition, and --offset or --timestamp")
+        raise click.UsageError("--topic needs --partition, and either --offset or --timestamp")
     if question.as_json and question.as_csv:
-        raise click.UsageError("say either --json or --csv")
+        raise click.UsageError("pass either --json or --csv, not both")
 
 
 def _translate_query(
@@ -457,5 +459,5 @@ def _print_translation(question: TranslateQuery, answer: TranslationResult) -> N
             terminal.print_line(line)
 
 
-group.add_command(rebuild_command)
-group.add_command(skip_command)
+offsets_group.add_command(rebuild_command)
+offsets_group.add_command(skip_command)

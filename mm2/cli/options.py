@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share: configuration file, flow, timeout, JSON.
+"""Command-line options that several commands share: configuration file, flow, timeout, JSON.
 
 The configuration file is `--config FILE`, else the variable `MM2_CONFIG`, else clusters.yaml
 in the current folder. Commands without other arguments also take it as `[FILE]`.
@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _POSITIVE = click.FloatRange(min=0, min_open=True)
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 def seconds_option(
@@ -35,7 +35,7 @@ def seconds_option(
     text: str,
     allowed: click.FloatRange = _POSITIVE,
 ) -> Callable[[F], F]:
-    """`text` says what lasts so long."""
+    """An option in seconds, passed to the command as `field`; `text` is its help."""
     return click.option(
         name,
         field,
@@ -48,12 +48,12 @@ def seconds_option(
 
 
 def timeout_option(default_s: float, text: str) -> Callable[[F], F]:
-    """`--timeout`, as `timeout_s`."""
+    """The option `--timeout`, passed to the command as `timeout_s`; `text` is its help."""
     return seconds_option("--timeout", "timeout_s", default_s, text=text)
 
 
 def partitions_option(metavar: str, text: str) -> Callable[[F], F]:
-    """`--partition`, as often as there are some; `partitions_option`."""
+    """The repeatable option `--partition`, passed to the command as `partitions`."""
     return click.option(
         "--partition",
         "partitions",
@@ -71,43 +71,44 @@ _FALLBACK_HELP = f"[env var: {CONFIG_VARIABLE}; default: {DEFAULT_CONFIG_FILE}]"
 
 
 class ConfigFileNotFoundError(click.ClickException):
-    """No file was named, and the one that `MM2_CONFIG` or the default names does not exist."""
+    """Raised if no file was passed and the file of `MM2_CONFIG`, or the default, does not exist."""
 
     exit_code = exit_codes.BAD_INPUT
 
 
 def config_argument(function: F) -> F:
-    """`[FILE]` or `--config FILE`, passed on as `file`."""
+    """Decorate a command with `[FILE]` and `--config FILE`; it gets the path as `file`."""
 
     @click.argument("positional", metavar="[FILE]", type=_FILE_TYPE, required=False)
-    @_build_config_option("The configuration; the same as FILE.")
+    @_build_config_option("Configuration file; same as FILE.")
     @functools.wraps(function)
-    def with_file(
+    def run_with_file(
         *, positional: pathlib.Path | None, config: pathlib.Path | None, **others: Any
     ) -> Any:
         return function(file=choose_config_file(positional, config), **others)
 
-    return with_file  # type: ignore[return-value]
+    return run_with_file  # type: ignore[return-value]
 
 
 def config_option(text: str) -> Callable[[F], F]:
-    """`--config FILE` of commands with other arguments, passed on as `file`; `text` is its help."""
+    """Decorate a command that has no `[FILE]` argument with `--config FILE`; it gets the path as
+    `file`. `text` is the option's help."""
 
     def decorate(function: F) -> F:
         @_build_config_option(text)
         @functools.wraps(function)
-        def with_file(*, config: pathlib.Path | None, **others: Any) -> Any:
+        def run_with_file(*, config: pathlib.Path | None, **others: Any) -> Any:
             return function(file=choose_config_file(None, config), **others)
 
-        return with_file  # type: ignore[return-value]
+        return run_with_file  # type: ignore[return-value]
 
     return decorate
 
 
 def config_option_only(function: F) -> F:
-    """`--config FILE`, passed on as `config`: for a command that finds FILE among its arguments,
-    and calls `choose_config_file`."""
-    return _build_config_option("The configuration; the same as FILE.")(function)
+    """Decorate a command with `--config FILE`, passed as `config`. The command itself looks for
+    FILE among its arguments and calls `choose_config_file`."""
+    return _build_config_option("Configuration file; same as FILE.")(function)
 
 
 def _build_config_option(text: str) -> Callable[[F], F]:
@@ -122,16 +123,19 @@ def choose_config_file(
     *,
     environment: Mapping[str, str] = os.environ,
 ) -> pathlib.Path:
-    """The file to use. Raises `click.UsageError` for two different files, and
-    `ConfigFileNotFoundError`."""
+    """The configuration file to use: FILE, `--config`, `MM2_CONFIG` or the default.
+
+    Raises `click.UsageError` if FILE and `--config` differ, and `ConfigFileNotFoundError` if the
+    file of `MM2_CONFIG`, or the default file, does not exist.
+    """
     if positional is not None and config is not None and positional.resolve() != config.resolve():
         raise click.UsageError(
-            f"FILE is {positional}, --config is {config}: name the configuration once"
+            f"FILE is {positional} but --config is {config}: pass the configuration file only once"
         )
     named = positional or config
     variable = environment.get(CONFIG_VARIABLE)
     if named is not None:
-        # Commands that messages print leave the default out: here it would not be this file.
+        # Printed commands omit the default file; with MM2_CONFIG set they would use another file.
         hidden = (
             variable
             and named == DEFAULT_CONFIG_FILE
@@ -141,20 +145,21 @@ def choose_config_file(
     if variable:
         if not pathlib.Path(variable).exists():
             raise ConfigFileNotFoundError(
-                f"no configuration: {CONFIG_VARIABLE} names {variable}, which does not exist; "
-                f"pass --config FILE or set {CONFIG_VARIABLE}"
+                f"no configuration file: {CONFIG_VARIABLE} is {variable}, which does not exist; "
+                f"pass --config FILE or correct {CONFIG_VARIABLE}"
             )
         return pathlib.Path(variable)
     if not DEFAULT_CONFIG_FILE.exists():
         raise ConfigFileNotFoundError(
-            f"no configuration: {DEFAULT_CONFIG_FILE} is not in {pathlib.Path.cwd()}; "
+            f"no configuration file: there is no {DEFAULT_CONFIG_FILE} in {pathlib.Path.cwd()}; "
             f"pass --config FILE or set {CONFIG_VARIABLE}"
         )
     return DEFAULT_CONFIG_FILE
 
 
 def find_flow(settings: Mm2Settings, name: str, *, hint: str) -> Flow:
-    """Raises `click.BadParameter` (`hint` names the parameter) when there is no such flow."""
+    """The flow with this name. Raises `click.BadParameter` if there is none; `hint` names the
+    parameter in the message."""
     known = {flow.name: flow for flow in settings.flows}
     if name in known:
         return known[name]
@@ -166,18 +171,21 @@ def find_flow(settings: Mm2Settings, name: str, *, hint: str) -> Flow:
 
 
 def find_only_flow(settings: Mm2Settings, name: str | None, *, hint: str) -> Flow:
-    """As `find_flow`; without a name the only flow of the file. Raises `click.UsageError` where
-    there are several."""
+    """The flow with this name; if `name` is None, the only flow of the file.
+
+    Raises `click.BadParameter` if there is no such flow, and `click.UsageError` if `name` is None
+    and the file has several flows.
+    """
     if name is not None:
         return find_flow(settings, name, hint=hint)
     if len(settings.flows) == 1:
         return settings.flows[0]
     known = ", ".join(f"'{flow.name}'" for flow in settings.flows)
-    raise click.UsageError(f"{settings.file} has several flows: say {hint}, one of {known}")
+    raise click.UsageError(f"{settings.file} has several flows: pass {hint} with one of {known}")
 
 
 class ByteRateType(click.ParamType):  # type: ignore[type-arg]  # no generic before click 8.3
-    """Bytes per second as a whole number."""
+    """Command-line type of a rate such as `20MB`, as whole bytes per second."""
 
     name = "BYTES/s"
 

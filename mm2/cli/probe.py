@@ -1,4 +1,4 @@
-"""`mm2 probe`: tries on both clusters whether delivery can be exactly once."""
+"""`mm2 probe`: tests on both clusters whether exactly-once delivery is possible."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from mm2.replication.capabilities import DeliveryAssessment, DeliveryGuarantee
 @options.config_argument
 @click.option("--flow", "flow_name", metavar="FLOW", help="Only this flow.  [default: all]")
 @options.json_option
-def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -> int:
-    """Try on the clusters of FILE (default: clusters.yaml) what delivery rests on.
+def probe_command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -> int:
+    """Test on the clusters of FILE (default: clusters.yaml) whether exactly-once delivery is
+    possible, and if not, why.
 
-    Writes a few records into mm2-probe.internal on each target: a topic of mm2's own.
+    Writes a few records to the internal topic mm2-probe.internal on each target cluster.
 
     \b
     Examples:
@@ -36,7 +37,7 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -> int:
         if flow_name is None
         else (options.find_flow(settings, flow_name, hint="--flow"),)
     )
-    # Here and not above: wrong input is told before Kafka's library is loaded.
+    # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
     from mm2.clusters import cluster_clients, reachability_probe
     from mm2.preflight import flow_probe

@@ -1,4 +1,4 @@
-"""`mm2 reload`: makes a running `mm2 run` read its configuration again."""
+"""`mm2 reload`: applies a changed configuration to a running `mm2 run`."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _JSON_VERSION = 1
 
 @click.command("reload")
 @options.config_argument
-@click.option("--dry-run", is_flag=True, help="Only say what would change.")
+@click.option("--dry-run", is_flag=True, help="Print what would change without applying it.")
 @options.json_option
-@options.timeout_option(60.0, "How long to wait for the answer.")
-def command(*, file: pathlib.Path, dry_run: bool, as_json: bool, timeout_s: float) -> int:
-    """Let the process that runs FILE (default: clusters.yaml) read it again.
+@options.timeout_option(60.0, "How long to wait for the process.")
+def reload_command(*, file: pathlib.Path, dry_run: bool, as_json: bool, timeout_s: float) -> int:
+    """Make the running mm2 read FILE (default: clusters.yaml) again and apply the changes.
 
-    Prints what differs. Flows whose settings are the same are not touched; a wrong file changes
-    nothing. SIGHUP to the process does the same.
+    Prints the changes. Flows with unchanged settings are not touched. If the file is invalid,
+    nothing changes. Sending SIGHUP to the process does the same.
 
-    Where several nodes share a flow, one of them leads, and writes what its file says of topics and
-    the like: the others say which one, if their file says otherwise.
+    If several nodes share a flow, the leader of the flow's group applies the configuration in its
+    own file. Other nodes whose files differ report the differing keys.
 
     \b
     Examples:
       mm2 reload clusters.yaml
       mm2 reload clusters.yaml --dry-run
-      kill -HUP 4711                the id of a process of mm2 run
+      kill -HUP 4711                the process id of mm2 run
     """
     try:
         answers = process_socket.query_processes(

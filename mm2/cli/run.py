@@ -1,7 +1,7 @@
-"""`mm2 run`: starts the flows of a configuration, displays them and stops them in order.
+"""`mm2 run`: runs the flows of a configuration, displays them and shuts them down gracefully.
 
 SIGHUP and `mm2 reload` make the process read its file again. Kafka's and Spark's libraries are
-loaded only after the input was checked.
+loaded only after the input was validated.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
 _SIGNAL_POLL_INTERVAL_S = 0.05
 _WATCHER_STOP_TIMEOUT_S = 0.2
-"""Who waits for a source that does not answer is left to itself."""
+"""How long to wait for watcher threads at shutdown; one that waits for an unreachable source is
+abandoned."""
 
 _LOOPBACK_HOSTS = AllowedHosts()
 _log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunSelection:
-    """Which flows of the file, and how they are run: see `flow_plan.Choice`."""
+    """Command-line options that select flows: see `flow_plan.FlowSelection`."""
 
     names: tuple[str, ...]
     near: tuple[str, ...]
@@ -64,7 +65,7 @@ class RunSelection:
 
 
 def _run_selection_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Options of a command that is given `chosen`."""
+    """Decorate a command with the options of `RunSelection`; it gets them as `chosen`."""
 
     @click.option(
         "--flow", "names", multiple=True, metavar="NAME", help="Only this flow; repeatable."
@@ -74,7 +75,7 @@ def _run_selection_options(function: Callable[..., int]) -> Callable[..., int]:
         "near",
         multiple=True,
         metavar="ALIAS",
-        help="Only flows to this cluster, which is near; repeatable.",
+        help="Only flows to this target cluster; repeatable.",
     )
     @click.option(
         "--throttle", type=ByteRateType(), help="Limit each flow to this rate, such as 20MB."
@@ -87,7 +88,7 @@ def _run_selection_options(function: Callable[..., int]) -> Callable[..., int]:
         "processes have exited.",
     )
     @functools.wraps(function)
-    def with_chosen(
+    def run_with_selection(
         *,
         names: tuple[str, ...],
         near: tuple[str, ...],
@@ -98,25 +99,33 @@ def _run_selection_options(function: Callable[..., int]) -> Callable[..., int]:
         chosen = RunSelection(names=names, near=near, throttle=throttle, java_stopped=java_stopped)
         return function(chosen=chosen, **others)
 
-    return with_chosen
+    return run_with_selection
 
 
 @click.command("run")
 @options.config_argument
 @_run_selection_options
-@click.option("--until-caught-up", is_flag=True, help="End when all that is there now is copied.")
+@click.option(
+    "--until-caught-up",
+    is_flag=True,
+    help="Exit when all records that the sources have now are replicated.",
+)
 @click.option(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Give --until-caught-up up after so long.",
+    help="Time limit for --until-caught-up.",
 )
-@click.option("--no-table", is_flag=True, help="Log lines, on a terminal too.")
 @click.option(
-    "--metrics-port", type=click.IntRange(0, 65_535), help="Instead of the file's; 0: any free one."
+    "--no-table", is_flag=True, help="Print log lines instead of a live table on a terminal."
 )
-def command(
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65_535),
+    help="Port of the metrics endpoint instead of the file's; 0: any free port.",
+)
+def run_command(
     *,
     file: pathlib.Path,
     chosen: RunSelection,
@@ -125,12 +134,12 @@ def command(
     no_table: bool,
     metrics_port: int | None,
 ) -> int:
-    """Mirror what FILE says (default: clusters.yaml) until stopped.
+    """Run the flows of FILE (default: clusters.yaml) until stopped.
 
-    FILE may also be one of MirrorMaker 2: its name ends in .properties. SIGHUP or mm2 reload makes
-    a running mm2 read it again.
+    FILE may also be a configuration of MirrorMaker 2, if its name ends in .properties. SIGHUP or
+    mm2 reload makes a running mm2 read FILE again.
 
-    Ctrl-C or SIGTERM stops in order, a second one at once.
+    Ctrl-C or SIGTERM shuts down gracefully; a second signal exits at once.
 
     \b
     Examples:
@@ -139,7 +148,7 @@ def command(
       mm2 run clusters.yaml --until-caught-up --timeout 600
     """
     if timeout_s is not None and not until_caught_up:
-        raise click.UsageError("--timeout goes with --until-caught-up")
+        raise click.UsageError("--timeout needs --until-caught-up")
     with (
         config_errors.add_consequence("nothing was started"),
         StopSignals(exit_now=flow_display.exit_now) as stop,
@@ -179,7 +188,7 @@ def _run_flows(
     table: bool,
     metrics_port: int | None,
 ) -> RunResult:
-    # Here and not above: wrong input is told before Kafka's and Spark's libraries are loaded.
+    # Imported here: invalid input is reported before Kafka's and Spark's libraries are loaded.
     from mm2.clusters.reachability_monitor import ReachabilityMonitor
     from mm2.config import flow_plan
     from mm2.config.flow_plan import FlowSelection
@@ -229,7 +238,7 @@ def _run_flows(
         unreachable=observed.unreachable,
     )
     try:
-        with reloading.begun(made, watch, clusters), page.watched():
+        with reloading.run_threads(made, watch, clusters), page.watched():
             return RunLoop(made, goal, around).run()
     finally:
         if exporter is not None:
@@ -237,14 +246,14 @@ def _run_flows(
 
 
 def _log_format() -> str:
-    """As `mm2 --log-format` says."""
+    """The value of `mm2 --log-format`."""
     context = click.get_current_context(silent=True)
     return "" if context is None else str(context.find_root().params.get("log_format", ""))
 
 
 def make_signal_wait(stop: StopSignals, beat: Callable[[], object]) -> Callable[[float], object]:
-    """For the main loop: to wait so many seconds, or until a signal comes; every time it comes
-    round, `beat` is told."""
+    """A wait function for the main loop: it waits until a timeout in seconds or a stop signal, and
+    calls `beat` first."""
 
     def wait(timeout_s: float) -> None:
         beat()
@@ -259,25 +268,28 @@ def make_signal_wait(stop: StopSignals, beat: Callable[[], object]) -> Callable[
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _ReloadSetup:
-    """How the file is read again; `asked` is set by SIGHUP."""
+    """Reloading of the configuration file, on SIGHUP (`asked`) or by `mm2 reload`."""
 
     file: pathlib.Path
     names: tuple[str, ...]
     asked: SignalFlag
 
     @contextlib.contextmanager
-    def begun(
+    def run_threads(
         self,
         running: ReloadableNode,
         watch: RetentionWatch,
         clusters: ReachabilityMonitor,
     ) -> Iterator[None]:
-        """While entered, SIGHUP and commands are answered, sources and clusters are watched."""
+        """While entered, run the threads that handle SIGHUP and `mm2` commands and watch retention
+        and reachability of the clusters."""
         socket = None
         try:
             socket = ProcessSocket(self.file, where=process_socket.find_socket_folder())
         except ProcessSocketError as error:
-            _log.warning("%s; mm2 reload will not find this process, SIGHUP works", error)
+            _log.warning(
+                "%s; mm2 reload cannot reach this process: reload it with SIGHUP instead", error
+            )
         made = ConfigReloader(
             running,
             self.load,
@@ -300,7 +312,8 @@ class _ReloadSetup:
                 socket.close()
 
     def load(self) -> Mm2Settings:
-        """Raises `SettingsError`, also where the file no longer has a flow of `--flow`."""
+        """The settings of the file, read again. Raises `SettingsError` for an invalid file or if
+        it no longer has a flow that `--flow` names."""
         found = config_loader.load(self.file, environment=os.environ)
         try:
             return _select_flows(found, self.names)
@@ -310,15 +323,17 @@ class _ReloadSetup:
 
 
 def _log_watcher_died(end: ThreadDied) -> None:
-    _log.error("%s are no longer watched: %r; start mm2 run again", end.name, end.error)
+    _log.error("the thread that watches %s failed: %r; restart mm2 run", end.name, end.error)
 
 
 def _log_reload_died(end: ThreadDied) -> None:
-    _log.error("reloading does not work any more: %r; start mm2 run again", end.error)
+    _log.error(
+        "the reload thread failed: %r; to apply configuration changes, restart mm2 run", end.error
+    )
 
 
 def _select_flows(settings: Mm2Settings, names: tuple[str, ...]) -> Mm2Settings:
-    """The settings with only these flows; all of them when none is named."""
+    """The settings with only the named flows; with all flows if `names` is empty."""
     if not names:
         return settings
     chosen = {name: options.find_flow(settings, name, hint="--flow") for name in names}
@@ -333,9 +348,10 @@ def start_metrics_exporter(
     beside: PagesByPath | None = None,
     hosts: AllowedHosts = _LOOPBACK_HOSTS,
 ) -> tuple[MetricsExporter | None, str]:
-    """The exporter, None when there is none, and what to say about it in the table. It has the
-    pages `beside`, too, those for people under the names of `hosts`. Raises `MetricsPortError`
-    where metrics are required and cannot be served.
+    """Start the metrics endpoint; return it, or None, and a note for the live table.
+
+    It also serves the pages `beside`, those for browsers only under the host names `hosts`. Raises
+    `MetricsPortError` if `metrics.required` is true and the port cannot be opened.
     """
     if not settings.enabled and port is None:
         return None, ""
@@ -357,13 +373,13 @@ def start_metrics_exporter(
             error,
         )
         return None, ", metrics and /health are not served"
-    _log.info("metrics are at %s", exporter.url)
+    _log.info("serving metrics at %s", exporter.url)
     return exporter, f", metrics at {exporter.url}"
 
 
 class MetricsPortError(click.ClickException):
-    """Metrics and `/health` cannot be served where they should be, so nothing is started: probes
-    and Prometheus would ask whichever other process has the port."""
+    """The port of metrics and `/health` cannot be opened, so nothing is started: probes and
+    Prometheus would query whichever process has the port."""
 
     exit_code = exit_codes.BAD_INPUT
 
@@ -373,7 +389,7 @@ class MetricsPortError(click.ClickException):
 
 def _describe_port_error(error: ExporterError) -> str:
     in_use = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
-    who = "another mm2 run on this machine may have it (ss -ltnp shows the process); " * in_use
+    who = "another mm2 run may be using it (ss -ltnp shows the process); " * in_use
     return (
         f"{error}; nothing was started: {who}set metrics.port (mm2.metrics.port in a properties "
         "file) or --metrics-port to a free port, 0 for any, or metrics.required: false to run "

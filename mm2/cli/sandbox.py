@@ -1,4 +1,4 @@
-"""`mm2 sandbox`: starts, uses, inspects and removes real Kafka clusters on this machine."""
+"""`mm2 sandbox`: starts, inspects and removes real Kafka clusters on this machine."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.
 
 
 @click.group("sandbox")
-def group() -> None:
-    """Real Kafka clusters on this machine: start, use, inspect and remove them.
+def sandbox_group() -> None:
+    """Start, use, inspect and remove real Kafka clusters on this machine.
 
     \b
     Examples:
@@ -54,7 +54,7 @@ def group() -> None:
     """
 
 
-@group.command("up")
+@sandbox_group.command("up")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("--brokers", type=click.Choice(["1", "3"]), default="1", help="Brokers per cluster.")
 @click.option(
@@ -62,13 +62,13 @@ def group() -> None:
     default=kafka_releases.NEWEST_RELEASE.short_version,
     show_default=True,
     metavar="|".join(release.short_version for release in kafka_releases.ALL_RELEASES),
-    help="Kafka of the brokers; old ones come with a ZooKeeper where they need it.",
+    help="Kafka version of the brokers; versions that need ZooKeeper get one.",
 )
-@click.option("--secure", is_flag=True, help="TLS, SCRAM passwords and ACLs.")
+@click.option("--secure", is_flag=True, help="Enable TLS, SCRAM authentication and ACLs.")
 @click.option(
     "--in-containers",
     is_flag=True,
-    help="Run Apache's images in Docker, not Java programs of this machine.",
+    help="Run Apache's Docker images instead of local Java processes.",
 )
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A broker setting; repeatable."
@@ -86,10 +86,10 @@ def up(
     as_json: bool,
     folder: Path | None,
 ) -> int:
-    """Start clusters and return when they serve.
+    """Start clusters and return when they accept requests.
 
-    A port that another process uses is reported, and a free one is used instead. With --json it
-    prints the client properties of each cluster, and the state of each broker.
+    If another process uses the preferred port, it is reported and a free port is used instead.
+    --json prints the client properties of each cluster and the state of each broker.
     """
     request = SandboxRequest(
         names=names,
@@ -104,23 +104,23 @@ def up(
     except SandboxError as error:
         raise click.UsageError(str(error)) from error
     with _readable_errors():
-        said, started = sandbox_lifecycle.start_sandbox(
+        state, started = sandbox_lifecycle.start_sandbox(
             _resolve_folder(folder), request, report=_print_to_stderr
         )
     if not started:
         _print_to_stderr("already up")
-    for line in sandbox_lifecycle.describe_ports_in_use(said):
+    for line in sandbox_lifecycle.describe_ports_in_use(state):
         _print_to_stderr(line)
-    servers = _check_health(said)
+    servers = _check_health(state)
     if as_json:
-        _print_json(said, servers)
+        _print_json(state, servers)
     else:
-        _print_clusters(said, servers, every_broker=False)
-        _print_next_commands(folder, said)
+        _print_clusters(state, servers, every_broker=False)
+        _print_next_commands(folder, state)
     return _check_servers(servers, folder)
 
 
-@group.command("down")
+@sandbox_group.command("down")
 @_json_option
 @_folder_option
 def down(*, as_json: bool, folder: Path | None) -> int:
@@ -130,54 +130,54 @@ def down(*, as_json: bool, folder: Path | None) -> int:
     if as_json:
         click.echo(json.dumps({"version": JSON_VERSION, "was_up": was_up}))
     else:
-        _print_to_stderr("down" if was_up else "nothing was up")
+        _print_to_stderr("sandbox stopped and removed" if was_up else "no sandbox was running")
     return exit_codes.DONE
 
 
-@group.command("status")
+@sandbox_group.command("status")
 @_json_option
 @_folder_option
 def status(*, as_json: bool, folder: Path | None) -> int:
-    """Show the clusters, and whether each broker serves.
+    """Show the clusters and the health of each broker.
 
-    Each broker is asked for metadata. It is `up`, `dead` (its process has ended) or `not answering`
-    (within 10 s). With --json the client properties of each cluster are printed as well.
+    A metadata request is sent to each broker: it is `up`, `dead` (its process has exited) or
+    `not answering` (within 10 s). --json also prints the client properties of each cluster.
     """
     with _readable_errors():
-        said = sandbox_lifecycle.read_status(_resolve_folder(folder))
-    if said is None or said.phase != "ready":
+        state = sandbox_lifecycle.read_status(_resolve_folder(folder))
+    if state is None or state.phase != "ready":
         if as_json:
-            _print_json(said, [])
+            _print_json(state, [])
         _print_to_stderr(
             f"no sandbox is up in {_resolve_folder(folder)}"
-            if said is None
-            else f"the sandbox is {said.phase}"
+            if state is None
+            else f"the sandbox is {state.phase}"
         )
         return exit_codes.FAILED
-    servers = _check_health(said)
+    servers = _check_health(state)
     if as_json:
-        _print_json(said, servers)
+        _print_json(state, servers)
     else:
-        _print_clusters(said, servers, every_broker=True)
+        _print_clusters(state, servers, every_broker=True)
     return _check_servers(servers, folder)
 
 
-@group.command("env")
+@sandbox_group.command("env", short_help="Print addresses as shell variables.")
 @click.option(
     "--shell",
     type=click.Choice(shell_variables.SHELLS),
     default="sh",
     show_default=True,
-    help="Syntax of the lines; sh is for bash and zsh as well.",
+    help="Shell syntax of the output; sh also for bash and zsh.",
 )
 @_json_option
 @_folder_option
 def env(*, shell: str, as_json: bool, folder: Path | None) -> int:
     """Print shell variables with the addresses of the clusters.
 
-    For a cluster `east`: EAST, its bootstrap servers, and EAST_CONFIG, its client properties file
-    (for `--command-config` of Kafka's tools; TLS and passwords of a secure cluster are in it). For
-    a cluster `my-cluster`: MY_CLUSTER and MY_CLUSTER_CONFIG.
+    For a cluster `east`: EAST has the bootstrap servers, EAST_CONFIG is a client properties file
+    for `--command-config` of Kafka's tools, with TLS settings and passwords of a secure cluster.
+    For a cluster `my-cluster`: MY_CLUSTER and MY_CLUSTER_CONFIG.
 
     \b
     Examples:
@@ -186,8 +186,8 @@ def env(*, shell: str, as_json: bool, folder: Path | None) -> int:
       kafka-topics.sh --bootstrap-server $EAST --command-config $EAST_CONFIG --list
     """
     with _readable_errors():
-        said = sandbox_lifecycle.read_ready_state(_resolve_folder(folder))
-    found = sandbox_lifecycle.make_shell_variables(_resolve_folder(folder), said)
+        state = sandbox_lifecycle.read_ready_state(_resolve_folder(folder))
+    found = sandbox_lifecycle.make_shell_variables(_resolve_folder(folder), state)
     if as_json:
         click.echo(json.dumps({"version": JSON_VERSION, "variables": found}, indent=2))
     else:
@@ -196,7 +196,8 @@ def env(*, shell: str, as_json: bool, folder: Path | None) -> int:
 
 
 class _KafkaCommand(click.Command):
-    """The options of a tool go to it as they are, `--help` too, wherever ours stand."""
+    """Passes all options except `--dir` and `--cluster` unchanged to the Kafka tool, also
+    `--help`."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["TOOL", "[--cluster NAME]", "[--dir DIR]", "[ARGS]..."]
@@ -230,19 +231,24 @@ def _complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [name for name in kafka_tools.TOOLS if name.startswith(incomplete)]
 
 
-@group.command("kafka", cls=_KafkaCommand, no_args_is_help=True)
+@sandbox_group.command(
+    "kafka",
+    short_help="Run one of Kafka's command-line tools.",
+    cls=_KafkaCommand,
+    no_args_is_help=True,
+)
 @click.argument("tool", shell_complete=_complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.option("--cluster", metavar="NAME", help="Cluster to use; needed where there are several.")
+@click.option("--cluster", metavar="NAME", help="Cluster to use; required if there are several.")
 @_folder_option
 def kafka(
     *, tool: str, arguments: tuple[str, ...], cluster: str | None, folder: Path | None
 ) -> None:
     """Run one of Kafka's own command-line tools against a cluster of the sandbox.
 
-    TOOL is the name of Kafka's script without `kafka-` and `.sh`. ARGS are its own;
-    `--bootstrap-server` is filled in, and for a secure cluster `--command-config`. stdin and stdout
-    are the tool's, and so is the status it ends with.
+    TOOL is the name of Kafka's script without `kafka-` and `.sh`. ARGS are passed to it, with
+    `--bootstrap-server` and, for a secure cluster, `--command-config` added. stdin and stdout are
+    connected to the tool, and its status is returned.
 
     \b
     Examples:
@@ -264,12 +270,12 @@ def kafka(
     os.execv(argv[0], argv)  # noqa: S606 - this process becomes the tool; no shell is wanted
 
 
-@group.command("logs")
+@sandbox_group.command("logs", short_help="Print the logs of the brokers.")
 @click.argument("name", required=False)
 @click.option("--tail", type=click.IntRange(min=1), default=None, help="Only the last N lines.")
 @_folder_option
 def logs(*, name: str | None, tail: int | None, folder: Path | None) -> None:
-    """Print the logs of brokers and their ZooKeepers, of all clusters or of NAME."""
+    """Print the logs of brokers and ZooKeeper servers, of all clusters or of cluster NAME."""
     home = SandboxFolder(_resolve_folder(folder).absolute())
     paths = sorted(
         path
@@ -286,18 +292,18 @@ def logs(*, name: str | None, tail: int | None, folder: Path | None) -> None:
                 terminal.print_line(line.removesuffix("\n"))
 
 
-def _check_health(said: SandboxState) -> list[ServerHealth]:
+def _check_health(state: SandboxState) -> list[ServerHealth]:
     from mm2.sandbox import (
-        server_health,  # with the Kafka library, which other commands need not load
+        server_health,  # loads Kafka's client library, which other commands do not need
     )
 
-    return server_health.check_servers(said)
+    return server_health.check_servers(state)
 
 
 def _print_clusters(
-    said: SandboxState, servers: Sequence[ServerHealth], *, every_broker: bool
+    state: SandboxState, servers: Sequence[ServerHealth], *, every_broker: bool
 ) -> None:
-    for cluster in said.clusters:
+    for cluster in state.clusters:
         version = f"Kafka {cluster.kafka_version}"
         version += " with ZooKeeper" if cluster.zookeeper else ""
         version += ", TLS and SCRAM" if cluster.secure else ""
@@ -308,25 +314,26 @@ def _print_clusters(
                 terminal.print_line(f"  {server.name}{address}: {server.describe()}")
 
 
-def _print_next_commands(folder: Path | None, said: SandboxState) -> None:
+def _print_next_commands(folder: Path | None, state: SandboxState) -> None:
     where = _folder_argument(folder)
-    first = said.clusters[0].name
-    names = ", ".join(shell_variables.make_variable_name(each.name) for each in said.clusters)
+    first = state.clusters[0].name
+    names = ", ".join(shell_variables.make_variable_name(each.name) for each in state.clusters)
     terminal.print_lines(
         f"\nAddresses as shell variables ({names}):\n"
         f'  eval "$(mm2 sandbox env{where})"\n'
         "Kafka's own tools:\n"
         f"  mm2 sandbox kafka topics{where} --cluster {first} --list\n"
-        "Whether the brokers serve; client properties with --json:\n"
+        "Health of the brokers (client properties with --json):\n"
         f"  mm2 sandbox status{where}\n"
         "Stop the clusters and remove their data:\n"
         f"  mm2 sandbox down{where}"
     )
 
 
-def _print_json(said: SandboxState | None, servers: Sequence[ServerHealth]) -> None:
-    """`clusters` are Java client properties by name, as `clusters:` of a configuration has them."""
-    clusters = () if said is None else said.clusters
+def _print_json(state: SandboxState | None, servers: Sequence[ServerHealth]) -> None:
+    """Print the sandbox as JSON; `clusters` has the client properties of each cluster, as in
+    section `clusters` of `clusters.yaml`."""
+    clusters = () if state is None else state.clusters
     ports = {
         (cluster.name, f"broker {broker.node_id}"): broker.preferred_port
         for cluster in clusters
@@ -347,23 +354,24 @@ def _print_json(said: SandboxState | None, servers: Sequence[ServerHealth]) -> N
         ]
         for cluster in clusters
     }
-    told = {
+    document = {
         "version": JSON_VERSION,
-        "phase": "down" if said is None else said.phase,
+        "phase": "down" if state is None else state.phase,
         "clusters": {cluster.name: dict(cluster.properties) for cluster in clusters},
         "servers": brokers,
     }
-    click.echo(json.dumps(told, indent=2))
+    click.echo(json.dumps(document, indent=2))
 
 
 def _check_servers(servers: Sequence[ServerHealth], folder: Path | None) -> int:
-    """The exit code; says how to start anew where a server does not serve."""
+    """The exit code; if a server is not up, also prints how to recreate the sandbox."""
     down = [f"{server.name} of {server.cluster}" for server in servers if not server.is_up]
     if not down:
         return exit_codes.DONE
     _print_to_stderr(
-        f"not up: {', '.join(down)}; a broker is not restarted: mm2 sandbox down"
-        f"{_folder_argument(folder)}, then mm2 sandbox up, starts anew without the data"
+        f"not up: {', '.join(down)}. Brokers are not restarted automatically: recreate the "
+        f"clusters, without their data, with mm2 sandbox down{_folder_argument(folder)} and then "
+        "mm2 sandbox up"
     )
     return exit_codes.FAILED
 
@@ -375,7 +383,8 @@ def _folder_argument(folder: Path | None) -> str:
 def _extract_option(args: list[str], name: str) -> str | None:
     """Remove the first `NAME VALUE` or `NAME=VALUE` from the arguments and return its value.
 
-    A word that begins with a dash is no value: `kafka-acls.sh` has a flag `--cluster` of its own.
+    A word that begins with a dash is not taken as the value: `kafka-acls.sh` has its own flag
+    `--cluster`.
     """
     for at, word in enumerate(args):
         if word.startswith(f"{name}="):
@@ -405,7 +414,7 @@ def _print_to_stderr(line: str) -> None:
 
 @contextmanager
 def _readable_errors() -> Iterator[None]:
-    """The message, not a traceback; exit code 1."""
+    """Turn a `SandboxError` into a click error: its message without a traceback, exit code 1."""
     try:
         yield
     except SandboxError as error:

@@ -1,4 +1,4 @@
-"""`mm2 status` and `mm2 lag`: health of the flows, and how far each topic is behind."""
+"""`mm2 status` and `mm2 lag`: health of the flows and replication lag of each topic."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from mm2.cli.flow_reports import ReportQuery
 
 @click.command("status")
 @flow_reports.report_query_options
-def status_command(*, asked: ReportQuery) -> int:
+def status_command(*, query: ReportQuery) -> int:
     """Show the status of the flows of FILE (default: clusters.yaml).
 
-    For each flow: its state, whether it is healthy and if not why, where it runs, its topics with
-    their lag, stopped partitions with the command that resolves each, what the source deletes
-    before it is replicated, warnings and the last errors. A process that runs FILE on this machine
-    is asked; where there is none, or it does not have all of a flow, the clusters are: the flow's
-    offset map and Connect group on the target, the logs of the source.
+    For each flow: state, health and its reasons, the nodes that run it, topics with their lag,
+    halted partitions with the command that resolves each, topics at risk of data loss by retention,
+    warnings and recent errors.
+
+    The process on this machine that runs FILE reports the status. If there is none, or it does not
+    run all tasks of a flow, the status is read from the clusters: the flow's offset map and Connect
+    group on the target, the log end offsets on the source.
 
     \b
     Examples:
@@ -29,11 +31,11 @@ def status_command(*, asked: ReportQuery) -> int:
       watch mm2 status clusters.yaml --flow 'east->west'
       mm2 status --clusters --json
     """
-    found = flow_reports.collect_reports(asked)
+    found = flow_reports.collect_reports(query)
     from mm2.status import replication_health, status_document, status_tables
 
     within_s = found.within_s
-    if asked.as_json:
+    if query.as_json:
         flows = [
             status_document.report_to_json(each)
             | replication_health.health_to_json(each, within_s=within_s)
@@ -53,28 +55,34 @@ def status_command(*, asked: ReportQuery) -> int:
 
 @click.command("lag")
 @flow_reports.report_query_options
-@click.option("--topic", metavar="TOPIC", help="Only this topic of the source, or its mirror.")
-@click.option("--partitions", is_flag=True, help="Each partition, too.")
+@click.option("--topic", metavar="TOPIC", help="Only this source topic or mirror topic.")
+@click.option("--partitions", is_flag=True, help="Also show each partition.")
 @click.option(
-    "--max-records", type=click.IntRange(min=0), metavar="N", help="Fail if a flow lags by more."
+    "--max-records",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Exit with 1 if the lag of a flow exceeds N records.",
 )
 @click.option(
-    "--max-seconds", type=click.FloatRange(min=0), metavar="S", help="Fail if a flow lags by more."
+    "--max-seconds",
+    type=click.FloatRange(min=0),
+    metavar="S",
+    help="Exit with 1 if the lag of a flow exceeds S seconds.",
 )
 def lag_command(
     *,
-    asked: ReportQuery,
+    query: ReportQuery,
     topic: str | None,
     partitions: bool,
     max_records: int | None,
     max_seconds: float | None,
 ) -> int:
-    """Say how far the flows of FILE (default: clusters.yaml) are behind, topic by topic.
+    """Show the replication lag of each topic of FILE (default: clusters.yaml).
 
-    LAG is the source's last stable offset minus the next offset to copy: an upper bound where the
-    log has gaps. LAG-TIME is the age of the oldest record not yet copied, 0 if there is none.
-    LOST-IN is when the source deletes that one, if nothing is copied until then. `>` stands before
-    sums of which a part is unknown. Who is asked: see mm2 status.
+    LAG is the source's last stable offset minus the next offset to replicate: an upper bound if
+    the log has gaps. LAG-TIME is the age of the oldest unreplicated record, 0 if there is none.
+    LOST-IN is the time until retention deletes that record, if replication makes no progress. `>`
+    marks a sum with an unknown part. The lag is collected as by mm2 status.
 
     \b
     Examples:
@@ -82,14 +90,14 @@ def lag_command(
       mm2 lag clusters.yaml --topic orders --partitions
       mm2 lag --max-seconds 60 --json
     """
-    found = flow_reports.collect_reports(asked)
+    found = flow_reports.collect_reports(query)
     from mm2.status import status_document, status_tables
 
     if topic is not None:
         found = status_tables.select_topic(found, topic)
         if not any(each.partitions for each in found.flows):
-            raise click.BadParameter(f"no flow has anything of {topic!r}", param_hint="--topic")
-    if asked.as_json:
+            raise click.BadParameter(f"no flow replicates {topic!r}", param_hint="--topic")
+    if query.as_json:
         told = {
             "version": status_document.STATUS_JSON_VERSION,
             "flows": [_flow_lag_as_json(each) for each in found.flows],
@@ -128,7 +136,8 @@ def _flow_lag_as_json(report: Any) -> dict[str, Any]:
 
 
 def _lag_exit_code(report: Any, *, max_records: int | None, max_seconds: float | None) -> int:
-    """While a cluster is unreachable nothing is replicated: that is a problem, not just unknown."""
+    """The exit code of one flow. An unreachable cluster counts as a problem, not as unknown lag:
+    nothing is replicated meanwhile."""
     from mm2.status import status_document
     from mm2.status.status_document import ReportedFlowState
 

@@ -1,6 +1,6 @@
-"""Prints what commands write to stdout or stderr, with terminal control characters escaped.
+"""Prints lines to stdout or stderr with terminal control characters escaped.
 
-JSON output does not need it: `json.dumps` escapes them.
+JSON output needs no escaping here: `json.dumps` escapes control characters.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from connect_runtime.base import terminal_escape
 
 
 def print_line(line: str, *, err: bool = False) -> None:
-    """Exactly one line, whatever the text holds."""
+    """Print exactly one line: line feeds and control characters in it are escaped."""
     click.echo(terminal_escape.escape(line), err=err)
 
 
 def print_lines(text: str, *, err: bool = False) -> None:
-    """Text whose line feeds are ours."""
+    """Print trusted text of several lines: all control characters except line feeds are escaped."""
     click.echo(terminal_escape.escape_lines(text), err=err)
 
 
 def print_usage_error(error: click.ClickException) -> None:
-    """On stderr, as click shows it: with the usage of the command."""
+    """Print click's message of a usage error to stderr, with the usage of the command."""
     shown = io.StringIO()
     error.show(shown)
     print_lines(shown.getvalue().removesuffix("\n"), err=True)

@@ -1,4 +1,4 @@
-"""`mm2 topic reset`: begins the replication of a topic again at another source position."""
+"""`mm2 topic reset`: restarts the replication of a topic at another source offset."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _EXIT_CODES: Mapping[bool | None, int] = {
 
 
 @click.group("topic")
-def group() -> None:
-    """Decide about one topic of a flow."""
+def topic_group() -> None:
+    """Repair the replication of one topic."""
 
 
-@group.command("reset")
+@topic_group.command("reset", short_help="Restart a topic at another source position.")
 @click.argument("flow", metavar="FLOW")
 @click.argument("topic", metavar="TOPIC")
 @options.partitions_option("N", "Only this partition; repeatable.  [default: all of the topic]")
@@ -62,8 +62,8 @@ def group() -> None:
     "start",
     required=True,
     metavar="earliest|latest|TIMESTAMP|offset:N",
-    help="Where replication begins again: a time such as 2026-01-31T08:00:00Z or milliseconds "
-    "since 1970, or, with --partition, a source offset.",
+    help="Where replication restarts. TIMESTAMP: a time such as 2026-01-31T08:00:00Z, or "
+    "milliseconds since 1970. offset:N: a source offset, only with --partition.",
 )
 @options.timeout_option(60.0, "How long to wait until the partitions replicate again.")
 @options.config_option("Where the flow is configured.")
@@ -78,16 +78,15 @@ def reset(
     file: pathlib.Path,
     as_json: bool,
 ) -> int:
-    """Begin the replication of TOPIC again at another position of the source.
+    """Restart the replication of TOPIC at another position of the source.
 
-    The remedy for a halted partition, of a topic that was recreated for example. TOPIC is the
-    source's name. The target topic keeps what it holds; what is replicated from now on is appended
-    to it.
+    This resolves halted partitions, for example after the source topic was recreated. TOPIC is the
+    name on the source. Existing records of the mirror topic are kept; new records are appended.
 
-    The decision is recorded on the target cluster. The flow need not be stopped: its tasks that
-    have the topic are restarted on every node, and the command waits until the partitions replicate
-    again. If a node cannot be reached from here, it waits only until they have begun. If the flow
-    is not running, the decision takes effect when it starts.
+    The reset is recorded on the target cluster. The flow can stay running: its tasks that replicate
+    the topic are restarted on every node, and the command waits until the partitions replicate
+    again. If a node is not reachable from here, the command waits only until the partitions have
+    been acquired. If the flow is not running, the reset takes effect when it starts.
 
     \b
     Examples:
@@ -100,10 +99,8 @@ def reset(
     chosen = options.find_flow(settings, flow, hint="FLOW")
     position = parse_position(start)
     if position.startswith(offset_map_records.OFFSET_POSITION_PREFIX) and not partitions:
-        raise click.UsageError(
-            "each partition has offsets of its own: name one with --partition as well"
-        )
-    # Here and not above: wrong input is told before Kafka's library is loaded.
+        raise click.UsageError("offset:N applies to a single partition: add --partition")
+    # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.repair.topic_reset import InvalidResetError, TopicResetRequest
 
     order = TopicResetRequest(flow=chosen, topic=topic, partitions=partitions, position=position)
@@ -114,18 +111,21 @@ def reset(
 
 
 class _ResetCommand:
-    """One call of `mm2 topic reset`."""
+    """One invocation of `mm2 topic reset`."""
 
     def __init__(self, order: TopicResetRequest, settings: Mm2Settings, *, as_json: bool) -> None:
         self._order = order
         self._settings = settings
         self._as_json = as_json
         self._clock = SystemClock()
-        self._said: dict[str, Any] = {"flow": order.flow.name, "topic": order.topic}
+        self._result: dict[str, Any] = {"flow": order.flow.name, "topic": order.topic}
 
     def run(self, timeout_s: float) -> int:
-        """Returns the exit code. Raises `ConnectError` if the decision could not be recorded: later
-        failures are reported beside what was recorded."""
+        """Record the reset, restart the tasks and wait for them; returns the exit code.
+
+        Raises `ConnectError` if the reset could not be recorded. Later failures are reported
+        together with the recorded decisions.
+        """
         from mm2.cli import library_logs
         from mm2.clusters import cluster_clients, reachability_probe
         from mm2.clusters.flow_pair import FlowPair
@@ -149,19 +149,19 @@ class _ResetCommand:
                 self._settings, flow, client_id=client_id, clock=self._clock
             )
             try:
-                code = self._run(both, ledger, timeout_s)
+                code = self._reset(both, ledger, timeout_s)
             except ConnectError as error:
-                if _DECISIONS_KEY not in self._said:
+                if _DECISIONS_KEY not in self._result:
                     raise
-                code = self._failed(error)
+                code = self._report_failure(error)
             finally:
                 ledger.close(1.0)
-            log_file.keep = _ERROR_KEY in self._said
+            log_file.keep = _ERROR_KEY in self._result
         if self._as_json:
-            click.echo(json.dumps(self._said, indent=2))
+            click.echo(json.dumps(self._result, indent=2))
         return code
 
-    def _run(self, both: Any, ledger: Any, timeout_s: float) -> int:
+    def _reset(self, both: Any, ledger: Any, timeout_s: float) -> int:
         from mm2.clusters import connect_group
         from mm2.clusters.connect_group import ConnectGroupSnapshot
         from mm2.repair import flow_offset_translation, topic_reset
@@ -175,59 +175,61 @@ class _ResetCommand:
             now=self._clock,
             new_id=lambda: secrets.token_hex(_ID_BYTES),
         )
-        self._say(_DECISIONS_KEY, [each.describe() for each in decisions])
-        self._line(f"recorded in {naming.offset_map_topic(flow.source)} of cluster {flow.target}")
+        self._report_lines(_DECISIONS_KEY, [each.describe() for each in decisions])
+        self._print_text(
+            f"recorded in {naming.offset_map_topic(flow.source)} of cluster {flow.target}"
+        )
 
         props = flow_offset_translation.load_flow_plan(self._settings, flow).worker_props
 
-        def look() -> ConnectGroupSnapshot:
+        def read_group() -> ConnectGroupSnapshot:
             return connect_group.read_connect_group(
                 both.target, props, clock=self._clock, timeout_s=_COLLECT_TIMEOUT_S
             )
 
-        group, api = look(), _find_rest_client(self._settings.file, flow.name)
+        group, api = read_group(), _find_rest_client(self._settings.file, flow.name)
         state = topic_reset.find_flow_activity(group, topic=order.topic, here=api is not None)
-        self._said["running"] = state.value
+        self._result["running"] = state.value
         partitions = [each.partition for each in decisions]
         if state is not FlowActivity.NO and state is not FlowActivity.STOPPED:
             by_record = topic_reset.restart_by_config_record(
                 both.target, props, now=self._clock, hosts=group.hosts or ()
             )
-            self._say("restarted", [_restart_tasks(api, by_record, partitions)])
+            self._report_lines("restarted", [_restart_tasks(api, by_record, partitions)])
         if state is not FlowActivity.YES:
-            self._say("outcome", [_describe_effect(state, self._settings.file, order)])
+            self._report_lines("outcome", [_describe_effect(state, self._settings.file, order)])
             return exit_codes.DONE
         awaiting = ResetWaiter(
             decisions=decisions,
             ledger=ledger,
             look=lambda: _collect_partitions(self._settings.file, flow.name),
-            why_not=lambda: topic_reset.describe_failed_task(look()),
-            nodes=lambda partitions: topic_reset.find_nodes(look(), partitions),
+            why_not=lambda: topic_reset.describe_failed_task(read_group()),
+            nodes=lambda partitions: topic_reset.find_nodes(read_group(), partitions),
             now=self._clock,
             pause=threading.Event().wait,
         )
         outcomes = awaiting.outcomes(timeout_s)
-        self._say("outcome", [each.describe() for each in outcomes])
+        self._report_lines("outcome", [each.describe() for each in outcomes])
         return exit_codes.worst_of([_EXIT_CODES[each.replicating] for each in outcomes])
 
-    def _failed(self, error: ConnectError) -> int:
-        """The decision is recorded; what came after that failed."""
+    def _report_failure(self, error: ConnectError) -> int:
+        """Report a failure after the reset was recorded; returns the exit code."""
         operator = OperatorCommands(file=str(self._settings.file))
-        self._said[_ERROR_KEY] = str(error)
+        self._result[_ERROR_KEY] = str(error)
         terminal.print_line(
-            f"mm2: the reset is recorded, but then: {error}. It takes effect when a task next "
-            f"acquires the partition, after a restart for example: "
+            f"mm2: the reset is recorded, but a later step failed: {error}. The reset takes effect "
+            f"when a task next acquires the partition, for example after a restart: "
             f"{operator.restart(self._order.flow.name)}",
             err=True,
         )
         return exit_codes.FAILED
 
-    def _say(self, name: str, lines: list[str]) -> None:
-        self._said[name] = lines
+    def _report_lines(self, name: str, lines: list[str]) -> None:
+        self._result[name] = lines
         for each in lines:
-            self._line(each)
+            self._print_text(each)
 
-    def _line(self, text: str) -> None:
+    def _print_text(self, text: str) -> None:
         if not self._as_json:
             terminal.print_lines(text)
 
@@ -257,9 +259,12 @@ def _restart_tasks(
     by_record: RestartTasks,
     partitions: list[TopicPartition],
 ) -> str:
-    """A process here restarts the tasks concerned alone. All tasks are restarted, and the
-    connector, which lists the source's partitions again, if that process cannot reach the nodes
-    that have the tasks, if no task has the partitions, or if there is no process here."""
+    """Restart the tasks that have the partitions through the local process's REST API.
+
+    Falls back to a record in the config topic, which restarts the connector and all its tasks, if
+    there is no local process, it cannot reach the nodes of the tasks, or no task has the
+    partitions. The restarted connector lists the source's partitions again.
+    """
     from mm2.clusters.flow_rest_client import FlowRestError
     from mm2.repair import topic_reset
 
@@ -272,7 +277,7 @@ def _restart_tasks(
 
 
 def _find_rest_client(file: pathlib.Path | str, flow: str) -> FlowRestClient | None:
-    """The flow in a process of this machine that runs the file; None where none does."""
+    """A REST client for the flow in the local process that runs the file; None if there is none."""
     from mm2.clusters.flow_rest_client import FlowRestClient
     from mm2.status import process_socket
     from mm2.status.process_socket import ProcessSocketError, RestApiRequest
@@ -326,7 +331,8 @@ def _collect_partitions(
 
 
 def parse_position(start: str) -> str:
-    """The value of --from, as `NewEraRequest` has it. Raises `click.BadParameter`."""
+    """The value of `--from` in the form that `NewEraRequest` stores. Raises `click.BadParameter`
+    if it is not a position."""
     if re.fullmatch("[0-9]{1,15}", start) and int(start) <= value_types.MAX_TIMESTAMP_MS:
         return start
     offset = start.removeprefix(offset_map_records.OFFSET_POSITION_PREFIX)

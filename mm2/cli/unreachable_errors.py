@@ -1,6 +1,6 @@
-"""Tells errors of an unreachable cluster or process from refusals and failures.
+"""Distinguishes errors of an unreachable cluster or process from other failures.
 
-`main` imports it only after an error: it loads the codec of the Kafka protocol.
+`main` imports this module only after an error, because it loads the Kafka protocol codec.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _UNREACHED_LAYERS = (FailureLayer.DNS, FailureLayer.NETWORK)
 
 
 def is_unreachable(error: ConnectError) -> bool:
-    """Did neither a broker nor a process answer? A refused login, certificate or listener is an
-    answer."""
+    """True if no broker or process answered. A rejected login, certificate or listener counts as
+    an answer."""
     if isinstance(error, ConnectionFailed):
         return error.layer in _UNREACHED_LAYERS
     return isinstance(error, _NO_ANSWER_ERRORS)

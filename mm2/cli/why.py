@@ -1,6 +1,6 @@
-"""`mm2 why`: explains how a topic is replicated, or why it is not, and how far.
+"""`mm2 why`: explains how a topic is replicated, or why it is not.
 
-Processes on this machine answer for the flows they run; both clusters are read for the rest.
+Processes on this machine report the flows that they run; other flows are read from both clusters.
 """
 
 from __future__ import annotations
@@ -26,28 +26,27 @@ from mm2.topics.flow_config import Flow
 
 JSON_VERSION = 1
 EXTRA_TIMEOUT_S = 5.0
-"""Whether a topic is there that is not replicated anyway, and who paused it, are worth no longer a
-wait."""
+"""Time limit for supplementary information: whether an unreplicated topic exists, who paused it."""
 
 
 @click.command("why")
 @click.argument("words", nargs=-1, metavar="[FILE] TOPIC")
 @options.config_option_only
 @options.json_option
-@options.timeout_option(15.0, "How long to wait for an answer, of a process or a flow's clusters.")
-def command(
+@options.timeout_option(15.0, "How long to wait for a process or for the clusters of a flow.")
+def why_command(
     *, words: tuple[str, ...], config: pathlib.Path | None, as_json: bool, timeout_s: float
 ) -> int:
     """Explain how TOPIC is replicated, or why it is not.
 
     TOPIC is a source topic or its mirror topic. For each flow and partition, shows the rule that
-    selects it, how far it is, and whether batches are passed through, re-encoded (and why), sent in
-    transactions or at least once, or why it waits or is halted, with the remedy. For a topic that
-    is not replicated: why not, and whether it exists. For a paused or stopped flow or topic: who
-    did it and when, if the target has a record of it.
+    selects it, its offsets, and whether batches are passed through, re-encoded (and why), sent in
+    transactions or at least once, or why the partition waits or is halted, with the remedy. For a
+    topic that is not replicated, shows the reason and whether the topic exists. For a paused or
+    stopped flow or topic, shows who did it and when, if the target has a record of it.
 
-    Asks the processes on this machine that run FILE (default: clusters.yaml); for flows that none
-    of them replicates, asks both clusters.
+    Asks the processes on this machine that run FILE (default: clusters.yaml). Flows that none of
+    them replicates are read from both clusters.
 
     \b
     Examples:
@@ -55,19 +54,21 @@ def command(
       mm2 why clusters.yaml east.orders --json
     """
     if not 1 <= len(words) <= 2:
-        raise click.UsageError("say which topic: mm2 why [FILE] TOPIC")
+        raise click.UsageError("pass one topic: mm2 why [FILE] TOPIC")
     file = options.choose_config_file(pathlib.Path(words[0]) if len(words) == 2 else None, config)
     topic = words[-1]
     settings = config_loader.load(file, environment=os.environ)
     told, failed, note = _query_processes(file, topic, timeout_s=timeout_s)
     replicating = [(pid, flow) for pid, flow in told if flow["partitions"]]
     known = {flow["flow"] for _, flow in replicating}
-    left = [each for each in settings.flows if each.name not in known]
-    asked = [each for each in left if _may_concern(each, topic)]
+    remaining = [each for each in settings.flows if each.name not in known]
+    candidates = [each for each in remaining if _may_concern(each, topic)]
     found = None
-    if asked or not replicating:
+    if candidates or not replicating:
         states = {flow["flow"]: flow for _, flow in told if flow["state"]}
-        found = _query_clusters(settings, left, asked, topic, states=states, timeout_s=timeout_s)
+        found = _query_clusters(
+            settings, remaining, candidates, topic, states=states, timeout_s=timeout_s
+        )
     shown: list[tuple[int | None, Mapping[str, Any]]] = [*replicating]
     if found is not None:
         shown += [(None, each.as_json()) for each in found.flows]
@@ -87,19 +88,19 @@ def command(
     for line in failed:
         terminal.print_line(line, err=True)
     if found is not None and not as_json and code == exit_codes.DONE:
-        terminal.print_line(f"{note}; the clusters were asked")
+        terminal.print_line(f"{note}; the answer was read from the clusters")
     return code
 
 
 _ProcessFlow = tuple[int, Mapping[str, Any]]
-"""A process and, as JSON, the `why.InFlow` that it tells."""
+"""A process id and the topic explanation of one flow that this process returned, as JSON."""
 
 
 def _query_processes(
     file: pathlib.Path, topic: str, *, timeout_s: float
 ) -> tuple[list[_ProcessFlow], list[str], str]:
-    """What processes here say of each flow, what they could not answer, and why the clusters have
-    to be asked for what is missing."""
+    """Explanations of each flow from local processes, their error lines, and a note why the
+    clusters are read for the rest."""
     question = ExplainRequest(topic=topic)
     try:
         answers = process_socket.query_processes(
@@ -125,37 +126,40 @@ def _may_concern(flow: Any, topic: str) -> bool:
 
 def _query_clusters(
     settings: Mm2Settings,
-    left: Sequence[Flow],
-    asked: Sequence[Flow],
+    remaining: Sequence[Flow],
+    candidates: Sequence[Flow],
     topic: str,
     *,
     states: Mapping[str, Mapping[str, Any]],
     timeout_s: float,
 ) -> Any:
-    """A `why.Found` of the flows that are `left`. In which state they are, the process that runs
-    one knows best: `states`, by flow. Only what may have something of the topic is
-    asked how far it is; whether a topic is there the sources of all are."""
+    """A `TopicExplanation` of the flows `remaining`, read from their clusters.
+
+    Only the flows `candidates`, which may replicate the topic, are read for progress; for the
+    others only the existence of the topic is checked. `states` has the flow states that local
+    processes reported, which take precedence.
+    """
     from mm2.cli import library_logs
     from mm2.status import topic_explanation
     from mm2.status.topic_explanation import TopicExplanation
 
     with library_logs.redirect_library_logs():
-        look = flow_reports.make_cluster_collector(settings, timeout_s=timeout_s)
-        reports = [_with_process_state(look(flow), states.get(flow.name)) for flow in asked]
+        collect = flow_reports.make_cluster_collector(settings, timeout_s=timeout_s)
+        reports = [_with_process_state(collect(flow), states.get(flow.name)) for flow in candidates]
         existing = topic_explanation.find_existing_topics(
             settings,
-            [flow for flow in left if flow not in asked],
+            [flow for flow in remaining if flow not in candidates],
             topic,
             clock=SystemClock(),
             timeout_s=min(timeout_s, EXTRA_TIMEOUT_S),
         )
     found = topic_explanation.explain_topic(settings, (), topic, reports=reports, existing=existing)
-    names = {each.name for each in left}
+    names = {each.name for each in remaining}
     return TopicExplanation(topic=topic, flows=tuple(e for e in found.flows if e.flow in names))
 
 
 def _with_process_state(report: Any, told: Mapping[str, Any] | None) -> Any:
-    """The clusters' report, in the state that the process tells."""
+    """The report read from the clusters, with the flow state that the process reported."""
     from mm2.status.status_document import ReportedFlowState
 
     if told is None:
@@ -172,8 +176,10 @@ def _add_operator_actions(
     *,
     timeout_s: float,
 ) -> list[tuple[int | None, Mapping[str, Any]]]:
-    """With who paused or stopped it, of what is; only then are targets asked for it, all within
-    the time."""
+    """Add who paused or stopped each flow or topic that is paused or stopped.
+
+    Targets are read only for those, all within `timeout_s`.
+    """
     from mm2.cli import library_logs
     from mm2.status import status_tables, topic_explanation
 
@@ -208,7 +214,7 @@ def _add_operator_actions(
 
 
 def _exit_code(found: Any, *, replicates: bool) -> int:
-    """`found`: what the clusters tell, None where they were not asked."""
+    """`found` is the explanation from the clusters, None if they were not read."""
     if replicates or found.known:
         return exit_codes.DONE
     if not found.trouble:

@@ -1,7 +1,7 @@
-"""What applications ask of mirrors: where they come from, and where a consumer group goes on.
+"""Public API for applications: inspects mirror topics and translates consumer offsets.
 
-For users: `from mm2.client import MirrorClient, translate_offsets`. Code of this package imports
-the modules themselves. The README beside this file begins with an example.
+Applications use `from mm2.client import MirrorClient, translate_offsets`; code of mm2 imports the
+modules. The README in this folder starts with an example.
 """
 
 from __future__ import annotations

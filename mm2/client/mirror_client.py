@@ -1,6 +1,6 @@
-"""`MirrorClient`: mirror topics, upstream clusters and checkpointed offsets found on one cluster.
+"""`MirrorClient`: finds mirror topics, upstream clusters and checkpointed offsets on one cluster.
 
-Python version of MirrorMaker 2's `MirrorClient`.
+Python counterpart of MirrorMaker 2's `MirrorClient`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from mm2.topics.naming import ReplicationPolicy
 _REQUEST_TIMEOUT_S = 60.0
 
 GroupOffsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
-"""Where one group goes on, by partitions of the cluster asked."""
+"""Translated offsets of one group, by partition of the queried cluster."""
 
 
 class MirrorClient:
-    """Asks one cluster, the one that `properties` name; use it in `with`, or `close` it.
+    """Client for mirror topics and checkpoints of one cluster; a context manager, or call `close`.
 
-    Every question raises `RetriableError` or `FatalError`, whose message says what to do.
-    One thread at a time asks.
+    Every query raises `RetriableError` or `FatalError` on failure. Not thread-safe.
     """
 
     def __init__(
@@ -41,12 +40,12 @@ class MirrorClient:
         topics: StateTopics | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`properties` in Java's spelling: `bootstrap.servers`, `security.*`, `ssl.*`, `sasl.*`,
-        `replication.policy.*`; `mirror_client_config` has the rest. Nothing is asked of the cluster
-        yet.
+        """Configure a client; no request is sent yet.
 
-        `timeout_s` bounds each question that has no bound of its own. `topics` stands for the
-        cluster where there is another way to it. Raises `FatalError` for wrong properties.
+        `properties` have Java's names: `bootstrap.servers`, `security.*`, `ssl.*`, `sasl.*`,
+        `replication.policy.*` (see `mirror_client_config`). `timeout_s` limits each query without
+        its own timeout. `topics` replaces access to the cluster, for tests. Raises `FatalError` for
+        invalid properties.
         """
         self._clock = clock or SystemClock()
         self._timeout_s = timeout_s
@@ -62,18 +61,19 @@ class MirrorClient:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close all connections."""
         self._topics.close()
 
     @property
     def replication_policy(self) -> ReplicationPolicy:
-        """How topics are named that were mirrored."""
+        """The policy that names mirror topics."""
         return self._policy
 
     def replication_hops(self, upstream_alias: str) -> int | None:
-        """The fewest clusters that records of `upstream_alias` pass to get here, this one counted.
+        """The minimum number of hops from the cluster `upstream_alias` to this one.
 
-        Told by mirrored heartbeats. None, where Java says -1: nothing comes from there.
+        Derived from replicated heartbeats topics. None (Java: -1) if nothing is replicated from
+        that cluster.
         """
         found = (
             count_hops(self._policy, topic, upstream_alias) for topic in self.heartbeat_topics()
@@ -81,31 +81,33 @@ class MirrorClient:
         return min((each for each in found if each is not None), default=None)
 
     def heartbeat_topics(self) -> frozenset[str]:
-        """Heartbeats written here and mirrored from elsewhere."""
-        return self._listed(lambda topic: naming.is_heartbeats_topic(self._policy, topic))
+        """Heartbeats topics of this cluster, own and replicated ones."""
+        return self._list_matching_topics(
+            lambda topic: naming.is_heartbeats_topic(self._policy, topic)
+        )
 
     def checkpoint_topics(self) -> frozenset[str]:
-        """One for each cluster that groups' positions come from."""
-        return self._listed(self._policy.is_checkpoints_topic)
+        """Checkpoints topics of this cluster, one per source cluster."""
+        return self._list_matching_topics(self._policy.is_checkpoints_topic)
 
     def upstream_clusters(self) -> frozenset[str]:
-        """Aliases of all clusters that heartbeats get here from, over any number of hops."""
+        """Aliases of all clusters whose heartbeats are replicated here, over any number of hops."""
         found = (list_upstream_aliases(self._policy, topic) for topic in self.heartbeat_topics())
         return frozenset().union(*found)
 
     def remote_topics(self, source: str | None = None) -> frozenset[str]:
-        """Mirror topics; with `source`, those that come directly from there.
+        """Mirror topics of this cluster; with `source`, only those replicated directly from it.
 
-        With the identity policy every topic seems to come from `source.cluster.alias`.
+        With the identity policy, every topic counts as a mirror topic of `source.cluster.alias`.
         """
 
-        def is_wanted(topic: str) -> bool:
+        def is_selected(topic: str) -> bool:
             if naming.is_internal_topic(self._policy, topic):
                 return False
             found = self._policy.topic_source(topic)
             return found is not None and source in (None, found)
 
-        return self._listed(is_wanted)
+        return self._list_matching_topics(is_selected)
 
     @overload
     def remote_consumer_offsets(
@@ -120,23 +122,23 @@ class MirrorClient:
     def remote_consumer_offsets(
         self, group: str | re.Pattern[str], remote_alias: str, timeout_s: float
     ) -> GroupOffsets | Mapping[str, GroupOffsets]:
-        """Where consumers of the cluster `remote_alias` go on here, by its checkpoints.
+        """Translated offsets of groups of the cluster `remote_alias`, from its checkpoints.
 
-        Of one group, or by name of all whose whole name a pattern matches. Groups and partitions
-        without a checkpoint are left out. All or nothing: where Java gives what it has read when
-        time is up, this raises `UnreachableError`; where there are no checkpoints of
-        `remote_alias`, `TopicMissingError`.
+        For one group, or, by group id, for all groups whose whole id matches a pattern. Groups and
+        partitions without a checkpoint are omitted. Raises `UnreachableError` on timeout (Java
+        returns incomplete offsets), and `TopicMissingError` if there are no checkpoints of
+        `remote_alias`.
         """
         if isinstance(group, str):
             return _get_group_offsets(
-                self._checkpoints(group.__eq__, remote_alias, timeout_s), group
+                self._read_checkpoints(group.__eq__, remote_alias, timeout_s), group
             )
-        matching = self._checkpoints(
+        matching = self._read_checkpoints(
             lambda name: group.fullmatch(name) is not None, remote_alias, timeout_s
         )
         return {name: _get_group_offsets(matching, name) for name in matching.groups()}
 
-    def _checkpoints(
+    def _read_checkpoints(
         self, takes_group: NamePredicate, remote_alias: str, timeout_s: float
     ) -> CheckpointTable:
         return checkpoint_reader.read_checkpoints(
@@ -148,12 +150,12 @@ class MirrorClient:
             timeout_s=timeout_s,
         )
 
-    def _listed(self, is_wanted: Callable[[str], bool]) -> frozenset[str]:
-        return frozenset(filter(is_wanted, self._topics.list_topics(self._timeout_s)))
+    def _list_matching_topics(self, is_selected: Callable[[str], bool]) -> frozenset[str]:
+        return frozenset(filter(is_selected, self._topics.list_topics(self._timeout_s)))
 
 
 def count_hops(policy: ReplicationPolicy, topic: str, alias: str) -> int | None:
-    """How many clusters ago `topic` was on `alias`; None: it was not."""
+    """The number of hops from the cluster `alias` to `topic`; None if it is not upstream."""
     return next(
         (
             at
@@ -165,12 +167,12 @@ def count_hops(policy: ReplicationPolicy, topic: str, alias: str) -> int | None:
 
 
 def list_upstream_aliases(policy: ReplicationPolicy, topic: str) -> frozenset[str]:
-    """Aliases of all clusters that `topic` came by."""
+    """Aliases of all clusters that `topic` was replicated through."""
     return frozenset(_trace_upstream_aliases(policy, topic))
 
 
 def _trace_upstream_aliases(policy: ReplicationPolicy, topic: str) -> list[str]:
-    """Nearest first. Ends where one comes again: a policy that does not rename goes in circles."""
+    """Aliases of the upstream clusters, nearest first; stops at a repetition (identity policy)."""
     found: list[str] = []
     upstream: str | None = topic
     while upstream is not None:

@@ -1,8 +1,8 @@
-"""Client properties of the public API (`MirrorClientConfig`), and the clients built from them.
+"""Reads the client properties of the public API (`MirrorClientConfig`) and creates its clients.
 
-Properties are spelled as in Java. Properties without a prefix apply to every client; `admin.`
-is for listing topics, `consumer.` for reading them. Unknown properties are ignored, so an
-application can pass its own properties unchanged.
+Properties have Java's names. Properties without a prefix apply to all clients, those with `admin.`
+to listing topics, those with `consumer.` to reading them. Unknown properties are ignored, so that
+an application can pass its own properties unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mm2.kafka.state_topic_reader import KafkaStateTopics
 from mm2.topics.naming import ReplicationPolicy
 
 ClientProperties = Mapping[str, object]
-"""Values are texts; booleans, numbers and lists of texts are taken as Java would write them."""
+"""Values are strings; booleans, numbers and lists of strings are converted as in Java."""
 
 _POLICY_KEYS = (keys.POLICY, keys.SEPARATOR, keys.INTERNAL_SEPARATOR)
 _ADMIN_PREFIX = "admin."
@@ -32,10 +32,8 @@ CLIENT_ID = "mm2-client"
 
 
 def build_replication_policy(properties: ClientProperties) -> ReplicationPolicy:
-    """`replication.policy.*` and, for the identity policy, `source.cluster.alias`.
-
-    Raises `ConfigError`.
-    """
+    """Create the policy from `replication.policy.*` and, for the identity policy,
+    `source.cluster.alias`. Raises `ConfigError`."""
     texts = _stringify_properties(properties)
     given = {key: texts[key] for key in _POLICY_KEYS if key in texts}
     parsed = keys.BASE_KEYS.parse({keys.SOURCE_ALIAS: "", **given}, load=java_classes.import_class)
@@ -43,8 +41,10 @@ def build_replication_policy(properties: ClientProperties) -> ReplicationPolicy:
 
 
 def open_topic_reader(properties: ClientProperties, *, clock: Clock) -> KafkaStateTopics:
-    """Raises `FatalError` that names every setting that cannot be honoured. Relative paths of
-    certificates are below the working directory."""
+    """Create a reader of topics; relative certificate paths start at the working directory.
+
+    Raises `FatalError`, which names every unsupported or invalid setting.
+    """
     return KafkaStateTopics(
         listing=build_admin_access(properties),
         reading=build_consumer_access(properties),
@@ -54,24 +54,23 @@ def open_topic_reader(properties: ClientProperties, *, clock: Clock) -> KafkaSta
 
 
 def are_syncs_on_source(properties: ClientProperties) -> bool:
-    """`offset-syncs.topic.location`: does the flow keep its offset syncs on its source? Raises
-    `FatalError`."""
+    """Whether `offset-syncs.topic.location` is the source. Raises `FatalError` if it is invalid."""
     location = _stringify_properties(properties).get(keys.SYNCS_TOPIC_LOCATION, "source")
     if location not in {"source", "target"}:
         raise FatalError(
-            f"reading client settings: {keys.SYNCS_TOPIC_LOCATION} is '{location}'; it may be "
+            f"reading client properties: {keys.SYNCS_TOPIC_LOCATION} is '{location}'; allowed: "
             "source or target"
         )
     return location == "source"
 
 
 def build_admin_access(properties: ClientProperties) -> KafkaClusterAccess:
-    """How to ask of topics and groups; raises as `open_topic_reader`."""
+    """Access settings for topics and groups. Raises as `open_topic_reader`."""
     return _build_access(_stringify_properties(properties), _ADMIN_PREFIX)
 
 
 def build_consumer_access(properties: ClientProperties) -> KafkaClusterAccess:
-    """How to read records; raises as `open_topic_reader`."""
+    """Access settings for reading records. Raises as `open_topic_reader`."""
     return _build_access(_stringify_properties(properties), _CONSUMER_PREFIX)
 
 
@@ -95,19 +94,19 @@ def _stringify_value(value: object) -> str:
 
 
 class TranslationCluster(ClusterClients, Protocol):
-    """`connect_cluster` makes one of properties."""
+    """A cluster, as `OffsetTranslator` uses it; created by `connect_cluster`."""
 
     def tail(self, topic: str) -> TopicTail:
-        """Whoever asks for it closes it."""
+        """A reader of new records of the topic; the caller must close it."""
         ...
 
     def close(self) -> None:
-        """Let go of all other connections."""
+        """Close all connections except those of tails."""
         ...
 
 
 def connect_cluster(properties: ClientProperties, *, clock: Clock) -> KafkaCluster:
-    """The one that a client's properties name. Raises as `open_topic_reader`."""
+    """Create the cluster of the given properties. Raises as `open_topic_reader`."""
     return KafkaCluster(
         build_admin_access(properties),
         build_consumer_access(properties),

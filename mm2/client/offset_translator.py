@@ -1,10 +1,10 @@
 """Translates offsets, consumer groups and timestamps between the two clusters of a flow.
 
-The target cluster is always asked, the source cluster if it can be reached. Records that the
-flow replicated are translated by the flow's offset map, or by MirrorMaker 2's offset syncs where
-Java replicated them. Records that came from the target are translated by the reverse flow's
-offset map, which is stored on the source cluster. Maps and offset syncs are read again for every
-question.
+The target cluster is always queried, the source cluster if it is reachable. Records that the flow
+replicated are translated with its offset map, or with MirrorMaker 2's offset syncs if Java
+replicated them. Records that came from the target are translated with the reverse flow's offset
+map, which is stored on the source cluster. Maps and offset syncs are updated before every
+translation.
 """
 
 from __future__ import annotations
@@ -51,14 +51,18 @@ from mm2.topics.naming import ReplicationPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetMapWithSyncs:
-    """Partitions go by their names on the source. `syncs` None: they could not be read."""
+    """A flow's offset map and offset syncs. Partitions have their names on the source."""
 
     known: OffsetMap
     syncs: OffsetSyncStore | None = None
+    """None if they could not be read."""
 
     def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
-        """See `TranslateOffset`. A map that the newest sync contradicts counts for nothing:
-        Java has mirrored since, perhaps another topic of that name."""
+        """Translate a source offset to the target, by the closer of map and syncs.
+
+        The map is ignored if the newest sync contradicts it: Java has replicated the partition
+        since, possibly from a recreated topic.
+        """
         mine = self.known.partition(partition)
         if self.syncs is None:
             return translation.translate_to_target(mine, upstream)
@@ -69,8 +73,8 @@ class OffsetMapWithSyncs:
         return translation.choose_closest(translation.translate_to_target(mine, upstream), by_syncs)
 
     def translate_back(self, partition: TopicPartition, downstream: int) -> TranslatedOffset:
-        """`downstream` is an offset of the partition's mirror; see `translation`. Syncs are too
-        few to go back by."""
+        """Translate an offset of the mirror topic to the source, by the map only: offset syncs are
+        too sparse."""
         mine = self.known.partition(partition)
         slots = self.syncs.slots(partition) if self.syncs is not None else ()
         if slots and not translation.agrees_with_sync(mine, slots[0]):
@@ -78,8 +82,7 @@ class OffsetMapWithSyncs:
         return translation.translate_to_source(mine, downstream)
 
     def missing(self, partition: TopicPartition, upstream: int) -> int:
-        """How far `upstream` lies beyond what was copied, as far as was written down; 0 for what
-        was."""
+        """Number of offsets before `upstream` that are not recorded as replicated."""
         copied_to = self.known.partition(partition).copied_to
         return 0 if copied_to is None else max(0, upstream - copied_to)
 
@@ -88,7 +91,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class FlowOffsetReader:
-    """Of the flow from `source_alias` to the cluster `target`. One thread at a time."""
+    """Reads the offset map and offset syncs of one flow. Not thread-safe."""
 
     def __init__(
         self,
@@ -97,27 +100,29 @@ class FlowOffsetReader:
         source_alias: str,
         syncs: tuple[TranslationCluster, str] | None = None,
     ) -> None:
-        """`syncs`: the cluster and topic of the flow's offset syncs, None where unknown. Nothing is
-        asked of the clusters yet."""
+        """The flow from `source_alias` to the cluster `target`; no request is sent yet.
+
+        `syncs` are the cluster and topic of the flow's offset syncs; None if unknown.
+        """
         self._target = target
         self._topic = naming.offset_map_topic(source_alias)
         self._map = OffsetMapReader(lambda: target.tail(self._topic), where="the target")
         self._syncs = syncs
-        self._tail: TopicTail | None = None
-        self._table = OffsetSyncStore(keep_history=True)
-        self._there: set[str] = set()
+        self._sync_tail: TopicTail | None = None
+        self._sync_store = OffsetSyncStore(keep_history=True)
+        self._existing_topics: set[str] = set()
 
     def read(self, timeout_s: float) -> OffsetMap:
-        """The map as it stands now; empty where there is none. Raises `RetriableError` and
+        """The current offset map; empty if it does not exist. Raises `RetriableError` and
         `FatalError`."""
         if not self._exists(self._target, self._topic, timeout_s):
             return OffsetMap()
         return self._map.read(timeout_s)
 
     def read_syncs(self, timeout_s: float) -> OffsetSyncStore | None:
-        """As they stand now; None: there are none, or we may not read them.
+        """The current offset syncs; None if they do not exist or are not readable.
 
-        Raises `RetriableError` where their cluster does not answer.
+        Raises `RetriableError` if their cluster does not answer.
         """
         if self._syncs is None:
             return None
@@ -125,21 +130,21 @@ class FlowOffsetReader:
         try:
             if not self._exists(cluster, topic, timeout_s):
                 return None
-            if self._tail is None:
-                self._table = OffsetSyncStore(keep_history=True)
-                self._tail = cluster.tail(topic)
-            for each in self._tail.read_to_end(timeout_s):
+            if self._sync_tail is None:
+                self._sync_store = OffsetSyncStore(keep_history=True)
+                self._sync_tail = cluster.tail(topic)
+            for each in self._sync_tail.read_to_end(timeout_s):
                 self._apply(each)
         except FatalError as error:
             self._close_syncs()
-            _LOG.warning("offset syncs are done without: %s", error)
+            _LOG.warning("translating without offset syncs: %s", error)
             return None
         except ConnectError:
             self._close_syncs()
             raise
-        if not self._table.ready:
-            self._table.read_through()
-        return self._table
+        if not self._sync_store.ready:
+            self._sync_store.read_through()
+        return self._sync_store
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -147,21 +152,21 @@ class FlowOffsetReader:
         self._close_syncs()
 
     def _exists(self, cluster: TranslationCluster, topic: str, timeout_s: float) -> bool:
-        """Whoever reads what does not exist waits for it."""
-        if topic not in self._there and topic in cluster.topics.list_topics(timeout_s):
-            self._there.add(topic)
-        return topic in self._there
+        """Whether the topic exists: reading a missing topic would wait for it."""
+        if topic not in self._existing_topics and topic in cluster.topics.list_topics(timeout_s):
+            self._existing_topics.add(topic)
+        return topic in self._existing_topics
 
     def _apply(self, record: TopicRecord) -> None:
         where = f"{record.topic}: the record at offset {record.offset}"
         try:
             if record.key is not None:
-                self._table.apply(record.key, record.value)
+                self._sync_store.apply(record.key, record.value)
         except MalformedRecordError as error:
-            _LOG.warning("%s is no offset sync (%s); skipping it", where, error)
+            _LOG.warning("%s is not a valid offset sync (%s); skipping it", where, error)
 
     def _close_syncs(self) -> None:
-        tail, self._tail = self._tail, None
+        tail, self._sync_tail = self._sync_tail, None
         if tail is not None:
             tail.close()
 
@@ -170,38 +175,38 @@ T = TypeVar("T")
 TranslateOffset: TypeAlias = Callable[[TopicPartition, int], Outcome]
 
 SOURCE_TIMEOUT_S = 10.0
-"""A source that has not answered for so long is taken for lost."""
+"""A source that does not answer within this time counts as unreachable."""
 SOURCE_RETRY_DELAY_S = 30.0
-"""So long it is not asked again."""
+"""How long an unreachable source is not queried again."""
 _REVERSE_MAP_REQUIRED = (
-    "a flow back has to tell, whose map is on the source: its properties and the alias of the "
-    "cluster mirrored to have to be given, and it has to answer"
+    "translation needs the reverse flow's offset map, which is stored on the source cluster: pass "
+    "the source cluster's client properties and the target alias; the source must be reachable"
 )
 _UNTRANSLATED_REASONS: Mapping[Untranslated, str] = {
-    Untranslated.UNKNOWN: "nothing is known to have been copied of it",
-    Untranslated.NOT_READY: "what is known of it was not read yet",
+    Untranslated.UNKNOWN: "the offset map has no replicated records of this partition",
+    Untranslated.NOT_READY: "the offset map of this partition was not read yet",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowLink:
-    """The flow from the cluster `remote_alias`, `there`, to the one asked, `here`.
-
-    `there` None: nobody knows how to reach it. `alias` is what the flow calls `here`, "" where
-    nobody says: then topics that came from here are `Unknown`. `syncs_on_source`: where its offset
-    syncs are.
-    """
+    """The two clusters of a flow, for offset translation."""
 
     here: TranslationCluster
+    """The target cluster."""
     remote_alias: str
+    """Alias of the source cluster."""
     policy: ReplicationPolicy
     there: TranslationCluster | None = None
+    """The source cluster; None if it is not configured."""
     alias: str = ""
+    """Alias of the target cluster; if empty, topics that came from the target are `Unknown`."""
     syncs_on_source: bool = True
+    """Whether the offset syncs are on the source cluster."""
 
 
 class FlowLinkTranslator:
-    """What stands of a link's offsets, read again for every question. One thread at a time."""
+    """Translates offsets of a `FlowLink` in both directions. Not thread-safe."""
 
     def __init__(self, link: FlowLink, *, clock: Clock) -> None:
         self._link = link
@@ -211,20 +216,23 @@ class FlowLinkTranslator:
         self._forward = FlowOffsetReader(
             link.here, source_alias=link.remote_alias, syncs=_locate_offset_syncs(link)
         )
-        self._opposite: FlowOffsetReader | None = None
+        self._reverse: FlowOffsetReader | None = None
         if link.there is not None and link.alias:
-            self._opposite = FlowOffsetReader(link.there, source_alias=link.alias)
+            self._reverse = FlowOffsetReader(link.there, source_alias=link.alias)
 
     def close(self) -> None:
-        """Let go of all connections."""
-        for each in (self._forward, self._opposite, self._link.here, self._link.there):
+        """Close all connections."""
+        for each in (self._forward, self._reverse, self._link.here, self._link.there):
             if each is not None:
                 each.close()
 
     def ask_source(
         self, ask: Callable[[TranslationCluster, float], T], timeout_s: float
     ) -> T | None:
-        """None: nobody knows how to reach it, or it does not answer, and then `silent` says why."""
+        """The result of a query to the source cluster; None if it is not configured or unreachable.
+
+        If it is unreachable, `silent` is the reason.
+        """
         there = self._link.there
         if there is None or self._clock.now_s() < self._silent_until_s:
             return None
@@ -238,17 +246,17 @@ class FlowLinkTranslator:
         return found
 
     def on_target(self, partition: TopicPartition) -> TopicPartition:
-        """The partition of the cluster mirrored to that holds what this one of the source holds."""
-        return self._named(naming.topic_on_target, partition)
+        """The target partition that corresponds to a source partition."""
+        return self._rename_partition(naming.topic_on_target, partition)
 
     def on_source(self, partition: TopicPartition) -> TopicPartition:
-        """The way back of `on_target`."""
-        return self._named(naming.topic_on_source, partition)
+        """The source partition that corresponds to a target partition."""
+        return self._rename_partition(naming.topic_on_source, partition)
 
     def forwards(self, timeout_s: float) -> TranslateOffset:
-        """From the source to the cluster mirrored to, as all stands now."""
+        """A function that translates from source to target, with the current maps."""
         known = self._read_forward(timeout_s)
-        opposite = _LazyReverseOffsets(lambda: self._read_opposite(timeout_s))
+        opposite = _LazyReverseOffsets(lambda: self._read_reverse_map(timeout_s))
 
         def translate(partition: TopicPartition, offset: int) -> Outcome:
             there = self.on_target(partition)
@@ -261,9 +269,9 @@ class FlowLinkTranslator:
         return translate
 
     def backwards(self, timeout_s: float) -> TranslateOffset:
-        """From the cluster mirrored to to the source, as all stands now."""
+        """A function that translates from target to source, with the current maps."""
         known = self._read_forward(timeout_s)
-        opposite = _LazyReverseOffsets(lambda: self._read_opposite(timeout_s))
+        opposite = _LazyReverseOffsets(lambda: self._read_reverse_map(timeout_s))
 
         def translate(partition: TopicPartition, offset: int) -> Outcome:
             there = self.on_source(partition)
@@ -278,7 +286,9 @@ class FlowLinkTranslator:
     def _is_from(self, partition: TopicPartition, alias: str) -> bool:
         return alias != "" and self._link.policy.topic_source(partition.topic) == alias
 
-    def _named(self, name: Callable[..., str], partition: TopicPartition) -> TopicPartition:
+    def _rename_partition(
+        self, name: Callable[..., str], partition: TopicPartition
+    ) -> TopicPartition:
         link = self._link
         topic = name(
             link.policy,
@@ -297,8 +307,8 @@ class FlowLinkTranslator:
             return self._forward.read_syncs(timeout_s)
         return self.ask_source(lambda _, left_s: self._forward.read_syncs(left_s), timeout_s)
 
-    def _read_opposite(self, timeout_s: float) -> OffsetMapWithSyncs | None:
-        opposite = self._opposite
+    def _read_reverse_map(self, timeout_s: float) -> OffsetMapWithSyncs | None:
+        opposite = self._reverse
         if opposite is None:
             return None
         known = self.ask_source(lambda _, left_s: opposite.read(left_s), timeout_s)
@@ -306,7 +316,7 @@ class FlowLinkTranslator:
 
 
 class _LazyReverseOffsets:
-    """What is read when it is first needed, if ever."""
+    """The reverse flow's offsets, read on first use."""
 
     def __init__(self, read: Callable[[], OffsetMapWithSyncs | None]) -> None:
         self._read = read
@@ -355,11 +365,12 @@ TRANSLATION_TIMEOUT_S = 60.0
 
 
 class OffsetTranslator:
-    """Use it in `with`, or `close` it. One thread at a time asks.
+    """Translates offsets, groups and timestamps; a context manager, or call `close`.
 
-    "Forwards" is from the cluster `remote_alias` to the cluster asked, "back" the other way. Every
-    question raises `RetriableError` or `FatalError` where the cluster asked does not answer; a
-    source that does not answer is done without, and the answer says so.
+    Methods translate from the source cluster (`remote_alias`) to the target cluster; those with
+    "back" in their name in the opposite direction. They raise `RetriableError` or `FatalError` if
+    the target does not answer. An unreachable source is skipped, which `silent` reports. Not
+    thread-safe.
     """
 
     def __init__(
@@ -369,7 +380,7 @@ class OffsetTranslator:
         timeout_s: float = TRANSLATION_TIMEOUT_S,
         clock: Clock | None = None,
     ) -> None:
-        """`timeout_s` bounds each question. Nothing is asked of the clusters yet."""
+        """`timeout_s` limits each translation. No request is sent yet."""
         self._link = link
         self._timeout_s = timeout_s
         self._clock = clock or SystemClock()
@@ -385,11 +396,12 @@ class OffsetTranslator:
         alias: str = "",
         timeout_s: float = TRANSLATION_TIMEOUT_S,
     ) -> OffsetTranslator:
-        """`properties` of the cluster mirrored to, as `MirrorClient` takes them, and
-        `offset-syncs.topic.location` where the flow has it at its target.
+        """Create a translator from client properties; no request is sent yet.
 
-        `source_properties`: of the cluster `remote_alias`. `alias`: what the flow calls the cluster
-        mirrored to. Raises `FatalError` for wrong properties.
+        `properties` are those of the target cluster, as for `MirrorClient`, with
+        `offset-syncs.topic.location` if that is the target. `source_properties` are those of the
+        cluster `remote_alias`. `alias` is the alias of the target cluster in the flow. Raises
+        `FatalError` for invalid properties.
         """
         clock = SystemClock()
         link = FlowLink(
@@ -413,25 +425,26 @@ class OffsetTranslator:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close all connections."""
         self._offsets.close()
 
     @property
     def silent(self) -> str:
-        """Why the source did not answer, the last time that it was asked; "" where it did."""
+        """Why the source did not answer the last query; empty if it did."""
         return self._offsets.silent
 
     def translate(self, topic: str, partition: int, offset: int) -> Outcome:
-        """`topic` by its name on the source; `offset` is what a group there goes on from."""
+        """Translate a source offset to the target. `topic` is the name on the source."""
         asked = TopicPartition(topic, partition)
         outcome = self._offsets.forwards(self._timeout_s)(asked, offset)
         waits = [asked] if isinstance(outcome, NotReady) else []
         return _check_log_end(outcome, offset, self._source_ends(waits).get(asked))
 
     def translate_back(self, topic: str, partition: int, offset: int) -> Outcome:
-        """`topic` by its name on the cluster asked; the outcome's offset is one of the source.
+        """Translate a target offset to the source. `topic` is the name on the target.
 
-        What others wrote here has no place there: who stands in it goes on at what was copied next.
+        Foreign records of the target do not exist on the source: their offsets are translated to
+        the next replicated record.
         """
         asked = TopicPartition(topic, partition)
         outcome = self._offsets.backwards(self._timeout_s)(asked, offset)
@@ -439,11 +452,11 @@ class OffsetTranslator:
         return _check_log_end(outcome, offset, ends.get(asked))
 
     def translate_timestamp(self, topic: str, partition: int, timestamp_ms: int) -> Place:
-        """Where a group goes on that starts at the first record not older than `timestamp_ms`, UTC
-        milliseconds; behind the last one where all are older.
+        """Translate the offset of the first source record at or after `timestamp_ms` (UTC
+        milliseconds), or the log end if all records are older.
 
-        By the source's log. Where that does not answer, by the mirror's: nothing is missed, but
-        nobody knows how much is read again.
+        If the source does not answer, the mirror topic's log is searched instead: no record is
+        missed, but an unknown number is read again.
         """
         asked = TopicPartition(topic, partition)
         at = self._offsets.ask_source(
@@ -455,27 +468,27 @@ class OffsetTranslator:
         if at is not None:
             outcome = self._offsets.forwards(self._timeout_s)(asked, at)
             return Place(partition=asked, offset=at, outcome=outcome, basis=Basis.TIME)
-        outcome = self._at_time_here(self._offsets.on_target(asked), timestamp_ms)
+        outcome = self._translate_time_on_target(self._offsets.on_target(asked), timestamp_ms)
         return Place(partition=asked, offset=None, outcome=outcome, basis=Basis.TIME_THERE)
 
     def translate_timestamp_back(self, topic: str, partition: int, timestamp_ms: int) -> Place:
-        """The same of the cluster asked: where such a group goes on on the source."""
+        """Translate the offset of the first target record at or after a time to the source."""
         asked = TopicPartition(topic, partition)
         at = _find_offset_at_time(self._link.here, asked, timestamp_ms, timeout_s=self._timeout_s)
         outcome = self._offsets.backwards(self._timeout_s)(asked, at)
         return Place(partition=asked, offset=at, outcome=outcome, basis=Basis.TIME)
 
     def translate_group(self, group: str) -> GroupPlaces:
-        """Where `group` of the source goes on here: by what it has committed, where the source
-        answers, else by its last checkpoints.
+        """Translate the committed offsets of a source group, or its last checkpoints if the source
+        does not answer.
 
-        Raises `TopicMissingError` where there are no checkpoints either.
+        Raises `TopicMissingError` if there are no checkpoints either.
         """
         committed = self._offsets.ask_source(
             lambda there, left_s: _fetch_group_positions(there, group, left_s), self._timeout_s
         )
         if committed is None:
-            return self._checkpointed(group)
+            return self._translate_checkpoints(group)
         translate = self._offsets.forwards(self._timeout_s)
         found = _translate_group(group, committed, translate)
         ends = self._source_ends(
@@ -484,7 +497,7 @@ class OffsetTranslator:
         return _check_group_log_ends(found, ends)
 
     def translate_group_back(self, group: str) -> GroupPlaces:
-        """Where `group` of the cluster asked goes on on the source, by what it has committed."""
+        """Translate the committed offsets of a target group to the source."""
         committed = _fetch_group_positions(self._link.here, group, self._timeout_s)
         found = _translate_group(group, committed, self._offsets.backwards(self._timeout_s))
         partitions = {each.partition for each in found.places}
@@ -495,7 +508,7 @@ class OffsetTranslator:
     def _source_ends(
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, LogBounds]:
-        """Of those that the source tells of; it may not answer, or refuse us."""
+        """Log ends on the source, as far as it answers and authorizes the request."""
         asked = set(partitions)
         if not asked:
             return {}
@@ -504,18 +517,20 @@ class OffsetTranslator:
         )
         return {} if found is None else found.done
 
-    def _at_time_here(self, mirror: TopicPartition, timestamp_ms: int) -> Earlier | Unknown:
+    def _translate_time_on_target(
+        self, mirror: TopicPartition, timestamp_ms: int
+    ) -> Earlier | Unknown:
         try:
             at = _find_offset_at_time(
                 self._link.here, mirror, timestamp_ms, timeout_s=self._timeout_s
             )
         except TopicMissingError:
-            return Unknown(partition=mirror, why="there is no such partition")
+            return Unknown(partition=mirror, why="the partition does not exist on the target")
         return Earlier(partition=mirror, offset=at, again_max=None)
 
-    def _checkpointed(self, group: str) -> GroupPlaces:
-        """By the map at the checkpoint's source offset, or, where that knows nothing, at its own
-        offset here. It is `Earlier` in any case: what the group has read since nobody knows."""
+    def _translate_checkpoints(self, group: str) -> GroupPlaces:
+        """Translate a group's checkpoints: their source offset by the map, or else their own target
+        offset. Always `Earlier`: how much the group has read since the checkpoint is unknown."""
         link = self._link
         times = CheckpointWriteTimes()
         table = checkpoint_reader.read_checkpoints(
@@ -577,7 +592,7 @@ def _translate_group(
 
 
 def _check_log_end(outcome: Outcome, offset: int, ends: LogBounds | None) -> Outcome:
-    """`ends`: of the log that `offset` is of, None where unknown."""
+    """`BeyondEnd` if `offset` is beyond the log end (`ends`, None if unknown), else `outcome`."""
     if ends is None or offset <= ends.high_watermark:
         return outcome
     return BeyondEnd(partition=outcome.partition, end=ends.high_watermark)
@@ -608,7 +623,7 @@ def _fetch_group_positions(
 def _find_offset_at_time(
     cluster: TranslationCluster, partition: TopicPartition, timestamp_ms: int, *, timeout_s: float
 ) -> int:
-    """The first not older; the end of what readers may see where there is none."""
+    """The first offset at or after a time; the end of the readable log if there is none."""
     found = cluster.logs.offsets_at({partition: timestamp_ms}, timeout_s)
     for error in found.failed.values():
         raise error

@@ -1,7 +1,7 @@
-"""`RemoteClusterUtils` as functions: one question each about the mirror topics of a cluster.
+"""Functions for single queries about mirror topics, as in MirrorMaker 2's `RemoteClusterUtils`.
 
-Each function opens a `MirrorClient` for the given properties, asks it and closes it. For several
-questions, open a `MirrorClient` yourself; its methods document results and errors.
+Each function opens a `MirrorClient` for the given properties, calls one method and closes it. For
+several queries, use a `MirrorClient`; its methods document results and errors.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from mm2.client.mirror_client_config import ClientProperties
 
 
 def replication_hops(properties: ClientProperties, upstream_alias: str) -> int | None:
-    """The fewest clusters that records of `upstream_alias` pass to get here; None: none do."""
+    """The minimum number of hops from the cluster `upstream_alias` to this one; None if none."""
     with MirrorClient(properties) as client:
         return client.replication_hops(upstream_alias)
 
 
 def heartbeat_topics(properties: ClientProperties) -> frozenset[str]:
-    """Heartbeats written here and mirrored from elsewhere."""
+    """Heartbeats topics of the cluster, own and replicated ones."""
     with MirrorClient(properties) as client:
         return client.heartbeat_topics()
 
 
 def checkpoint_topics(properties: ClientProperties) -> frozenset[str]:
-    """One for each cluster that groups' positions come from."""
+    """Checkpoints topics of the cluster, one per source cluster."""
     with MirrorClient(properties) as client:
         return client.checkpoint_topics()
 
 
 def upstream_clusters(properties: ClientProperties) -> frozenset[str]:
-    """Aliases of all clusters that heartbeats get here from, over any number of hops."""
+    """Aliases of all clusters whose heartbeats are replicated here, over any number of hops."""
     with MirrorClient(properties) as client:
         return client.upstream_clusters()
 
 
 def remote_topics(properties: ClientProperties, source: str | None = None) -> frozenset[str]:
-    """Mirror topics; with `source`, those that come directly from there."""
+    """Mirror topics of the cluster; with `source`, only those replicated directly from it."""
     with MirrorClient(properties) as client:
         return client.remote_topics(source)
 
@@ -62,9 +62,9 @@ def translate_offsets(
     group: str | re.Pattern[str],
     timeout_s: float,
 ) -> GroupOffsets | Mapping[str, GroupOffsets]:
-    """Where `group` of the cluster `remote_alias` goes on here, within `timeout_s` seconds.
+    """Translated offsets of groups of the cluster `remote_alias`, from its checkpoints.
 
-    Of one group, or by name of all whose whole name a pattern matches.
+    For one group, or, by group id, for all groups whose whole id matches a pattern.
     """
     with MirrorClient(properties) as client:
         if isinstance(group, str):

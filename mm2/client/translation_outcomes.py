@@ -1,4 +1,4 @@
-"""Result types of an offset translation. Each type says how exact the translated offset is."""
+"""Result types of offset translation; each type states how exact the translated offset is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from connect_runtime.base.ids import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """Who goes on at `offset` of `partition` reads nothing again and misses nothing."""
+    """A consumer that resumes at `offset` of `partition` reads no record again and misses none."""
 
     partition: TopicPartition
     offset: int
@@ -19,21 +19,21 @@ class Exact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """Who goes on at `offset` of `partition` misses nothing, and reads up to `again_max` records
-    again; None: nobody knows how many."""
+    """A consumer that resumes at `offset` of `partition` misses no record but may reread some."""
 
     partition: TopicPartition
     offset: int
     again_max: int | None
+    """Maximum number of records that are read again; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotReady:
-    """That was not copied yet, or was a moment ago and is not written down: ask again later.
+    """The offset is not yet replicated, or not yet recorded in the offset map: retry later.
 
-    Copying has got to `offset` of `partition`. Who goes on there all the same misses nothing that
-    is copied, and reads up to `again_max` records again, or for the first time where the rest never
-    comes.
+    `offset` of `partition` is the last known position of replication. A consumer that resumes there
+    misses no replicated record and reads at most `again_max` records again. If the remaining
+    records are never replicated, it reads later records for the first time.
     """
 
     partition: TopicPartition
@@ -43,15 +43,15 @@ class NotReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TooOld:
-    """It lies before everything that is known of `partition`: before the mirror's first record, or
-    the map of it was deleted because the source's records were."""
+    """The offset is before the first known offset of `partition`: before the mirror topic's first
+    record, or its map entry was deleted together with the source records."""
 
     partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """Nothing is known of what would be `partition` there; `why` says so in words."""
+    """Nothing is known about `partition` on the other cluster; `why` is the reason."""
 
     partition: TopicPartition
     why: str
@@ -59,61 +59,63 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeyondEnd:
-    """The offset is beyond `end`, the log end of its partition on the cluster that is left: no
-    consumer can be there, unless the topic was cut or made anew. `partition` as in `Exact`."""
+    """The offset is beyond `end`, the log end on the origin cluster: possible only if the topic was
+    truncated or recreated. `partition` is that of the other cluster, as in `Exact`."""
 
     partition: TopicPartition
     end: int
 
 
 Outcome: TypeAlias = Exact | Earlier | NotReady | TooOld | Unknown | BeyondEnd
-"""`partition` goes by its name on the cluster gone to, `offset` is one of its log there."""
+"""`partition` and `offset` of all outcomes are those of the destination cluster."""
 
 
 class Basis(enum.Enum):
-    """What an answer rests on."""
+    """Which offset a translation is based on."""
 
     OFFSET = "offset"
-    """The offset that was asked about."""
+    """The offset that the caller passed."""
     COMMITTED = "committed"
-    """What the group has committed, read from its cluster now."""
+    """The group's committed offset, read from its cluster now."""
     CHECKPOINT = "checkpoint"
-    """The group's last checkpoints: its cluster was not asked, or did not answer."""
+    """The group's last checkpoint: its cluster was not queried, or did not answer."""
     TIME = "time"
-    """Where that time begins in the log of the cluster asked about."""
+    """The first offset at or after a time in the origin cluster's log."""
     TIME_THERE = "time there"
-    """Where that time begins in the log of the cluster gone to: the other did not answer."""
+    """The first offset at or after a time in the destination cluster's log, because the origin
+    cluster did not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One position and what it is there. `partition` and `offset` are those of the cluster that is
-    left; `offset` None: it was not asked. `metadata` is the group's own note. `written_ms`: when
-    the checkpoint that it is from was written, in UTC milliseconds; None for any other basis."""
+    """An offset of the origin cluster and its translation."""
 
     partition: TopicPartition
+    """The partition on the origin cluster."""
     offset: int | None
+    """The offset on the origin cluster; None if that cluster did not answer."""
     outcome: Outcome
     basis: Basis
     metadata: str = ""
+    """Metadata of the group's commit."""
     written_ms: int | None = None
+    """When the checkpoint was written, in UTC milliseconds; None if the basis is another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlaces:
-    """Where a group goes on, in order of partitions; empty where it has no positions.
-
-    `silent` says why its cluster did not answer, "" where it did or nobody knows how to reach it.
-    """
+    """The translated offsets of a consumer group."""
 
     group: str
     basis: Basis
     places: tuple[Place, ...]
+    """Sorted by partition; empty if the group has no committed offsets."""
     silent: str = ""
+    """Why the group's cluster did not answer; empty if it did or was not configured."""
 
 
 def offset_there(outcome: Outcome) -> int | None:
-    """Where to go on, as far as there is such a place; it is never ahead of what was read."""
+    """The offset to resume at, never beyond what was read; None if there is none."""
     match outcome:
         case Exact() | Earlier() | NotReady():
             return outcome.offset

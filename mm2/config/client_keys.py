@@ -2,8 +2,8 @@
 
 The names are those of the producer, consumer and admin clients of Kafka 4.3. Plain keys of a
 cluster (`source.cluster.X`) reach its clients only if they are in `CLIENT_KEYS`
-(`MirrorClientConfig`). A property is supported if something here acts on it; the others are
-refused by name instead of being ignored.
+(`MirrorClientConfig`). Properties that mm2 does not implement are refused by name instead of being
+ignored.
 """
 
 from __future__ import annotations
@@ -26,75 +26,93 @@ from mm2.config.value_types import ValueType
 Type = config_def.Type
 HIGH, MEDIUM, LOW = Importance
 UNIQUE_NAMES = ValidList()
-"""No item twice, none empty."""
+"""Validator of lists: items are unique and not empty."""
 
 BOOTSTRAP_SERVERS = "bootstrap.servers"
 SECURITY_PROTOCOL = "security.protocol"
 SECURITY_PROTOCOLS = ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")
-"""In the order in which Java names them."""
+"""In the order of Java's validation message."""
 
 _OAUTH_PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 _between = Range
 _Row = tuple[str, Type, Any, Importance, str]
 
 _SSL_ROWS: tuple[_Row, ...] = (
-    ("protocol", Type.STRING, "TLSv1.3", MEDIUM, "Which TLS to begin with."),
+    ("protocol", Type.STRING, "TLSv1.3", MEDIUM, "Preferred TLS version."),
     ("provider", Type.STRING, None, MEDIUM, "Java's security provider."),
-    ("cipher.suites", Type.LIST, [], LOW, "Allowed ciphers; none named: all."),
+    ("cipher.suites", Type.LIST, [], LOW, "Allowed cipher suites; empty: all."),
     ("enabled.protocols", Type.LIST, ["TLSv1.2", "TLSv1.3"], MEDIUM, "Allowed TLS versions."),
     ("keystore.type", Type.STRING, "JKS", MEDIUM, "Format of the key store: JKS, PKCS12, PEM."),
-    ("keystore.location", Type.STRING, None, HIGH, "File with the client's key."),
-    ("keystore.password", Type.PASSWORD, None, HIGH, "Opens the key store."),
-    ("key.password", Type.PASSWORD, None, HIGH, "Opens the key in it."),
-    ("keystore.key", Type.PASSWORD, None, HIGH, "The key itself, as PEM text."),
-    ("keystore.certificate.chain", Type.PASSWORD, None, HIGH, "Its certificates, as PEM text."),
-    ("truststore.certificates", Type.PASSWORD, None, HIGH, "Who is trusted, as PEM text."),
+    ("keystore.location", Type.STRING, None, HIGH, "Key store file with the client's key."),
+    ("keystore.password", Type.PASSWORD, None, HIGH, "Password of the key store."),
+    ("key.password", Type.PASSWORD, None, HIGH, "Password of the key in the key store."),
+    ("keystore.key", Type.PASSWORD, None, HIGH, "Private key as PEM text."),
+    ("keystore.certificate.chain", Type.PASSWORD, None, HIGH, "Certificate chain as PEM text."),
+    ("truststore.certificates", Type.PASSWORD, None, HIGH, "Trusted certificates as PEM text."),
     ("truststore.type", Type.STRING, "JKS", MEDIUM, "Format of the trust store."),
-    ("truststore.location", Type.STRING, None, HIGH, "File with who is trusted."),
-    ("truststore.password", Type.PASSWORD, None, HIGH, "Opens the trust store."),
-    ("keymanager.algorithm", Type.STRING, "SunX509", LOW, "How Java picks its key."),
-    ("trustmanager.algorithm", Type.STRING, "PKIX", LOW, "How Java checks certificates."),
+    ("truststore.location", Type.STRING, None, HIGH, "Trust store file."),
+    ("truststore.password", Type.PASSWORD, None, HIGH, "Password of the trust store."),
+    ("keymanager.algorithm", Type.STRING, "SunX509", LOW, "Java's key manager algorithm."),
+    ("trustmanager.algorithm", Type.STRING, "PKIX", LOW, "Java's trust manager algorithm."),
     (
         "endpoint.identification.algorithm",
         Type.STRING,
         "https",
         LOW,
-        "https: the certificate must be for the host; empty: for any.",
+        "https: verify the host name in the certificate; empty: accept any.",
     ),
-    ("secure.random.implementation", Type.STRING, None, LOW, "Java's source of chance."),
-    ("engine.factory.class", Type.CLASS, None, LOW, "A Java class that makes TLS engines."),
+    ("secure.random.implementation", Type.STRING, None, LOW, "Java's SecureRandom algorithm."),
+    ("engine.factory.class", Type.CLASS, None, LOW, "Java class that creates TLS engines."),
 )
 _SASL_ROWS: tuple[_Row, ...] = (
-    ("kerberos.service.name", Type.STRING, None, MEDIUM, "The brokers' name in Kerberos."),
-    ("kerberos.kinit.cmd", Type.STRING, "/usr/bin/kinit", LOW, "What fetches tickets."),
+    ("kerberos.service.name", Type.STRING, None, MEDIUM, "Kerberos service name of the brokers."),
+    ("kerberos.kinit.cmd", Type.STRING, "/usr/bin/kinit", LOW, "Path of the kinit command."),
     (
         "kerberos.ticket.renew.window.factor",
         Type.DOUBLE,
         0.8,
         LOW,
-        "Part of its life after which a ticket is renewed.",
+        "Fraction of a ticket's lifetime after which it is renewed.",
     ),
-    ("kerberos.ticket.renew.jitter", Type.DOUBLE, 0.05, LOW, "By chance so much earlier."),
-    ("kerberos.min.time.before.relogin", Type.LONG, 60_000, LOW, "Milliseconds between logins."),
+    ("kerberos.ticket.renew.jitter", Type.DOUBLE, 0.05, LOW, "Random jitter of the renewal time."),
+    (
+        "kerberos.min.time.before.relogin",
+        Type.LONG,
+        60_000,
+        LOW,
+        "Minimum milliseconds between logins.",
+    ),
     (
         "login.refresh.window.factor",
         Type.DOUBLE,
         0.8,
         LOW,
-        "Part of its life that a token is used.",
+        "Fraction of a token's lifetime after which it is refreshed.",
     ),
-    ("login.refresh.window.jitter", Type.DOUBLE, 0.05, LOW, "By chance so much earlier."),
-    ("login.refresh.min.period.seconds", Type.SHORT, 60, LOW, "A token is kept so long at least."),
-    ("login.refresh.buffer.seconds", Type.SHORT, 300, LOW, "And renewed so long before its end."),
-    ("mechanism", Type.STRING, "GSSAPI", MEDIUM, "How the client proves who it is."),
-    ("jaas.config", Type.PASSWORD, None, MEDIUM, "Login module with its options."),
-    ("client.callback.handler.class", Type.CLASS, None, MEDIUM, "A Java class, asked by SASL."),
-    ("login.callback.handler.class", Type.CLASS, None, MEDIUM, "A Java class, asked at login."),
-    ("login.class", Type.CLASS, None, MEDIUM, "A Java class that logs in."),
-    ("login.connect.timeout.ms", Type.INT, None, LOW, "For the token endpoint."),
-    ("login.read.timeout.ms", Type.INT, None, LOW, "For the token endpoint."),
-    ("login.retry.backoff.max.ms", Type.LONG, 10_000, LOW, "The longest wait between tries."),
-    ("login.retry.backoff.ms", Type.LONG, 100, LOW, "The first wait between tries."),
+    ("login.refresh.window.jitter", Type.DOUBLE, 0.05, LOW, "Random jitter of the refresh time."),
+    (
+        "login.refresh.min.period.seconds",
+        Type.SHORT,
+        60,
+        LOW,
+        "Minimum seconds before a token is refreshed.",
+    ),
+    (
+        "login.refresh.buffer.seconds",
+        Type.SHORT,
+        300,
+        LOW,
+        "Seconds before a token's expiry at which it is refreshed.",
+    ),
+    ("mechanism", Type.STRING, "GSSAPI", MEDIUM, "SASL mechanism."),
+    ("jaas.config", Type.PASSWORD, None, MEDIUM, "JAAS login module with its options."),
+    ("client.callback.handler.class", Type.CLASS, None, MEDIUM, "Java SASL callback handler."),
+    ("login.callback.handler.class", Type.CLASS, None, MEDIUM, "Java login callback handler."),
+    ("login.class", Type.CLASS, None, MEDIUM, "Java login class."),
+    ("login.connect.timeout.ms", Type.INT, None, LOW, "Connect timeout of the token endpoint."),
+    ("login.read.timeout.ms", Type.INT, None, LOW, "Read timeout of the token endpoint."),
+    ("login.retry.backoff.max.ms", Type.LONG, 10_000, LOW, "Maximum delay between login attempts."),
+    ("login.retry.backoff.ms", Type.LONG, 100, LOW, "Initial delay between login attempts."),
 )
 _BEARER_ROWS: tuple[_Row, ...] = (
     (
@@ -102,40 +120,58 @@ _BEARER_ROWS: tuple[_Row, ...] = (
         Type.CLASS,
         java_classes.get_java_class(f"{_OAUTH_PACKAGE}DefaultJwtRetriever"),
         MEDIUM,
-        "A Java class that fetches tokens.",
+        "Java class that fetches tokens.",
     ),
     (
         "jwt.validator.class",
         Type.CLASS,
         java_classes.get_java_class(f"{_OAUTH_PACKAGE}DefaultJwtValidator"),
         MEDIUM,
-        "A Java class that checks them.",
+        "Java class that validates tokens.",
     ),
-    ("scope", Type.STRING, None, MEDIUM, "What the token is asked for."),
-    ("client.credentials.client.id", Type.STRING, None, MEDIUM, "Who asks for it."),
-    ("client.credentials.client.secret", Type.PASSWORD, None, MEDIUM, "The secret of who asks."),
-    ("assertion.algorithm", Type.STRING, "RS256", MEDIUM, "How an assertion is signed."),
-    ("assertion.claim.aud", Type.STRING, None, MEDIUM, "For whom it is."),
-    ("assertion.claim.exp.seconds", Type.INT, 300, LOW, "How long it holds."),
-    ("assertion.claim.iss", Type.STRING, None, MEDIUM, "Who issued it."),
-    ("assertion.claim.jti.include", Type.BOOLEAN, False, MEDIUM, "Whether it gets an id."),
-    ("assertion.claim.nbf.seconds", Type.INT, 60, LOW, "How long ago it begins to hold."),
-    ("assertion.claim.sub", Type.STRING, None, MEDIUM, "Whom it is about."),
-    ("assertion.file", Type.STRING, None, MEDIUM, "A file that has one ready."),
-    ("assertion.private.key.file", Type.STRING, None, MEDIUM, "The key that signs it."),
-    ("assertion.private.key.passphrase", Type.PASSWORD, None, MEDIUM, "Opens that key."),
-    ("assertion.template.file", Type.STRING, None, MEDIUM, "Further claims and headers."),
-    ("scope.claim.name", Type.STRING, "scope", LOW, "Where the token names its scope."),
-    ("sub.claim.name", Type.STRING, "sub", LOW, "Where it names its subject."),
-    ("token.endpoint.url", Type.STRING, None, MEDIUM, "Where tokens are fetched."),
-    ("jwks.endpoint.url", Type.STRING, None, MEDIUM, "Where keys that check them are."),
-    ("jwks.endpoint.refresh.ms", Type.LONG, 3_600_000, LOW, "How often those are fetched."),
-    ("jwks.endpoint.retry.backoff.max.ms", Type.LONG, 10_000, LOW, "The longest wait for them."),
-    ("jwks.endpoint.retry.backoff.ms", Type.LONG, 100, LOW, "The first wait for them."),
-    ("clock.skew.seconds", Type.INT, 30, LOW, "How far clocks may differ."),
-    ("expected.audience", Type.LIST, [], HIGH, "For whom tokens must be."),
-    ("expected.issuer", Type.STRING, None, HIGH, "Who must have issued them."),
-    ("header.urlencode", Type.BOOLEAN, False, LOW, "Whether credentials are URL-encoded first."),
+    ("scope", Type.STRING, None, MEDIUM, "Scope to request for the token."),
+    ("client.credentials.client.id", Type.STRING, None, MEDIUM, "OAuth client id."),
+    ("client.credentials.client.secret", Type.PASSWORD, None, MEDIUM, "OAuth client secret."),
+    ("assertion.algorithm", Type.STRING, "RS256", MEDIUM, "Signature algorithm of the assertion."),
+    ("assertion.claim.aud", Type.STRING, None, MEDIUM, "Audience (aud) of the assertion."),
+    ("assertion.claim.exp.seconds", Type.INT, 300, LOW, "Seconds until the assertion expires."),
+    ("assertion.claim.iss", Type.STRING, None, MEDIUM, "Issuer (iss) of the assertion."),
+    ("assertion.claim.jti.include", Type.BOOLEAN, False, MEDIUM, "Whether to add an id (jti)."),
+    (
+        "assertion.claim.nbf.seconds",
+        Type.INT,
+        60,
+        LOW,
+        "Seconds before now from which the assertion is valid.",
+    ),
+    ("assertion.claim.sub", Type.STRING, None, MEDIUM, "Subject (sub) of the assertion."),
+    ("assertion.file", Type.STRING, None, MEDIUM, "File with a ready-made assertion."),
+    ("assertion.private.key.file", Type.STRING, None, MEDIUM, "Key that signs the assertion."),
+    ("assertion.private.key.passphrase", Type.PASSWORD, None, MEDIUM, "Passphrase of that key."),
+    ("assertion.template.file", Type.STRING, None, MEDIUM, "File with more claims and headers."),
+    ("scope.claim.name", Type.STRING, "scope", LOW, "Claim of the token that has the scope."),
+    ("sub.claim.name", Type.STRING, "sub", LOW, "Claim of the token that has the subject."),
+    ("token.endpoint.url", Type.STRING, None, MEDIUM, "URL of the token endpoint."),
+    ("jwks.endpoint.url", Type.STRING, None, MEDIUM, "URL of the token verification keys (JWKS)."),
+    ("jwks.endpoint.refresh.ms", Type.LONG, 3_600_000, LOW, "Refresh interval of the keys."),
+    (
+        "jwks.endpoint.retry.backoff.max.ms",
+        Type.LONG,
+        10_000,
+        LOW,
+        "Maximum delay between attempts to fetch the keys.",
+    ),
+    (
+        "jwks.endpoint.retry.backoff.ms",
+        Type.LONG,
+        100,
+        LOW,
+        "Initial delay between attempts to fetch the keys.",
+    ),
+    ("clock.skew.seconds", Type.INT, 30, LOW, "Tolerated clock difference."),
+    ("expected.audience", Type.LIST, [], HIGH, "Audience that tokens must have."),
+    ("expected.issuer", Type.STRING, None, HIGH, "Issuer that tokens must have."),
+    ("header.urlencode", Type.BOOLEAN, False, LOW, "Whether to URL-encode the credentials."),
 )
 _VALIDATORS: dict[str, Validator] = {
     "sasl.login.refresh.window.factor": _between(at_least=0.5, at_most=1.0),
@@ -149,7 +185,7 @@ _VALIDATORS: dict[str, Validator] = {
 
 
 def define_security_keys(into: ConfigDef) -> ConfigDef:
-    """All keys but the servers, in Java's order."""
+    """Define all security keys, in Java's order."""
     into.define(
         SECURITY_PROTOCOL,
         Type.STRING,
@@ -161,7 +197,7 @@ def define_security_keys(into: ConfigDef) -> ConfigDef:
     into.define(
         "config.providers",
         Type.LIST,
-        "Names of the providers that fill ${…} in.",
+        "Names of the config providers that resolve ${…}.",
         default=[],
         validator=UNIQUE_NAMES,
         importance=LOW,
@@ -186,7 +222,7 @@ SECURITY_KEYS = define_security_keys(ConfigDef())
 CLIENT_KEYS: frozenset[str] = (frozenset(SECURITY_KEYS.keys) | {BOOTSTRAP_SERVERS}) - {
     "config.providers"
 }
-"""What plain properties of a cluster may hand on to its clients."""
+"""Plain properties of a cluster that are passed to its clients (`MirrorClientConfig`)."""
 
 
 _INT_MAX = 2_147_483_647
@@ -194,13 +230,13 @@ _DURATION_MS = value_types.integer(0, _INT_MAX)
 _SIZE_BYTES = value_types.integer(1, _INT_MAX)
 _SOCKET_BYTES = value_types.integer(0, _INT_MAX, or_minus_one=True)
 
-# What shapes connections and requests, with the type of its value.
+# Client properties that mm2 implements, with the type of their values.
 SUPPORTED_PROPERTIES: Mapping[str, ValueType[object]] = {
     "bootstrap.servers": value_types.text("host:port, several separated by commas"),
     "client.dns.lookup": value_types.choice(
         "use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"
     ),
-    "client.rack": value_types.text("the rack, or availability zone, that mm2 runs in"),
+    "client.rack": value_types.text("rack or availability zone that mm2 runs in"),
     "connections.max.idle.ms": value_types.integer(0, _INT_MAX, or_minus_one=True),
     "fetch.max.bytes": _SIZE_BYTES,
     "fetch.max.wait.ms": _DURATION_MS,
@@ -218,15 +254,15 @@ SUPPORTED_PROPERTIES: Mapping[str, ValueType[object]] = {
     "socket.connection.setup.timeout.ms": _DURATION_MS,
 }
 
-# Keys that begin so are judged as a whole by `security_settings`, unknown ones too.
+# `security_settings` validates all keys with these prefixes, and reports unknown ones.
 SECURITY_PREFIXES = ("security.", "sasl.", "ssl.")
 
-_SET_BY_MM2 = "cannot be set: copying depends on it, mm2 sets it itself"
-_IGNORED_FOR_BATCHES = "has no meaning here: record batches are passed on as the source has them"
-_NO_MEANING_GROUP = "has no meaning here: mm2 reads without a consumer group of its own"
-_JAVA_ONLY = "is not supported: it names Java classes or Java's own metrics"
+_SET_BY_MM2 = "cannot be set: mm2 sets it, because replication depends on its value"
+_IGNORED_FOR_BATCHES = "does not apply: record batches are copied unchanged from the source"
+_NO_MEANING_GROUP = "does not apply: mm2 reads without a consumer group"
+_JAVA_ONLY = "is not supported: it refers to Java classes or Java metrics"
 
-_NOT_SUPPORTED_YET = "is not supported yet: take it away"
+_NOT_SUPPORTED_YET = "is not supported yet: remove it"
 
 REFUSED_PROPERTIES: Mapping[str, str] = {
     **dict.fromkeys(
@@ -296,22 +332,22 @@ REFUSED_PROPERTIES: Mapping[str, str] = {
         ),
         _JAVA_ONLY,
     ),
-    "auto.offset.reset": "is not set on a cluster: write start: earliest or latest in the flow",
-    "client.id": "cannot be set: mm2 names its clients by flow and task (mm2-east->west-0)",
-    "default.api.timeout.ms": "is not set on a cluster: write admin.timeout.ms in the flow",
-    "enable.metrics.push": "has no meaning here: mm2 pushes no client metrics to brokers",
-    "bootstrap.controllers": "is not supported: mm2 talks to brokers, write bootstrap.servers",
-    "buffer.memory": "is not set on a cluster: write buffer.memory in the flow",
+    "auto.offset.reset": "cannot be set on a cluster: set start: earliest or latest in the flow",
+    "client.id": "cannot be set: mm2 names its clients after flow and task (mm2-east->west-0)",
+    "default.api.timeout.ms": "cannot be set on a cluster: set admin.timeout.ms in the flow",
+    "enable.metrics.push": "does not apply: mm2 pushes no client metrics to brokers",
+    "bootstrap.controllers": "is not supported: mm2 connects to brokers; set bootstrap.servers",
+    "buffer.memory": "cannot be set on a cluster: set buffer.memory in the flow",
     "config.providers": "is not needed: ${env:…}, ${file:…:…} and ${dir:…:…} always work",
     "delivery.timeout.ms": (
-        "cannot be set: mm2 tries for as long as the flow runs; of a MirrorMaker 2 of Java it says "
-        "how long that is waited for where it did not end in order"
+        "cannot be set: mm2 retries for as long as the flow runs. (From a configuration of Java "
+        "MirrorMaker 2, mm2 reads how long to wait for its in-flight writes after a crash)"
     ),
-    "max.block.ms": "cannot be set: mm2 tries for as long as the flow runs",
+    "max.block.ms": "cannot be set: mm2 retries for as long as the flow runs",
     "metadata.recovery.rebootstrap.trigger.ms": (
-        "has no meaning here: bootstrap.servers are asked as soon as no known broker answers"
+        "does not apply: mm2 connects to bootstrap.servers as soon as no known broker answers"
     ),
-    "metadata.max.idle.ms": "has no meaning here: mm2 keeps the metadata of what it copies",
+    "metadata.max.idle.ms": "does not apply: mm2 keeps the metadata of the topics it replicates",
 }
 
 KNOWN_PROPERTIES = (

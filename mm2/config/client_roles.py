@@ -1,7 +1,7 @@
-"""Which properties each client of a connector gets (`MirrorConnectorConfig`).
+"""Resolves the client properties of each client of a connector (`MirrorConnectorConfig`).
 
-Of several sources of a value the last wins: the cluster's plain security keys, the client's
-own, the client's own on that side (`source.cluster.X`, `consumer.X`, `source.consumer.X`).
+Precedence, weakest first: security keys of the cluster (`source.cluster.X`), keys of the client
+type (`consumer.X`), keys of the client type on that side (`source.consumer.X`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ CLIENT_ID = "client.id"
 
 @dataclass(frozen=True, slots=True)
 class ClientRole:
-    """A kind of client on one side: `side` is source or target, `client` its prefix's word."""
+    """A client type on one cluster of the flow, such as the consumer on the source."""
 
     side: str
+    """`source` or `target`."""
     client: str
+    """`consumer`, `producer` or `admin`."""
 
     @property
     def cluster_prefix(self) -> str:
@@ -41,7 +43,10 @@ ALL_ROLES = (
 
 
 def resolve_properties(props: Mapping[str, str], role: ClientRole) -> dict[str, str]:
-    """Of a consumer: it commits nothing, and starts at the earliest unless told otherwise."""
+    """The client properties of a role in a connector's configuration.
+
+    Consumers get `enable.auto.commit=false` and, by default, `auto.offset.reset=earliest`.
+    """
     plain = config_def.with_prefix(props, role.cluster_prefix)
     found = {name: value for name, value in plain.items() if name in client_keys.CLIENT_KEYS}
     found.update(config_def.with_prefix(props, f"{role.client}."))
@@ -55,10 +60,10 @@ def resolve_properties(props: Mapping[str, str], role: ClientRole) -> dict[str, 
 def resolve_with_client_id(
     props: Mapping[str, str], role: ClientRole, *, label: str, use: str
 ) -> dict[str, str]:
-    """With the `client.id` that Java gives: what the user says first, `format_client_label`, what
-    it is for.
+    """The client properties of a role, with the `client.id` that MirrorMaker 2 sets.
 
-    `use` is such as "replication-consumer" (reference 1.10).
+    It consists of the user's `client.id`, the label (see `format_client_label`) and the client's
+    use, such as "replication-consumer", joined with "|".
     """
     found = resolve_properties(props, role)
     given = found.get(CLIENT_ID)
@@ -69,17 +74,18 @@ def resolve_with_client_id(
 def format_client_label(
     source: str, target: str, connector: str, *, task: int | str | None = None
 ) -> str:
-    """`A->B|name`, of a task `A->B|name-0`; its number is "?" where its configuration has none."""
+    """`A->B|connector`, or `A->B|connector-0` for a task; `task` is "?" if it has no number."""
     return f"{source}->{target}|{connector}" + ("" if task is None else f"-{task}")
 
 
 def resolve_data_producer(props: Mapping[str, str]) -> dict[str, str]:
-    """What a connector says of the producer that writes its records."""
+    """The `producer.override.` properties of a connector."""
     return config_def.with_prefix(props, "producer.override.")
 
 
 def resolve_task_producer(props: Mapping[str, str]) -> dict[str, str]:
-    """Of a task's records; in dedicated mode what is said of the cluster's producers holds, too."""
+    """Properties of the producer of a task's records: the target's producer properties (dedicated
+    mode) and `producer.override.`, which takes precedence."""
     return {**resolve_properties(props, TARGET_PRODUCER), **resolve_data_producer(props)}
 
 
@@ -89,4 +95,4 @@ SIDE_PREFIXES = tuple(
 )
 CLUSTER_PREFIXES = ("source.cluster.", "target.cluster.")
 ALL_PREFIXES = (*SIDE_PREFIXES, *CLIENT_PREFIXES, *CLUSTER_PREFIXES, "producer.override.")
-"""Under which a connector's configuration speaks of clients."""
+"""All prefixes of client properties in a connector's configuration."""

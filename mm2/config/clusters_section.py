@@ -1,7 +1,7 @@
-"""Reads the section `clusters`: an alias for each cluster, with Kafka's client properties.
+"""Reads the section `clusters`: for each cluster, its alias and client properties.
 
-Plain properties apply to every client of a cluster; `consumer.`, `producer.` and `admin.` in
-front of a name limit it to one kind of client.
+Properties apply to every client of a cluster; the prefixes `consumer.`, `producer.` and `admin.`
+limit them to one client type.
 """
 
 from __future__ import annotations
@@ -29,41 +29,45 @@ _CERTIFICATE_KEYS = {
     "ssl.truststore": ("ssl.truststore.certificates", "ssl.truststore.location"),
     "ssl.keystore": ("ssl.keystore.certificate.chain", "ssl.keystore.location"),
 }
-"""Where certificates come from: of both, the first is what counts."""
+"""Keys that certificates are read from; if both are set, the first applies."""
 _SENT_SECRETS = {"PLAIN": "the password", "OAUTHBEARER": "tokens"}
-"""By SASL mechanism, what brokers are told as it is."""
-_PEM_ALLOWED = "PEM as openssl writes it, from -----BEGIN to -----END"
+"""By SASL mechanism: secrets that are sent to brokers in plaintext."""
+_PEM_ALLOWED = "PEM text, from -----BEGIN to -----END"
 
 Role = ClientType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterProperty:
-    """One property of a cluster: `key` is how the file calls it, `entry` is under its own name."""
+    """One client property of a cluster."""
 
     key: str
+    """Full path in the file, for messages."""
     entry: YamlEntry
+    """The entry, with the plain property name as its key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterEntry:
-    """One cluster as the file has it. `roles` are None where a mistake was noted.
-
-    `line` is that of the cluster itself; `given` are its properties, plain and for each role.
-    """
+    """One cluster of the section `clusters`."""
 
     line: int
     plain: ClusterSettings | None
+    """Settings without client-type prefixes; None if they are invalid."""
     roles: Mapping[Role, ClusterSettings | None]
+    """Settings by client type; None if they are invalid."""
     given: Mapping[Role | None, tuple[ClusterProperty, ...]]
+    """Properties in the file by client type; None for those of all clients."""
     effective: Mapping[str, str]
+    """Properties as text, secrets hidden."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterEntries:
-    """`found` holds broken clusters too, so that a flow may name them."""
+    """All clusters of the section `clusters`."""
 
     found: Mapping[str, ClusterEntry]
+    """By alias, including invalid clusters, so that flows can refer to them."""
 
     @property
     def usable(self) -> Mapping[str, ClusterSettings]:
@@ -86,7 +90,7 @@ class ClusterEntries:
 
 @dataclass(slots=True)
 class _ClientPropertiesRead:
-    """What is said of one kind of client, as far as it could be read."""
+    """Client properties while they are read: texts, and the lines and keys they came from."""
 
     texts: dict[str, str] = field(default_factory=dict, repr=False)
     lines: dict[str, int] = field(default_factory=dict)
@@ -95,33 +99,33 @@ class _ClientPropertiesRead:
     broken: set[str] = field(default_factory=set)
 
 
-def read_clusters(account: ProblemCollector, section: YamlSection) -> ClusterEntries:
-    """Mistakes are noted in `account`."""
+def read_clusters(collector: ProblemCollector, section: YamlSection) -> ClusterEntries:
+    """Read the section `clusters`; problems are reported to `collector`."""
     return ClusterEntries(
-        found={entry.key: _read_cluster(account, entry) for entry in section.entries}
+        found={entry.key: _read_cluster(collector, entry) for entry in section.entries}
     )
 
 
-def _read_cluster(account: ProblemCollector, entry: YamlEntry) -> ClusterEntry:
+def _read_cluster(collector: ProblemCollector, entry: YamlEntry) -> ClusterEntry:
     path = f"clusters.{entry.key}"
     unusable = ClusterEntry(line=entry.line, plain=None, roles={}, given={}, effective={})
     if not _ALIAS.fullmatch(entry.key):
         allowed = "letters, digits, dots, dashes and underscores, 100 at most"
-        account.note(entry.line, path, "is no usable alias", given=entry.key, allowed=allowed)
+        collector.report(entry.line, path, "is not a valid alias", given=entry.key, allowed=allowed)
         return unusable
-    section = section_reader.as_section(account, entry, path=path)
+    section = section_reader.as_section(collector, entry, path=path)
     if section is None:
         return unusable
     given = _group_by_role(section, path)
     line = section.line
-    plain = read_client(account, given[None], path=path, line=line)
+    plain = read_client(collector, given[None], path=path, line=line)
     roles: dict[Role, ClusterSettings | None] = {}
     shown = {} if plain is None else plain.properties.shown()
     for role in Role:
         own = given[role]
         roles[role] = plain
         if own and plain is not None:
-            roles[role] = found = read_client(account, (*given[None], *own), path=path, line=line)
+            roles[role] = found = read_client(collector, (*given[None], *own), path=path, line=line)
             hidden = {} if found is None else found.properties.shown()
             names = (each.entry.key for each in own)
             shown |= {role.prefix + name: hidden[name] for name in names if name in hidden}
@@ -141,17 +145,17 @@ def _group_by_role(
 
 
 def read_client(
-    account: ProblemCollector, given: Sequence[ClusterProperty], *, path: str, line: int
+    collector: ProblemCollector, given: Sequence[ClusterProperty], *, path: str, line: int
 ) -> ClusterSettings | None:
-    """The settings of one kind of client; of equal names the last one counts.
+    """The settings of one client type; the last of several properties with one name applies.
 
-    None after mistakes, which are noted; `path` and `line` are for what is missing.
+    None if there are problems, which are reported. `path` and `line` locate missing properties.
     """
     found = _ClientPropertiesRead()
     for each in {each.entry.key: each for each in given}.values():
-        _read_property(account, each, found=found)
-    servers = _read_servers(account, path=path, line=line, found=found)
-    security = _read_security(account, path=path, line=line, found=found)
+        _read_property(collector, each, found=found)
+    servers = _read_servers(collector, path=path, line=line, found=found)
+    security = _read_security(collector, path=path, line=line, found=found)
     if found.broken or servers is None or security is None:
         return None
     return ClusterSettings(
@@ -162,7 +166,7 @@ def read_client(
 
 
 def _read_property(
-    account: ProblemCollector, given: ClusterProperty, *, found: _ClientPropertiesRead
+    collector: ProblemCollector, given: ClusterProperty, *, found: _ClientPropertiesRead
 ) -> None:
     entry, name, key = given.entry, given.entry.key, given.key
     found.lines[name] = entry.line
@@ -170,10 +174,10 @@ def _read_property(
     reason = _explain_refusal(name)
     if reason is not None:
         nearest = None if name in client_keys.KNOWN_PROPERTIES else _find_nearest(name)
-        account.note(entry.line, key, reason, nearest=nearest)
+        collector.report(entry.line, key, reason, nearest=nearest)
         found.broken.add(name)
         return
-    resolved = _resolve_value(account, entry, key=key)
+    resolved = _resolve_value(collector, entry, key=key)
     if resolved is None:
         found.broken.add(name)
         return
@@ -182,7 +186,7 @@ def _read_property(
     kind = client_keys.SUPPORTED_PROPERTIES.get(name)
     if kind is not None and not _is_valid(kind, text):
         shown = config_errors.HIDDEN_VALUE if secret else text
-        account.note(entry.line, key, "is not allowed", given=shown, allowed=kind.allowed)
+        collector.report(entry.line, key, "is not allowed", given=shown, allowed=kind.allowed)
         found.broken.add(name)
         return
     found.texts[name] = text
@@ -191,7 +195,7 @@ def _read_property(
 
 
 def _explain_refusal(name: str) -> str | None:
-    """Why a property is not taken; None: it is."""
+    """Why a client property is refused; None if it is accepted."""
     if name in client_keys.REFUSED_PROPERTIES:
         return client_keys.REFUSED_PROPERTIES[name]
     if name in client_keys.SUPPORTED_PROPERTIES or name.startswith(client_keys.SECURITY_PREFIXES):
@@ -203,19 +207,23 @@ def _find_nearest(name: str) -> str | None:
     return config_errors.find_nearest_name(name, client_keys.KNOWN_PROPERTIES)
 
 
-def _resolve_value(account: ProblemCollector, entry: YamlEntry, *, key: str) -> ResolvedText | None:
+def _resolve_value(
+    collector: ProblemCollector, entry: YamlEntry, *, key: str
+) -> ResolvedText | None:
     node = entry.value
     if isinstance(node, YamlScalar):
-        return account.resolve(node, key)
+        return collector.resolve(node, key)
     if isinstance(node, YamlList) and entry.key == _BOOTSTRAP_SERVERS:
-        parts = [account.resolve(item, key) for item in node.items if isinstance(item, YamlScalar)]
+        parts = [
+            collector.resolve(item, key) for item in node.items if isinstance(item, YamlScalar)
+        ]
         texts = [part.text for part in parts if part is not None]
         if len(texts) == len(node.items):
             secret = any(part.secret for part in parts if part is not None)
             return ResolvedText(",".join(texts), secret=secret)
         if len(parts) == len(node.items):
             return None
-    account.note(entry.line, key, "has to be one value, as in a properties file")
+    collector.report(entry.line, key, "must be a single value, as in a properties file")
     return None
 
 
@@ -228,11 +236,11 @@ def _is_valid(kind: AnyValueType, text: str) -> bool:
 
 
 def _read_servers(
-    account: ProblemCollector, *, path: str, line: int, found: _ClientPropertiesRead
+    collector: ProblemCollector, *, path: str, line: int, found: _ClientPropertiesRead
 ) -> tuple[str, ...] | None:
     if _BOOTSTRAP_SERVERS not in found.lines:
         allowed = client_keys.SUPPORTED_PROPERTIES[_BOOTSTRAP_SERVERS].allowed
-        account.note(line, path, f"{_BOOTSTRAP_SERVERS} is missing", allowed=allowed)
+        collector.report(line, path, f"{_BOOTSTRAP_SERVERS} is missing", allowed=allowed)
         return None
     if _BOOTSTRAP_SERVERS not in found.texts:
         return None
@@ -241,7 +249,7 @@ def _read_servers(
     if not wrong:
         return servers
     given = config_errors.HIDDEN_VALUE if _BOOTSTRAP_SERVERS in found.secrets else ", ".join(wrong)
-    account.note(
+    collector.report(
         found.lines[_BOOTSTRAP_SERVERS],
         found.keys[_BOOTSTRAP_SERVERS],
         "is not allowed",
@@ -252,36 +260,36 @@ def _read_servers(
 
 
 def _read_security(
-    account: ProblemCollector, *, path: str, line: int, found: _ClientPropertiesRead
+    collector: ProblemCollector, *, path: str, line: int, found: _ClientPropertiesRead
 ) -> SecuritySettings | None:
-    """Everything that TLS and SASL need, files read; None after a mistake was noted."""
+    """The TLS and SASL settings, with certificate files read; None after a reported problem."""
     unread = any(name.startswith(client_keys.SECURITY_PREFIXES) for name in found.broken)
     parsed = security_settings.parse_security(
-        found.texts, files=key_stores.create_store_files(account.folder)
+        found.texts, files=key_stores.create_store_files(collector.folder)
     )
     for error in parsed.errors:
         if unread and error.key in security_settings.SUPPORTED_KEYS:
-            continue  # it may well be right once the unreadable keys are
+            continue  # possibly caused by the keys that could not be read
         place = found.lines.get(error.key, line)
         key = found.keys.get(error.key, f"{path}.{error.key}")
         problem = _hide_secrets(error.problem, found)
-        account.note(place, key, problem, allowed=error.allowed)
+        collector.report(place, key, problem, allowed=error.allowed)
     usable = parsed.security is not None and _check_certificates(
-        account, parsed.security, path=path, line=line, found=found
+        collector, parsed.security, path=path, line=line, found=found
     )
     if parsed.security is not None:
-        _warn_unsafe(account, parsed.security, line=line, found=found)
+        _warn_unsafe(collector, parsed.security, line=line, found=found)
     return parsed.security if usable and not unread else None
 
 
 def _warn_unsafe(
-    account: ProblemCollector,
+    collector: ProblemCollector,
     security: SecuritySettings,
     *,
     line: int,
     found: _ClientPropertiesRead,
 ) -> None:
-    """Of what is allowed and gives a secret, or a connection, to whoever is on the network."""
+    """Warn of allowed settings that expose secrets or connections on the network."""
     unsafe: dict[str, str] = {}
     if security.oauth is not None and security.oauth.in_clear:
         unsafe[oauthbearer.TOKEN_ENDPOINT_KEY] = (
@@ -300,18 +308,18 @@ def _warn_unsafe(
             "must contain their host names"
         )
     for name, text in unsafe.items():
-        account.warn(found.lines.get(name, line), found.keys.get(name, name), text)
+        collector.warn(found.lines.get(name, line), found.keys.get(name, name), text)
 
 
 def _check_certificates(
-    account: ProblemCollector,
+    collector: ProblemCollector,
     security: SecuritySettings,
     *,
     path: str,
     line: int,
     found: _ClientPropertiesRead,
 ) -> bool:
-    """Are all certificates what OpenSSL takes? What is not is noted."""
+    """Whether OpenSSL accepts all certificates; problems are reported."""
     told = [(error.store, error.problem) for error in tls.find_unusable_certificates(security)]
     if security.oauth is not None:
         issuer = SecuritySettings(protocol="SSL", ca_pem=security.oauth.ca_pem)
@@ -324,14 +332,15 @@ def _check_certificates(
             (name for name in _CERTIFICATE_KEYS.get(store, ()) if found.texts.get(name)), store
         )
         key = found.keys.get(name, f"{path}.{name}")
-        account.note(found.lines.get(name, line), key, problem, allowed=_PEM_ALLOWED)
+        collector.report(found.lines.get(name, line), key, problem, allowed=_PEM_ALLOWED)
     return not told
 
 
 def _hide_secrets(words: str, found: _ClientPropertiesRead) -> str:
     for name in found.secrets:
         if found.texts[name]:
-            whole = rf"(?<!\w){re.escape(found.texts[name])}(?!\w)"  # a short one is in many words
+            # Whole words only: a short secret may be part of ordinary words.
+            whole = rf"(?<!\w){re.escape(found.texts[name])}(?!\w)"
             words = re.sub(whole, config_errors.HIDDEN_VALUE, words, flags=re.IGNORECASE)
     return words
 

@@ -1,8 +1,8 @@
-"""Compares a changed configuration with the running one and plans what to do.
+"""Compares a changed configuration with the running one and plans the changes.
 
-`plan_changes` decides per flow: start, stop, restart, new topics, or a change while it runs.
-`plan_worker_changes` decides which flows' workers stay: a worker's own settings cannot change
-while it runs. Pure; the node carries the plan out.
+`plan_changes` decides per flow: start, stop, restart, change its topics, or reconfigure it while
+it runs. `plan_worker_changes` decides which Connect workers keep running: a worker's own settings
+cannot change while it runs. Pure functions; the node applies the plan.
 """
 
 from __future__ import annotations
@@ -21,52 +21,56 @@ from mm2.topics.flow_config import Flow
 
 _START_ONLY_SECTIONS = ("spark", "metrics", "health", "drill", "rest")
 _LIVE_WORKER_KEY = f"worker.{mm2_property_keys.RESTART_MAX}:"
-"""Of a worker this alone is changed as it runs."""
+"""The only worker setting that can change while the worker runs."""
 AT_NEXT_START_TEXT = "takes effect when mm2 run is started again"
 
 
 class FlowStep(enum.Enum):
-    """What is done to a flow; the value says it to people."""
+    """How a configuration change is applied to a flow; the value is part of a message."""
 
     START = "starts"
     STOP = "stops"
     RESTART = "restarts"
     TOPICS = "changes which topics it replicates"
-    LIVE = "is changed as it runs"
+    LIVE = "is reconfigured while it runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowChange:
-    """`reasons` are the settings that differ, as `key: old -> new`."""
+    """The planned change of one flow."""
 
     flow: str
     step: FlowStep
     reasons: tuple[str, ...] = ()
+    """Settings that differ, as `key: old -> new`."""
 
     def lines(self) -> list[str]:
+        """The change and its reasons as lines of text."""
         return [f"{self.flow} {self.step.value}", *(f"  {each}" for each in self.reasons)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReloadPlan:
-    """`later` names what differs and cannot be changed in a running process."""
+    """The planned changes of a configuration reload."""
 
     flows: tuple[FlowChange, ...] = ()
     later: tuple[str, ...] = ()
+    """Changed settings that take effect only when the process is restarted."""
 
     @property
     def nothing(self) -> bool:
+        """True if the configuration has not changed."""
         return not self.flows and not self.later
 
     def lines(self) -> list[str]:
-        """For people; one line at least."""
+        """The plan as lines of text, at least one."""
         if self.nothing:
             return ["nothing has changed"]
         told = [line for each in self.flows for line in each.lines()]
         return [*told, *(f"{each}; {AT_NEXT_START_TEXT}" for each in self.later)]
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The plan as a JSON document."""
         return {
             "flows": [
                 {
@@ -81,7 +85,10 @@ class ReloadPlan:
 
 
 def plan_changes(old: Mm2Settings, new: Mm2Settings) -> ReloadPlan:
-    """From what runs to what is to run, flows in the new file's order and those that end last."""
+    """Plan the changes from the running settings to the new ones.
+
+    Flows are in the order of the new file, followed by flows to stop.
+    """
     before = {flow.name: flow for flow in old.flows}
     after = {flow.name: flow for flow in new.flows}
     found = [
@@ -93,7 +100,10 @@ def plan_changes(old: Mm2Settings, new: Mm2Settings) -> ReloadPlan:
 
 
 def merge_running_settings(old: Mm2Settings, new: Mm2Settings) -> Mm2Settings:
-    """The new settings, but for what a running process cannot change: that is told again."""
+    """The new settings, with the running values of settings that cannot change in a process.
+
+    The next comparison reports those differences again.
+    """
     same = {
         name: old.effective.get(name, {}) for name in _START_ONLY_SECTIONS if name in new.effective
     }
@@ -141,14 +151,14 @@ def _plan_flow_change(
 
 
 def _derive_worker_keys(found: Mm2Settings, flow: Flow) -> Mapping[str, object]:
-    """Of the flow's worker, what stands in neither connection nor connector; no secret does."""
+    """Settings of the flow's worker other than client properties; contains no secrets."""
     ends = SourceAndTarget(flow.source, flow.target)
     given = dedicated_mode.derive_worker(found.flat.props, ends)
     return {key: given[key] for key in endpoints_section.WORKER_KEYS if key in given}
 
 
 def _choose_step(before: Flow, after: Flow) -> FlowStep:
-    """The least that carries a change out."""
+    """The least disruptive step that applies the change."""
     live = dataclasses.replace(before, budgets=after.budgets, groups=after.groups)
     if live == after:
         return FlowStep.LIVE
@@ -163,14 +173,14 @@ def _is_record_setting(reason: str) -> bool:
 
 
 def _diff_clients(old: Mm2Settings, new: Mm2Settings, flow: Flow) -> list[str]:
-    """What differs in how the flow's clusters are reached."""
+    """Differences of the client properties of the flow's clusters."""
     if _describe_clients(old, flow) == _describe_clients(new, flow):
         return []
     told: list[str] = []
     for alias in (flow.source, flow.target):
         before, after = (_get_section(each.effective, "clusters", alias) for each in (old, new))
         told += [f"cluster {alias}: {line}" for line in _format_differences(before, after)]
-    return told or ["secrets, or files that they name, have changed"]
+    return told or ["secrets, or the files they are read from, have changed"]
 
 
 def _describe_clients(found: Mm2Settings, flow: Flow) -> tuple[object, ...]:
@@ -195,7 +205,10 @@ def _list_start_only_changes(old: Mm2Settings, new: Mm2Settings) -> Iterable[str
         both = (_get_section(each.effective, name) for each in (old, new))
         yield from (f"{name}.{line}" for line in _format_differences(*both))
     for variable in sorted(new.secret_environment - old.secret_environment):
-        yield f"environment variable {variable} is a secret now, and Spark has inherited it"
+        yield (
+            f"environment variable {variable} now holds a secret, but Spark processes have "
+            "inherited it"
+        )
 
 
 def _find_flow_section(found: Mm2Settings, name: str) -> Mapping[str, object]:
@@ -233,7 +246,10 @@ Props = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerChanges:
-    """Names of flows. Who is both in `ends` and in `begins` has to end first."""
+    """Which flows' Connect workers keep running, stop and start, by flow name.
+
+    A flow in both `ends` and `begins` is restarted: its worker must stop first.
+    """
 
     goes_on: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()
@@ -241,7 +257,10 @@ class WorkerChanges:
 
 
 def plan_worker_changes(running: Mapping[str, Props], wanted: Mapping[str, Props]) -> WorkerChanges:
-    """Both have the workers' properties by flow; who has ended by itself is not `running`."""
+    """Plan worker changes from worker properties by flow.
+
+    `running` must not include workers that have already ended.
+    """
     same = {name for name in running if name in wanted and wanted[name] == running[name]}
     return WorkerChanges(
         goes_on=tuple(name for name in running if name in same),

@@ -1,10 +1,10 @@
-"""Loads `clusters.yaml` or `mm2.properties` into checked settings, or reports every problem.
+"""Loads and validates `clusters.yaml` or `mm2.properties`, or reports every problem with its line.
 
-A file whose name ends in `.properties` is MirrorMaker 2's; `mm2_properties` translates it into
-the sections that the readers know. The connectors validate what the file derives for them, as
-on any Connect worker; their problems are reported at the line of the file. A flow with custom
-policy or filter classes is read with shipped classes first and gets its own once the flat
-properties are known, because such a class gets its connector's whole configuration.
+A file whose name ends in `.properties` is in MirrorMaker 2's format; `mm2_properties` translates
+it into the sections of `clusters.yaml`. Derived connector configurations are validated by the
+connectors, as on any Connect worker, and problems are reported at the line of the file. A flow
+with custom policy or filter classes is first read with the built-in classes; its own classes are
+created once the flat properties are known, because they get the whole connector configuration.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _VALIDATORS: Mapping[str, Callable[..., list[ConfigValue]]] = {
 
 
 def validate_connectors(flat: FlatProperties) -> list[ConfigProblem]:
-    """Of all connectors of all flows that have a worker, each once."""
+    """Problems in the configurations of all connectors, without duplicates."""
     try:
         resolved = flat.resolve(flat.props)
     except ConfigError as error:
@@ -81,11 +81,11 @@ def _validate_connector(
     flat: FlatProperties, ends: SourceAndTarget, *, name: str, config: Mapping[str, str]
 ) -> Iterator[ConfigProblem]:
     try:
-        filled = flat.resolve(config)
+        resolve = flat.resolve(config)
     except ConfigError as error:
         yield ConfigProblem(line=0, key=str(ends), text=str(error))
         return
-    for value in _VALIDATORS[name](filled, load=java_classes.import_class):
+    for value in _VALIDATORS[name](resolve, load=java_classes.import_class):
         if not value.error_messages:
             continue
         line, key = _locate_key(flat, ends, value.name)
@@ -95,13 +95,13 @@ def _validate_connector(
 
 
 def _locate_key(flat: FlatProperties, ends: SourceAndTarget, key: str) -> tuple[int, str]:
-    """Where the value stands, or would: the most specific place counts."""
+    """Line and key of the file that set a connector's key: the most specific one."""
     candidates = [f"{ends}.{key}", key]
     for side, alias in (("source.", ends.source), ("target.", ends.target)):
         if key.startswith(side):
             bare = key.removeprefix(side)
             candidates += [f"{alias}.{bare}", f"{alias}.{bare.removeprefix('cluster.')}"]
-    if key.startswith(record_transforms.KEY_PREFIXES):  # one that is missing: who asked for it
+    if key.startswith(record_transforms.KEY_PREFIXES):  # missing: locate the list with its alias
         listed = key.partition(".")[0]
         candidates += [f"{ends}.{listed}", listed]
     found = next((flat.places[each] for each in candidates if each in flat.places), None)
@@ -112,7 +112,7 @@ _SOURCE, _, _CHECKPOINT = dedicated_mode.CONNECTORS
 
 
 def apply_custom_classes(found: Iterable[FlowEntry], flat: FlatProperties) -> list[FlowEntry]:
-    """The flows with their own classes. `flat` was judged: its connectors can be made."""
+    """Replace built-in classes by the flows' custom classes; `flat` must be validated."""
     return [_apply_to_flow(each, flat) if each.custom and each.enabled else each for each in found]
 
 
@@ -159,10 +159,10 @@ _KNOWN_SECTIONS = (
 
 
 def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
-    """Read, fill placeholders, check. Raises `SettingsError` with everything that is wrong.
+    """Load a configuration file, resolve its placeholders and validate it.
 
-    Relative paths, in `${file:…}`, `${dir:…}` and locations of PEM files, start at the file's
-    own folder; those in properties files, as in Java, where this process was started.
+    Relative paths of certificates, `${file:…}` and `${dir:…}` start at the file's folder; in
+    properties files at the working directory, as in Java. Raises `SettingsError` with all problems.
     """
     text = read_text(path)
     if is_properties(path):
@@ -175,31 +175,33 @@ def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
 
 
 def _check_file_permissions(found: Mm2Settings, path: pathlib.Path) -> Mm2Settings:
-    """Refuse commands from a file that other users can change; else warn of such a file. Raises
-    `SettingsError`."""
+    """Warn if other users can write to the file. Raises `SettingsError` if it also has hooks."""
     try:
         if not files.others_can_write(path):
             return found
     except OSError:
-        return found  # removed since it was read
+        return found  # the file was removed after it was read
     remedy = f"chmod go-w {shlex.quote(str(path))}"
     if found.hooks:
         text = (
             f"runs commands, but other users can write to this file; to allow hooks, run: {remedy}"
         )
         raise SettingsError(str(path), [ConfigProblem(line=0, key="hooks", text=text)])
-    text = f"other users can write to this file and so control mm2; to prevent it, run: {remedy}"
+    text = f"other users can write to this file and thus control mm2; to prevent it, run: {remedy}"
     warning = ConfigProblem(line=0, key="", text=text)
     return dataclasses.replace(found, warnings=(warning, *found.warnings))
 
 
 def is_properties(path: pathlib.Path) -> bool:
-    """Is the file of MirrorMaker 2's form, by its name?"""
+    """Whether the file is in MirrorMaker 2's format, by its name."""
     return path.suffix.lower() == ".properties"
 
 
 def read_text(path: pathlib.Path) -> str:
-    """Raises `SettingsError`. Properties are ISO-8859-1, as Kafka's `Utils.loadProps` has them."""
+    """Read the file as text: YAML is UTF-8, properties are ISO-8859-1 (`Utils.loadProps`).
+
+    Raises `SettingsError` if the file cannot be read.
+    """
     if is_properties(path):
         return properties_file.read_text(path)
     try:
@@ -219,19 +221,22 @@ def read_text(path: pathlib.Path) -> str:
 def parse(
     text: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
 ) -> Mm2Settings:
-    """As `load`, of text that is already at hand; `file` is for messages."""
+    """Parse and validate the text of `clusters.yaml`; `file` is its name in messages.
+
+    Raises `SettingsError` with all problems.
+    """
     document = yaml_file.parse_yaml(text)
     providers = ConfigTransformer(environment=environment, folder=folder)
-    account = ProblemCollector(folder, providers)
+    collector = ProblemCollector(folder, providers)
     for problem in document.problems:
-        account.note(problem.line, "", problem.text)
-    found = _read_root(account, document, file=file)
-    if account.problems or found is None:
-        raise SettingsError(file, account.problems)
+        collector.report(problem.line, "", problem.text)
+    found = _read_root(collector, document, file=file)
+    if collector.problems or found is None:
+        raise SettingsError(file, collector.problems)
     assert isinstance(document.root, YamlSection), "it was read"
     flattened = properties_conversion.flatten_file(document.root, folder=folder)
-    if flattened.unsaid:
-        said = [ConfigProblem(line=e.line, key=e.key, text=e.text) for e in flattened.unsaid]
+    if flattened.inexpressible:
+        said = [ConfigProblem(line=e.line, key=e.key, text=e.text) for e in flattened.inexpressible]
         raise SettingsError(file, said)
     pairs = {pair.key: pair for pair in flattened.pairs}
     flat = FlatProperties(
@@ -243,22 +248,22 @@ def parse(
         ),
     )
     about = flow_plan.make_worker_source(file, environment=environment, folder=folder)
-    return _validate_settings(found, account, flat, about=about)
+    return _validate_settings(found, collector, flat, about=about)
 
 
 def parse_properties(
     text: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
 ) -> Mm2Settings:
-    """As `parse`, of text in MirrorMaker 2's form."""
+    """Parse and validate the text of `mm2.properties`. Raises `SettingsError`."""
     translated = mm2_properties.translate_properties(text)
     providers = ConfigTransformer(
         environment=environment, folder=folder, declared=translated.providers
     )
-    account = ProblemCollector(folder, providers, lenient=True)
+    collector = ProblemCollector(folder, providers, lenient=True)
     found = None
     if translated.document.root is not None:
-        found = _read_root(account, translated.document, file=file)
-    mistakes = [*translated.problems, *map(translated.place, account.problems)]
+        found = _read_root(collector, translated.document, file=file)
+    mistakes = [*translated.problems, *map(translated.place, collector.problems)]
     if mistakes or found is None:
         raise SettingsError(file, mistakes)
     flat = FlatProperties(
@@ -267,7 +272,7 @@ def parse_properties(
         resolve=_resolve_placeholders(translated.providers, environment=environment, folder=folder),
     )
     about = flow_plan.make_worker_source(file, environment=environment, folder=folder)
-    judged = _validate_settings(found, account, flat, about=about, place=translated.place)
+    judged = _validate_settings(found, collector, flat, about=about, place=translated.place)
     warnings = [*translated.warnings, *judged.warnings]
     ordered = tuple(sorted(dict.fromkeys(warnings), key=lambda warning: warning.line))
     return dataclasses.replace(judged, warnings=ordered)
@@ -281,41 +286,46 @@ def _resolve_placeholders(
 ) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
     values = ConnectorConfigTransformer(providers=providers, environment=environment, folder=folder)
 
-    def filled(props: Mapping[str, str]) -> Mapping[str, str]:
+    def resolve(props: Mapping[str, str]) -> Mapping[str, str]:
         return {key: value or "" for key, value in values(props).items()}
 
-    return filled
+    return resolve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SectionsRead:
-    """What the sections say; `flows` have shipped classes in the place of the user's."""
+    """The settings read from the file's sections, before connectors validate them."""
 
     settings: Mm2Settings
     flows: Sequence[FlowEntry]
+    """The flows, with built-in classes in place of custom ones."""
     aliases: Collection[str]
+    """Aliases of all clusters."""
 
 
 def _validate_settings(
     read: _SectionsRead,
-    account: ProblemCollector,
+    collector: ProblemCollector,
     flat: FlatProperties,
     *,
     about: WorkerSettingsSource,
     place: Callable[[ConfigProblem], ConfigProblem] = lambda problem: problem,
 ) -> Mm2Settings:
-    """The settings with these properties, if connectors take what is made of them, and flows with
-    classes of the user's go with the others. `place` says where the file has what is wrong."""
+    """Complete the settings with flat properties, custom classes and warnings.
+
+    `place` maps a problem to its key in the file. Raises `SettingsError` if a connector or worker
+    rejects its configuration, or flows with custom classes conflict with others.
+    """
     mistakes = validate_connectors(flat)
     mistakes += flow_plan.validate_workers(flat, about)
     flows = read.flows
     if not mistakes and any(each.custom for each in flows):
         flows = apply_custom_classes(flows, flat)
-        cross_checks.check_flows(account, flows, aliases=read.aliases)
-        mistakes = [*map(place, account.problems)]
+        cross_checks.check_flows(collector, flows, aliases=read.aliases)
+        mistakes = [*map(place, collector.problems)]
     if mistakes:
         raise SettingsError(read.settings.file, mistakes)
-    found = [*map(place, account.warnings), *security_warnings.find_warnings(flat)]
+    found = [*map(place, collector.warnings), *security_warnings.find_warnings(flat)]
     warnings = sorted(found, key=lambda warning: warning.line)
     return dataclasses.replace(
         read.settings,
@@ -326,7 +336,7 @@ def _validate_settings(
 
 
 def _flow_fields(flows: Sequence[FlowEntry], effective: Mapping[str, object]) -> dict[str, Any]:
-    """Fields of the settings."""
+    """The fields of `Mm2Settings` that depend on the flows."""
     return {
         "flows": tuple(item.flow for item in flows if item.flow is not None and item.enabled),
         "effective": {**effective, "flows": [dict(item.effective) for item in flows]},
@@ -334,46 +344,46 @@ def _flow_fields(flows: Sequence[FlowEntry], effective: Mapping[str, object]) ->
 
 
 def _read_root(
-    account: ProblemCollector, document: YamlDocument, *, file: str
+    collector: ProblemCollector, document: YamlDocument, *, file: str
 ) -> _SectionsRead | None:
     root = document.root
     if not isinstance(root, YamlSection):
         if not document.problems:
-            account.note(1, "", "has to hold the sections clusters and flows")
+            collector.report(1, "", "the file must have the sections clusters and flows")
         return None
     if _is_strimzi_resource(root):
         text = (
-            "the file is a resource of the Strimzi operator, not a configuration of mm2: write a "
+            "the file is a resource of the Strimzi operator, not an mm2 configuration: create a "
             "clusters.yaml with the clusters of spec.clusters (alias, bootstrapServers) and a flow "
-            "for each item of spec.mirrors; deploy/clusters.yaml is a sample"
+            "for each item of spec.mirrors; see the sample deploy/clusters.yaml"
         )
         entry = root.get("kind") or root.entries[0]
-        account.note(entry.line, "kind", text)
+        collector.report(entry.line, "kind", text)
         return None
-    _check_sections(account, root)
-    known = clusters_section.read_clusters(account, _get_section(account, root, "clusters"))
+    _check_sections(collector, root)
+    known = clusters_section.read_clusters(collector, _get_section(collector, root, "clusters"))
     defaults_entry = root.get("defaults")
     defaults = (
-        None if defaults_entry is None else flows_section.read_defaults(account, defaults_entry)
+        None if defaults_entry is None else flows_section.read_defaults(collector, defaults_entry)
     )
-    flows = _read_flows(account, root, defaults)
+    flows = _read_flows(collector, root, defaults)
     cross_checks.check_flows(
-        account, [_with_shipped_classes(each) for each in flows], aliases=known.aliases
+        collector, [_with_shipped_classes(each) for each in flows], aliases=known.aliases
     )
-    clients = _read_clients(account, flows, known)
-    spark, spark_shown = spark_section.read_spark(account, _get_section(account, root, "spark"))
+    clients = _read_clients(collector, flows, known)
+    spark, spark_shown = spark_section.read_spark(collector, _get_section(collector, root, "spark"))
     metrics, metrics_shown = endpoints_section.read_metrics(
-        account, _get_section(account, root, "metrics")
+        collector, _get_section(collector, root, "metrics")
     )
     watch, watch_shown = endpoints_section.read_health(
-        account,
-        _get_section(account, root, endpoints_section.HEALTH_SECTION),
-        _get_section(account, root, endpoints_section.DRILL_SECTION),
+        collector,
+        _get_section(collector, root, endpoints_section.HEALTH_SECTION),
+        _get_section(collector, root, endpoints_section.DRILL_SECTION),
     )
     free = {
         name: dict(
             endpoints_section.read_free_keys(
-                account, _get_section(account, root, name), path=name, names=names
+                collector, _get_section(collector, root, name), path=name, names=names
             )
         )
         for name, names in (
@@ -382,7 +392,7 @@ def _read_root(
         )
     }
     hooks, hooks_shown = hooks_section.read_hooks(
-        account, _get_section(account, root, hooks_section.HOOKS_SECTION)
+        collector, _get_section(collector, root, hooks_section.HOOKS_SECTION)
     )
     effective = {
         "clusters": known.effective,
@@ -401,19 +411,19 @@ def _read_root(
         spark=spark,
         metrics=metrics,
         watch=watch,
-        secret_environment=account.providers.environment_names,
+        secret_environment=collector.providers.environment_names,
         **_flow_fields(flows, effective),
     )
     return _SectionsRead(settings=found, flows=flows, aliases=known.aliases)
 
 
 def _with_shipped_classes(item: FlowEntry) -> FlowEntry:
-    """What can be told of it across flows before its classes are made: no more than its ends."""
+    """The flow for cross checks: before its custom classes exist, only source and target count."""
     return dataclasses.replace(item, flow=None) if item.custom else item
 
 
 def _is_strimzi_resource(root: YamlSection) -> bool:
-    """Is it a Kubernetes resource of the Strimzi operator, such as `KafkaMirrorMaker2`?"""
+    """Whether the file is a Kubernetes resource of the Strimzi operator (`KafkaMirrorMaker2`)."""
     texts = {
         entry.key: entry.value.text or ""
         for entry in root.entries
@@ -422,51 +432,51 @@ def _is_strimzi_resource(root: YamlSection) -> bool:
     return texts.get("apiVersion", "").startswith("kafka.strimzi.io/")
 
 
-def _check_sections(account: ProblemCollector, root: YamlSection) -> None:
+def _check_sections(collector: ProblemCollector, root: YamlSection) -> None:
     for entry in root.entries:
         if entry.key not in _KNOWN_SECTIONS:
             nearest = config_errors.find_nearest_name(entry.key, _KNOWN_SECTIONS)
             text = "is not a known section"
             allowed = ", ".join(_KNOWN_SECTIONS)
-            account.note(entry.line, entry.key, text, allowed=allowed, nearest=nearest)
+            collector.report(entry.line, entry.key, text, allowed=allowed, nearest=nearest)
     for name in ("clusters", "flows"):
         if root.get(name) is None:
-            account.note(1, "", f"the section {name} is missing")
+            collector.report(1, "", f"the section {name} is missing")
 
 
-def _get_section(account: ProblemCollector, root: YamlSection, name: str) -> YamlSection:
-    """The named section; an empty one when it is left out or mistaken, which is noted."""
+def _get_section(collector: ProblemCollector, root: YamlSection, name: str) -> YamlSection:
+    """The named section; an empty one if it is missing or invalid, which is reported."""
     entry = root.get(name)
-    section = None if entry is None else section_reader.as_section(account, entry, path=name)
+    section = None if entry is None else section_reader.as_section(collector, entry, path=name)
     return section or YamlSection(entries=(), line=1 if entry is None else entry.line)
 
 
 def _read_flows(
-    account: ProblemCollector, root: YamlSection, defaults: YamlSection | None
+    collector: ProblemCollector, root: YamlSection, defaults: YamlSection | None
 ) -> list[FlowEntry]:
     entry = root.get("flows")
     if entry is None:
         return []
     if not isinstance(entry.value, YamlList):
-        account.note(entry.line, "flows", "has to be a list, an item for each pair from and to")
+        collector.report(entry.line, "flows", "must be a list with one item (from, to, …) per flow")
         return []
-    flows = flows_section.read_flows(account, entry.value, defaults)
+    flows = flows_section.read_flows(collector, entry.value, defaults)
     if not any(item.enabled for item in flows):
-        account.note(entry.line, "flows", "has no flow that is enabled")
+        collector.report(entry.line, "flows", "has no enabled flow")
     return flows
 
 
 def _read_clients(
-    account: ProblemCollector, flows: list[FlowEntry], known: ClusterEntries
+    collector: ProblemCollector, flows: list[FlowEntry], known: ClusterEntries
 ) -> dict[str, FlowClients]:
-    """Those of the enabled flows, by name."""
+    """The clients of the enabled flows, by flow name."""
     found: dict[str, FlowClients] = {}
     for item in flows:
         source, target = known.found.get(item.source or ""), known.found.get(item.target or "")
         if source is None or target is None:
             continue
         made, shown = flows_section.resolve_clients(
-            account, item.overrides, source=source, target=target
+            collector, item.overrides, source=source, target=target
         )
         item.effective.update(shown)
         if made is not None and item.flow is not None and item.enabled:

@@ -1,8 +1,8 @@
-"""Checks a connector's configuration: keys that are refused, that have no effect, that conflict.
+"""Checks a connector's configuration for refused, ineffective and conflicting keys.
 
-A key that has no effect, because mm2 does the same another way, is only a warning. A key that
-would change the data or the set of mirrored topics is refused. Messages and conditions that
-Java's connectors have too are Java's (`MirrorSourceConnector.validate`).
+A key without effect, because mm2 solves it in another way, causes a warning. A key that would
+change the data or the set of replicated topics is refused. Checks that Java's connectors also have
+use Java's messages (`MirrorSourceConnector.validate`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from connect_runtime.api.connector import ExactlyOnceSupport
 from mm2.config import client_roles, java_classes, keys
 
 _DELIVERY_DECIDES = (
-    "has no effect: delivery says how a flow is copied, else exactly once where that is possible"
+    "has no effect: the key delivery sets the guarantee; the default is exactly once where possible"
 )
-_NO_CONVERSION = "has no effect: mm2 copies whole batches and converts no records"
-_REMOVED = "has no effect: it was removed in Kafka 4.0"
+_NO_CONVERSION = "has no effect: mm2 copies whole batches without converting records"
+_REMOVED = "has no effect: removed in Kafka 4.0"
 
 KEYS_WITHOUT_EFFECT: Mapping[str, str] = {
     **dict.fromkeys(
@@ -41,17 +41,18 @@ KEYS_WITHOUT_EFFECT: Mapping[str, str] = {
         _NO_CONVERSION,
     ),
     keys.REPORTERS: "has no effect: metrics are served for Prometheus",
-    keys.POLL_TIMEOUT: "has no effect: mm2 does not poll",
+    keys.POLL_TIMEOUT: "has no effect: mm2 does not use Java's consumer poll",
     **dict.fromkeys(("add.source.alias.to.metrics", "use.incremental.alter.configs"), _REMOVED),
 }
-"""Keys that are taken and act on nothing, with what is so instead."""
+"""Keys that are accepted without effect, with the reason."""
 
 RENAMED_KEYS: Mapping[str, str] = {
     "topics.blacklist": keys.TOPICS_EXCLUDE,
     "groups.blacklist": keys.GROUPS_EXCLUDE,
     "config.properties.blacklist": keys.PROPERTIES_EXCLUDE,
 }
-"""Until Kafka 4.0; Java ignores them since, and mirrors what they exclude."""
+"""Keys removed in Kafka 4.0 and their new names. Java ignores the old keys and then replicates
+what they exclude."""
 
 BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 FIXED_VALUES: Mapping[str, tuple[str, ...]] = {
@@ -60,7 +61,7 @@ FIXED_VALUES: Mapping[str, tuple[str, ...]] = {
     "value.converter": (BYTE_ARRAY_CONVERTER,),
     "header.converter": (BYTE_ARRAY_CONVERTER,),
 }
-"""Values that say what is so anyway; any other is refused."""
+"""Keys that accept only the value that applies anyway; other values are refused."""
 
 _SHORT_CONVERTER_NAMES = ("ByteArrayConverter", "ByteArray")
 WORKER_HANDLED_KEYS = frozenset(
@@ -74,7 +75,7 @@ WORKER_HANDLED_KEYS = frozenset(
         "transforms",
     }
 )
-"""Keys that the worker acts on, whatever the connector."""
+"""Keys that the Connect worker handles for all connectors."""
 _KNOWN_PREFIXES = (
     *client_roles.ALL_PREFIXES,
     *keys.OVERRIDE_PREFIXES,
@@ -103,11 +104,11 @@ _CLASS_KEYS = (keys.POLICY, keys.TOPIC_FILTER, keys.GROUP_FILTER, keys.PROPERTY_
 
 
 def find_refused_keys(props: Mapping[str, str]) -> dict[str, str]:
-    """Why the configuration cannot be meant, by key, as far as single values show it."""
+    """Refused keys with the reason, as far as each value can be checked by itself."""
     found: dict[str, str] = {}
     for key, new in RENAMED_KEYS.items():
         if key in props:
-            found[key] = f"{key} was removed in Kafka 4.0: write {new}"
+            found[key] = f"{key} was removed in Kafka 4.0: use {new}"
     for key, allowed in FIXED_VALUES.items():
         value = (props.get(key) or "").strip()
         if (
@@ -115,14 +116,14 @@ def find_refused_keys(props: Mapping[str, str]) -> dict[str, str]:
             and value not in allowed
             and not (BYTE_ARRAY_CONVERTER in allowed and value in _SHORT_CONVERTER_NAMES)
         ):
-            found[key] = f"{key} is {value}: no other than {allowed[0]} is supported"
+            found[key] = f"{key} is {value}: only {allowed[0]} is supported"
     return found
 
 
 def find_ignored_keys(props: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Keys without effect that are given, and keys that nobody knows, each with its words.
+    """Keys of the configuration without effect and unknown keys, each with the reason.
 
-    A class of the user's may have keys of its own: beside one, nothing is unknown.
+    With a custom policy or filter class no key is unknown: the class may have its own keys.
     """
     custom = any(_is_custom_class(props, key) for key in _CLASS_KEYS)
     for key in sorted(props):
@@ -130,7 +131,7 @@ def find_ignored_keys(props: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             if not _is_default_value(key, props[key]):
                 yield key, KEYS_WITHOUT_EFFECT[key]
         elif key not in _KNOWN_KEYS and not key.startswith(_KNOWN_PREFIXES) and not custom:
-            yield key, "has no effect: is not a known key"
+            yield key, "has no effect: unknown key"
 
 
 def _is_custom_class(props: Mapping[str, str], key: str) -> bool:
@@ -144,11 +145,11 @@ def _is_default_value(key: str, value: str) -> bool:
 
 READ_COMMITTED = "read_committed"
 KeyErrors = dict[str, list[str]]
-"""Messages by key."""
+"""Error messages by key."""
 
 
 def check_source(props: Mapping[str, str]) -> KeyErrors:
-    """`MirrorSourceConnector.validate`."""
+    """Errors in a source connector's configuration (`MirrorSourceConnector.validate`)."""
     found: KeyErrors = {}
     if props.get(keys.EXACTLY_ONCE) == "required" and not is_read_committed(props):
         found[keys.EXACTLY_ONCE] = [
@@ -167,7 +168,7 @@ def check_source(props: Mapping[str, str]) -> KeyErrors:
 
 
 def check_checkpoint(props: Mapping[str, str]) -> KeyErrors:
-    """`MirrorCheckpointConfig.validate`."""
+    """Errors in a checkpoint connector's configuration (`MirrorCheckpointConfig.validate`)."""
     found: KeyErrors = {}
     if props.get(keys.ENABLED) == "false":
         return found
@@ -181,14 +182,14 @@ def check_checkpoint(props: Mapping[str, str]) -> KeyErrors:
 
 
 def get_exactly_once_support(props: Mapping[str, str]) -> ExactlyOnceSupport:
-    """What Java's connector answers for the configuration."""
+    """The exactly-once support that Java's source connector reports for the configuration."""
     if is_read_committed(props):
         return ExactlyOnceSupport.SUPPORTED
     return ExactlyOnceSupport.UNSUPPORTED
 
 
 def is_read_committed(props: Mapping[str, str]) -> bool:
-    """Would Java's source consumer be told to? (Ours always reads so.)"""
+    """Whether the source consumer is configured with `read_committed`. (mm2 always uses it.)"""
     return (
         client_roles.resolve_properties(props, client_roles.SOURCE_CONSUMER).get("isolation.level")
         == READ_COMMITTED
@@ -202,7 +203,8 @@ def validate_keys(
     across: KeyErrors,
     load: ClassLoader = java_classes.resolve_class,
 ) -> list[ConfigValue]:
-    """Every key by itself, with the messages of `across` added to theirs."""
+    """Validate each key by itself; adds the messages of `across`, checks that involve several
+    keys."""
     values = definition.validate_all(props, load=load)
     for name, messages in across.items():
         if name not in values:

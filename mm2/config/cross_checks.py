@@ -1,4 +1,4 @@
-"""Problems that no single key shows: unknown clusters, replication loops, shared remote topics."""
+"""Checks across flows: unknown clusters, replication loops, remote topics of several flows."""
 
 from __future__ import annotations
 
@@ -16,49 +16,49 @@ from mm2.topics.naming import DefaultReplicationPolicy
 
 _LITERAL = re.compile(r"(?:[a-zA-Z0-9_-]|\\[.-])+")
 _MAX_REPORTED_LOOPS = 20
-"""In a mesh of n clusters there are more than n! of them."""
+"""A mesh of n clusters has more than n! loops."""
 _MIN_DISTINCT_NAMES = 2
 _SAMPLE_TOPIC = "some-topic"
 
 
 def check_flows(
-    account: ProblemCollector, found: Sequence[FlowEntry], *, aliases: Collection[str]
+    collector: ProblemCollector, found: Sequence[FlowEntry], *, aliases: Collection[str]
 ) -> None:
-    """Notes what is wrong between sections; flows with mistakes of their own are left out."""
+    """Report problems between flows, and between flows and clusters; invalid flows are skipped."""
     for item in found:
-        _check_ends(account, item, aliases)
-        _check_separator(account, item, aliases)
-    _check_duplicates(account, found)
+        _check_ends(collector, item, aliases)
+        _check_separator(collector, item, aliases)
+    _check_duplicates(collector, found)
     sound = [
         _ValidFlow(item, item.flow)
         for item in found
         if item.flow is not None and item.enabled and item.source != item.target
     ]
-    _check_shared_names(account, sound)
+    _check_shared_names(collector, sound)
     identity = [item for item in sound if not item.flow.policy.renames_topics]
     for circle in itertools.islice(_find_loops(identity), _MAX_REPORTED_LOOPS):
-        _report_loop(account, circle)
-    _check_config_sync_both_ways(account, identity)
-    _check_mixed_loops(account, sound)
+        _report_loop(collector, circle)
+    _check_config_sync_both_ways(collector, identity)
+    _check_mixed_loops(collector, sound)
 
 
 @dataclass(frozen=True, slots=True)
 class _ValidFlow:
-    """A flow without mistakes, and where it stands."""
+    """A valid flow and its entry in the file."""
 
     read: FlowEntry
     flow: Flow
 
 
-def _check_ends(account: ProblemCollector, item: FlowEntry, aliases: Collection[str]) -> None:
+def _check_ends(collector: ProblemCollector, item: FlowEntry, aliases: Collection[str]) -> None:
     for option, alias in ((flow_keys.SOURCE, item.source), (flow_keys.TARGET, item.target)):
         if alias is None or alias in aliases:
             continue
         shown = _describe_value(item, option)
-        account.note(
+        collector.report(
             item.lines[option.name],
             f"{item.path}.{option.name}",
-            "names no cluster of the section clusters",
+            "is not the alias of a cluster in section clusters",
             given=shown,
             allowed=", ".join(sorted(aliases)) or None,
             nearest=None
@@ -67,33 +67,35 @@ def _check_ends(account: ProblemCollector, item: FlowEntry, aliases: Collection[
         )
     if item.source is not None and item.source == item.target:
         key = f"{item.path}.{flow_keys.TARGET.name}"
-        text = "is the source itself: a flow needs two clusters"
+        text = "is also the source: a flow needs two different clusters"
         shown = _describe_value(item, flow_keys.TARGET)
-        account.note(item.lines[flow_keys.TARGET.name], key, text, given=shown)
+        collector.report(item.lines[flow_keys.TARGET.name], key, text, given=shown)
 
 
 def _describe_value(item: FlowEntry, option: ConfigOption[str]) -> str:
-    """The setting for people: a value that came through a provider is a secret."""
+    """The value as text; hidden if a config provider resolved it."""
     return str(item.effective[option.name])
 
 
-def _check_separator(account: ProblemCollector, item: FlowEntry, aliases: Collection[str]) -> None:
-    """`us.east` and "." make `us.east.orders`, whose source then reads as `us`."""
+def _check_separator(
+    collector: ProblemCollector, item: FlowEntry, aliases: Collection[str]
+) -> None:
+    """Report aliases that contain the separator: the source of `us.east.orders` would be `us`."""
     flow = item.flow
     if flow is None or not isinstance(flow.policy, DefaultReplicationPolicy):
         return
     for alias in (flow.source, flow.target):
         if alias in aliases and flow.policy.separator in alias:
-            account.note(
+            collector.report(
                 item.lines[flow_keys.SEPARATOR.name],
                 f"{item.path}.{flow_keys.SEPARATOR.name}",
-                f"occurs in the alias {alias!r}, so names of remote topics cannot be told apart",
+                f"occurs in the alias {alias!r}, so names of remote topics are ambiguous",
                 given=_describe_value(item, flow_keys.SEPARATOR),
-                allowed="a separator that is in no alias",
+                allowed="a separator that no alias contains",
             )
 
 
-def _check_duplicates(account: ProblemCollector, found: Sequence[FlowEntry]) -> None:
+def _check_duplicates(collector: ProblemCollector, found: Sequence[FlowEntry]) -> None:
     first: dict[tuple[str, str], FlowEntry] = {}
     for item in found:
         if item.source is None or item.target is None:
@@ -101,19 +103,22 @@ def _check_duplicates(account: ProblemCollector, found: Sequence[FlowEntry]) -> 
         earlier = first.setdefault((item.source, item.target), item)
         if earlier is not item:
             line = earlier.lines[flow_keys.SOURCE.name]
-            ends = f"{_describe_value(item, flow_keys.SOURCE)}->{_describe_value(item, flow_keys.TARGET)}"
-            text = (
-                f"{ends} is here twice, first in line {line}; put the topics of both into one flow"
+            source, target = (
+                _describe_value(item, end) for end in (flow_keys.SOURCE, flow_keys.TARGET)
             )
-            account.note(item.lines[flow_keys.SOURCE.name], item.path, text)
+            text = (
+                f"the flow {source}->{target} is already defined in line {line}; put the topics of "
+                "both into one flow"
+            )
+            collector.report(item.lines[flow_keys.SOURCE.name], item.path, text)
 
 
-def _check_shared_names(account: ProblemCollector, sound: Sequence[_ValidFlow]) -> None:
-    """Two flows from different sources into the same names of one target.
+def _check_shared_names(collector: ProblemCollector, sound: Sequence[_ValidFlow]) -> None:
+    """Report pairs of flows that would write to the same topics of one target.
 
-    Where both keep names, only lists of names can tell them apart. Where one renames, topics called
-    like its copies are rare: only names that stand in a list count, and if the other flow has them
-    from a wider expression only, this is a warning.
+    If both keep topic names, only lists of literal names can prove that they differ. If one renames
+    topics, only literal names are compared, because other collisions are rare; a name that the
+    other flow matches only by a wider expression causes a warning instead of an error.
     """
     for one, other in itertools.combinations(sound, 2):
         if one.flow.target != other.flow.target or one.flow.source == other.flow.source:
@@ -128,28 +133,27 @@ def _check_shared_names(account: ProblemCollector, sound: Sequence[_ValidFlow]) 
                     f"{both} keep topic names and could write to the same topics of {target}: "
                     r"list different topics by name in both (dots as \.)"
                 )
-                _report_topics(account, other, text)
+                _report_topics(collector, other, text)
         elif shared:
             copy, listed = max(shared, key=lambda item: item[1])
             text = (
-                f"{both} would both write to {copy} of {target}, as their policies name copies: "
-                "exclude the topic in one of them"
+                f"{both} would both write to {copy} of {target}: exclude the topic in one of them"
             )
-            _report_topics(account, other, text, warning=not listed)
+            _report_topics(collector, other, text, warning=not listed)
 
 
 def _report_topics(
-    account: ProblemCollector, item: _ValidFlow, text: str, *, warning: bool = False
+    collector: ProblemCollector, item: _ValidFlow, text: str, *, warning: bool = False
 ) -> None:
     key = f"{item.read.path}.{flow_keys.TOPICS.name}"
-    tell = account.warn if warning else account.note
-    tell(item.read.lines[flow_keys.TOPICS.name], key, text)
+    report = collector.warn if warning else collector.report
+    report(item.read.lines[flow_keys.TOPICS.name], key, text)
 
 
 def _find_shared_topics(named: Flow, other: Flow) -> list[tuple[str, bool]]:
-    """Remote topics that both would write to, from topics that `named` lists by name.
+    """Remote topics that both flows would write to, among the literal topic names of `named`.
 
-    Each with whether `other` lists its topic by name too.
+    The boolean is true if `other` also lists its topic by a literal name.
     """
     found: list[tuple[str, bool]] = []
     theirs_listed = {_parse_literal(item) for item in other.topics.listed}
@@ -168,9 +172,9 @@ def _find_shared_topics(named: Flow, other: Flow) -> list[tuple[str, bool]]:
 
 
 def _find_loops(identity: Sequence[_ValidFlow]) -> Iterator[list[_ValidFlow]]:
-    """Every round of flows that leads back to its start, each once, with topics in common.
+    """Loops of three or more flows that keep topic names and have topics in common, each once.
 
-    Two that lead back to each other are none: each knows what the other wrote (`core/loops`).
+    Two opposite flows are not a loop: each recognizes the records that the other wrote.
     """
 
     def extend(path: list[_ValidFlow]) -> Iterator[list[_ValidFlow]]:
@@ -181,7 +185,7 @@ def _find_loops(identity: Sequence[_ValidFlow]) -> Iterator[list[_ValidFlow]]:
             if len(path) > _MIN_DISTINCT_NAMES:
                 yield list(path)
             return
-        # Each circle is found from its alphabetically first cluster alone.
+        # Each loop is found only from its alphabetically first cluster.
         visited = {item.flow.source for item in path} - {first}
         for item in identity:
             target = item.flow.target
@@ -193,36 +197,39 @@ def _find_loops(identity: Sequence[_ValidFlow]) -> Iterator[list[_ValidFlow]]:
             yield from extend([start])
 
 
-def _report_loop(account: ProblemCollector, circle: Sequence[_ValidFlow]) -> None:
+def _report_loop(collector: ProblemCollector, circle: Sequence[_ValidFlow]) -> None:
     last = max(circle, key=lambda item: item.read.lines[flow_keys.SOURCE.name])
     names = ", ".join(item.flow.name for item in circle)
-    account.note(
+    collector.report(
         last.read.lines[flow_keys.POLICY.name],
         f"{last.read.path}.{flow_keys.POLICY.name}",
-        f"{names} keep topic names and would mirror each other's copies in a circle",
+        f"{names} keep topic names and form a replication loop",
         given=flow_keys.IDENTITY_POLICY,
-        allowed=f"{flow_keys.DEFAULT_POLICY}, or topics listed by name, different ones each way "
+        allowed=f"{flow_keys.DEFAULT_POLICY}, or different topics listed by name in each flow "
         r"(dots as \.)",
     )
 
 
-def _check_config_sync_both_ways(account: ProblemCollector, identity: Sequence[_ValidFlow]) -> None:
-    """Each would write its source's settings over those that people have just changed there."""
+def _check_config_sync_both_ways(
+    collector: ProblemCollector, identity: Sequence[_ValidFlow]
+) -> None:
+    """Warn of opposite flows that both sync topic configs: each may revert the other's changes."""
     for one, other in itertools.combinations(identity, 2):
         back = (other.flow.source, other.flow.target) == (one.flow.target, one.flow.source)
         follow = one.flow.syncs_topic_configs and other.flow.syncs_topic_configs
         if back and follow and _may_overlap([one, other]):
-            account.warn(
+            collector.warn(
                 other.read.lines[flow_keys.SYNC_CONFIGS.name],
                 f"{other.read.path}.{flow_keys.SYNC_CONFIGS.name}",
-                f"{one.flow.name} and {other.flow.name} keep topic names, and topic settings follow"
-                " both ways: one that is changed on either side may be changed back. Let them "
-                "follow one way only: false in one of the two flows",
+                f"{one.flow.name} and {other.flow.name} keep topic names and both sync topic "
+                "configs, so a change on either cluster may be reverted: set it to false in one of "
+                "the two flows",
             )
 
 
-def _check_mixed_loops(account: ProblemCollector, sound: Sequence[_ValidFlow]) -> None:
-    """One direction keeps names, the other renames: copies of copies, without end."""
+def _check_mixed_loops(collector: ProblemCollector, sound: Sequence[_ValidFlow]) -> None:
+    """Report opposite flows of which one keeps names and replicates the renamed topics of the
+    other: an endless loop."""
     for item in sound:
         if item.flow.policy.renames_topics:
             continue
@@ -231,16 +238,16 @@ def _check_mixed_loops(account: ProblemCollector, sound: Sequence[_ValidFlow]) -
             copy = other.flow.remote_topic(_SAMPLE_TOPIC)
             if back and other.flow.policy.renames_topics and item.flow.topics.takes(copy):
                 pattern = re.escape(copy.removesuffix(_SAMPLE_TOPIC)) + ".*"
-                account.note(
+                collector.report(
                     item.read.lines[flow_keys.TOPICS.name],
                     f"{item.read.path}.{flow_keys.TOPICS.name}",
-                    f"{item.flow.name} keeps topic names and would mirror back what "
-                    f"{other.flow.name} writes: add {pattern} to topics.exclude",
+                    f"{item.flow.name} keeps topic names and would replicate the mirror topics of "
+                    f"{other.flow.name} back: add {pattern} to topics.exclude",
                 )
 
 
 def _may_overlap(items: Sequence[_ValidFlow]) -> bool:
-    """Could one topic name pass every flow's filter? Only lists of plain names can rule it out."""
+    """Whether one topic could match the filters of all flows; only literal names can exclude it."""
     lists = [_parse_literals(item.flow.topics.listed) for item in items]
     names = next((names for names in lists if names is not None), None)
     if names is None:
@@ -249,12 +256,12 @@ def _may_overlap(items: Sequence[_ValidFlow]) -> bool:
 
 
 def _parse_literals(listed: Sequence[str]) -> list[str] | None:
-    """The names that the expressions stand for; None unless each stands for one name."""
+    """The literal names of the expressions; None if an expression can match several names."""
     names = [_parse_literal(item) for item in listed]
     found = [name for name in names if name is not None]
     return found if len(found) == len(names) else None
 
 
 def _parse_literal(expression: str) -> str | None:
-    """The one name that the expression stands for; None: it may stand for several."""
+    """The literal name of the expression; None if it can match several names."""
     return expression.replace("\\", "") if _LITERAL.fullmatch(expression) else None

@@ -1,8 +1,8 @@
-"""Derives each flow's worker and connectors from one flat file, as MirrorMaker 2 does.
+"""Derives the worker and connector configurations of each flow from flat properties.
 
-Dedicated mode derives a whole Connect worker per flow. Precedence, names and omissions are
-exactly Java's (`MirrorMakerConfig`): Java workers and ours in one group must agree on every
-configuration, or each new leader rewrites it.
+As in MirrorMaker 2's dedicated mode, each flow has its own Connect worker. Precedence, names and
+omissions are exactly those of Java's `MirrorMakerConfig`: if Java and mm2 workers in one group
+derived different configurations, each new leader would rewrite them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ INTERNAL_REST_KEY = "dedicated.mode.enable.internal.rest"
 PROVIDERS_KEY = "config.providers"
 Props = Mapping[str, str]
 Resolve = Callable[[Props], Mapping[str, str]]
-"""Fills `${…}` in."""
+"""Resolves the placeholders `${…}` in the values."""
 
 CONNECTORS: Mapping[str, str] = {
     name: java_classes.MIRROR_PACKAGE + name
     for name in ("MirrorSourceConnector", "MirrorHeartbeatConnector", "MirrorCheckpointConnector")
 }
-"""The connectors of every flow by name, with their classes, in the order of their configuration."""
+"""Connector names and classes of every flow, in the order in which a leader configures them."""
 
 _WORKER_PREFIXES = (
     *("offset.storage", "config.storage", "status.storage"),
@@ -36,7 +36,7 @@ _BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CLIENT_KINDS = ("producer", "consumer", "admin")
 _CLIENT_PREFIXES = tuple(f"{each}." for each in _CLIENT_KINDS)
 _TOP_LEVEL_KEYS = keys.ALL_KEYS | frozenset(keys.EXTENSION_KEYS.keys) - {keys.OVERRIDE_THROTTLE}
-"""What reaches every flow's connectors from the top of the file: Java's keys, and ours."""
+"""Keys without a prefix that apply to the connectors of all flows: Java's and mm2's."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,35 +51,34 @@ class SourceAndTarget:
 
     @property
     def group(self) -> str:
-        """The flow's Connect group, on the target unless the file names another."""
+        """Default group id of the flow's Connect workers."""
         return f"{self.source}-mm2"
 
     @property
     def rest_path(self) -> str:
-        """`/source/target`, percent-encoded: where the flow is behind a shared REST server."""
+        """Path of the flow on the shared REST server: `/source/target`, percent-encoded."""
         return f"/{_url_encode(self.source)}/{_url_encode(self.target)}"
 
 
 def list_aliases(props: Props) -> tuple[str, ...]:
-    """The file's clusters, each once, in its order. `${…}` has to be filled in, as for
-    `list_flows`."""
+    """The cluster aliases of the file, without duplicates. `props` must be resolved."""
     found = (each.strip() for each in props.get(CLUSTERS_KEY, "").split(","))
     return tuple(dict.fromkeys(each for each in found if each))
 
 
 def list_flows(props: Props, *, near: Collection[str] = ()) -> list[SourceAndTarget]:
-    """The flows that have a worker here: enabled ones, and those that emit heartbeats.
+    """The flows that need a worker: enabled flows and flows that emit heartbeats.
 
-    `near` are the clusters that this node is for (`--clusters`): only flows to them; empty: all.
-    A flow that is there for its heartbeats alone has all three connectors, of which only that runs.
+    `props` must be resolved. `near` selects flows to these targets (`--clusters`); empty: all. A
+    flow that only emits heartbeats has all three connectors, but only that one runs.
     """
     named = list_aliases(props)
     wanted = set(near) or set(named)
     pairs = [SourceAndTarget(one, other) for one in named for other in named if one != other]
-    return [each for each in pairs if each.target in wanted and _has_worker(props, each)]
+    return [each for each in pairs if each.target in wanted and _needs_worker(props, each)]
 
 
-def _has_worker(props: Props, ends: SourceAndTarget) -> bool:
+def _needs_worker(props: Props, ends: SourceAndTarget) -> bool:
     for_all = props.get(keys.EMIT_HEARTBEATS, "true")
     heartbeats = props.get(f"{ends}.{keys.EMIT_HEARTBEATS}", for_all)
     return _is_true(props.get(f"{ends}.{keys.ENABLED}", "")) or _is_true(heartbeats)
@@ -91,9 +90,9 @@ def _is_true(text: str) -> bool:
 
 
 def derive_cluster(props: Props, alias: str) -> dict[str, str]:
-    """What holds for one cluster: security is handed on to each kind of client, the top's as well.
+    """The properties of one cluster, with security keys copied to each client type.
 
-    So `C.producer.K` beats `C.K`, which beats `K`.
+    `C.producer.K` takes precedence over `C.K`, and that over `K`.
     """
     found = _strip_prefix(props, f"{alias}.")
     own = {name: found[name] for name in client_keys.CLIENT_KEYS if name in found}
@@ -110,9 +109,9 @@ def derive_cluster(props: Props, alias: str) -> dict[str, str]:
 def derive_worker(
     props: Props, ends: SourceAndTarget, *, resolve: Resolve = dict
 ) -> dict[str, str]:
-    """The configuration of the flow's worker; its group and topics are on the target.
+    """The configuration of the flow's Connect worker; its group and topics are on the target.
 
-    They carry the source's alias, with dots whatever the policy's separator is.
+    Their names contain the source's alias, always with dots as separators.
     """
     found = derive_cluster(props, ends.target)
     for prefix in _WORKER_PREFIXES:
@@ -134,9 +133,9 @@ def derive_worker(
 
 
 def derive_connector(props: Props, ends: SourceAndTarget, name: str) -> dict[str, str]:
-    """The configuration of one of `CONNECTORS`; `${…}` stays, for the worker to fill in.
+    """The configuration of one of `CONNECTORS`, with placeholders `${…}` unresolved.
 
-    What stands behind `A->B.` beats all; without it the flow is not enabled.
+    Keys with the prefix `A->B.` take precedence. `enabled` defaults to false.
     """
     found = {key: value for key, value in props.items() if key in _TOP_LEVEL_KEYS}
     found.update(_filter_by_prefix(props, PROVIDERS_KEY))
@@ -155,37 +154,37 @@ def derive_connector(props: Props, ends: SourceAndTarget, name: str) -> dict[str
 
 
 def derive_connectors(props: Props, ends: SourceAndTarget) -> dict[str, dict[str, str]]:
-    """All three by name, in the order in which a leader writes them."""
+    """The configurations of all three connectors by name, in the order of `CONNECTORS`."""
     return {name: derive_connector(props, ends, name) for name in CONNECTORS}
 
 
 def can_run(name: str, config: Props) -> bool:
-    """Is there anything for this one of `CONNECTORS` to do?
+    """Whether the connector can run: a checkpoint connector needs checkpoints and offset syncs.
 
-    Java configures it all the same, and is refused by the connector, which is told and left at it.
+    Java tries to create it anyway; the connector refuses its configuration, which is only logged.
     """
     return name != "MirrorCheckpointConnector" or not connector_checks.check_checkpoint(config)
 
 
 def derive_client(props: Props, alias: str, *, resolve: Resolve = dict) -> dict[str, str]:
-    """For a `MirrorClient` of one cluster (`MirrorMakerConfig.clientConfig`)."""
+    """Properties for a `MirrorClient` of one cluster (`MirrorMakerConfig.clientConfig`)."""
     return dict(resolve({**props, **derive_cluster(props, alias)}))
 
 
 def diff_keys(ours: Props, stored: Props) -> list[str]:
-    """The keys in which they differ, for people: values may be secrets, so they are not told.
+    """Keys whose values differ between the file's and the stored configuration.
 
-    Both are as they stand in file and topic: compared with `${…}` filled in, as Java does, a secret
-    would make them differ for ever.
+    Values are not returned because they may be secrets. Placeholders `${…}` are compared
+    unresolved: after resolving one side, as Java does, they would always differ.
     """
     both = {*ours, *stored}
     return sorted(key for key in both if ours.get(key) != stored.get(key))
 
 
 def _add_side_prefix(found: Props, prefix: str) -> dict[str, str]:
-    """Of one side: what is for one kind of client, and what is for the cluster.
+    """Prefix client properties with `source.` or `target.`, and other keys with `….cluster.`.
 
-    As in Java, whose expression knows no dot: a key such as `administrator` counts for a client.
+    As in Java, the client type is matched without its dot: `administrator` counts as a client key.
     """
     return {
         (prefix if key.startswith(_CLIENT_KINDS) else f"{prefix}cluster.") + key: value
@@ -206,5 +205,5 @@ def _filter_by_prefix(props: Props, prefix: str) -> dict[str, str]:
 
 
 def _url_encode(alias: str) -> str:
-    """As Java's URLEncoder, with blanks as %20: unlike Python's it encodes tildes."""
+    """Percent-encode as Java's URLEncoder, which also encodes tildes, but blanks as %20."""
     return urllib.parse.quote(alias, safe="*-._").replace("~", "%7E")

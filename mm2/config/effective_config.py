@@ -1,8 +1,8 @@
-"""The effective configuration of a file: what workers and connectors get, and from where.
+"""Derives the effective configuration of workers and connectors, with the origin of each value.
 
-Made from the plan that `mm2 run` executes (`flow_plan`). The origin of a value is found by
-deriving the plan again from properties whose values are their own names. Secrets, and values
-of providers (`${…}`), are hidden.
+It is derived from the plan that `mm2 run` executes (`flow_plan`). To find the origin of a value,
+the derivation is repeated with each property's value replaced by its name. Secrets and values of
+config providers (`${…}`) are hidden.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ _HIDDEN_DEFAULTS = {
     keys.REPORTERS,
     keys.POLL_TIMEOUT,
 }
-"""Defaults of keys that act on nothing here, or are always given."""
+"""Keys whose defaults are not shown: they have no effect, or are always set."""
 _STORAGE_PREFIXES = tuple(f"{each}.storage." for each in ("config", "offset", "status"))
 _FACTOR_KEY = "replication.factor"
 
 
 class ValueOriginKind(enum.Enum):
-    """Where a value comes from: the file, mm2's own default, or that of MirrorMaker 2 and Kafka
+    """Where a value comes from: the file, mm2's default, or the default of MirrorMaker 2 and
     Connect."""
 
     FILE = "file"
@@ -83,22 +83,26 @@ class ValueOriginKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueOrigin:
-    """`line` and `key` say where the file has the value; 0 and "" where it does not."""
+    """The origin of a value."""
 
     kind: ValueOriginKind
     line: int = 0
+    """Line of the file; 0 if the value is a default."""
     key: str = ""
+    """Key in the file; empty if the value is a default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveValue:
-    """`is_used`: does it have an effect where it is given? Each connector is given the keys of all
-    three, as in MirrorMaker 2. `note` is for people."""
+    """A value of the effective configuration, with its origin."""
 
     value: PlainValue = field(repr=False)
     origin: ValueOrigin
     is_used: bool = True
+    """False if the connector ignores the key: as in MirrorMaker 2, each connector gets the keys of
+    all three."""
     note: str = ""
+    """Comment in the YAML output."""
 
 
 EffectiveSection = Mapping[str, EffectiveValue]
@@ -107,29 +111,36 @@ EffectiveSection = Mapping[str, EffectiveValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveFlowConfig:
-    """`connectors` by name; `clients` is given to all of them. `not_created` says why a connector
-    does not run. `mirrors`: the flow is enabled; else only its heartbeats are written."""
+    """The effective configuration of a flow's worker and connectors."""
 
     mirrors: bool
+    """The flow is enabled; otherwise only its heartbeats are written."""
     worker: EffectiveSection
     connectors: Mapping[str, EffectiveSection]
+    """By connector name, without the client properties that are the same for all."""
     clients: EffectiveSection
+    """Client properties of all connectors."""
     not_created: Mapping[str, str]
+    """Connectors that do not run, with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveConfig:
-    """`sections` are those of the process: `rest`, `spark`, `metrics`, …"""
+    """The effective configuration of a file."""
 
     file: str
     flows: Mapping[str, EffectiveFlowConfig]
     sections: Mapping[str, EffectiveSection]
+    """Settings of the process: `rest`, `spark`, `metrics`, …"""
 
 
 def derive_effective_config(
     found: Mm2Settings, *, environment: Mapping[str, str]
 ) -> EffectiveConfig:
-    """Raises `SettingsError` and `ConfigError`, as starting would."""
+    """Derive the effective configuration of all flows.
+
+    Raises `SettingsError` or `ConfigError` in the cases in which `mm2 run` would not start.
+    """
     plans = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment=environment)
     return EffectiveConfig(
         file=found.file,
@@ -139,7 +150,7 @@ def derive_effective_config(
 
 
 class _PropertyName(str):
-    """The name of a property, in the place of its value."""
+    """A property's name, used in place of its value to trace where derived values come from."""
 
     __slots__ = ()
 
@@ -147,7 +158,7 @@ class _PropertyName(str):
 def _trace_origins(
     flat: FlatProperties, derive: Callable[[Props], Mapping[str, str]]
 ) -> Callable[[str], ValueOrigin]:
-    """Where the value of a derived key comes from."""
+    """A function that returns the origin of a derived key's value."""
     named = derive({key: _PropertyName(key) for key in flat.props})
 
     def origin(key: str) -> ValueOrigin:
@@ -162,7 +173,7 @@ def _trace_origins(
 
 
 def _find_origin(flat: FlatProperties, name: str) -> ValueOrigin:
-    """Of a property of the file."""
+    """The origin of a flat property."""
     if name in flat.defaults:
         return _DEFAULT_ORIGIN
     line, key = flat.places[name]
@@ -277,7 +288,7 @@ def _is_client_key(key: str) -> bool:
 
 
 def _is_used(definition: ConfigDef, key: str) -> bool:
-    if key in client_keys.CLIENT_KEYS:  # at the top of a connector these act on nothing
+    if key in client_keys.CLIENT_KEYS:  # without a prefix these have no effect in a connector
         return False
     if key.startswith(client_roles.CLUSTER_PREFIXES) and _is_client_key(key):
         return key.partition(".cluster.")[2] in client_keys.CLIENT_KEYS
@@ -295,7 +306,7 @@ def _is_used(definition: ConfigDef, key: str) -> bool:
 
 
 def _list_defaults(definition: ConfigDef) -> dict[str, PlainValue]:
-    """Of keys that have one that says something."""
+    """Non-empty defaults of the keys, by name."""
     return {
         key: _parse_scalar(_format_default(each.default))
         for key, each in definition.keys.items()
@@ -316,7 +327,7 @@ def _format_default(default: Any) -> str:
 
 
 def _derive_rest(flat: FlatProperties) -> EffectiveSection:
-    """How the nodes of a group reach each other."""
+    """Effective settings of the REST server through which nodes of a group communicate."""
     resolved = flat.resolve(flat.props)
     is_on = resolved.get(dedicated_mode.INTERNAL_REST_KEY, "false").strip().lower() == "true"
     unused = "" if is_on else f"no effect while {dedicated_mode.INTERNAL_REST_KEY} is false"
@@ -341,7 +352,7 @@ def _derive_rest(flat: FlatProperties) -> EffectiveSection:
 
 
 def _derive_sections(found: Mm2Settings) -> dict[str, EffectiveSection]:
-    """What mm2 itself is set to."""
+    """Effective settings of mm2's own sections."""
     shown: dict[str, EffectiveSection] = {}
     for name in (*_PROCESS_SECTIONS, hooks_section.HOOKS_SECTION):
         given = found.effective.get(name)
@@ -375,14 +386,14 @@ def _flatten_tree(tree: Mapping[str, Any]) -> Iterator[tuple[str, PlainValue]]:
 
 
 def _hide_secret(key: str, value: str, as_written: str) -> PlainValue:
-    """`as_written` has placeholders that `value` has not."""
+    """The value for display; hidden if it is secret or differs from `as_written` (placeholder)."""
     if value != as_written or config_errors.is_sensitive(key):
         return config_errors.HIDDEN_VALUE
     return _parse_scalar(value)
 
 
 def _parse_scalar(text: str) -> PlainValue:
-    """As YAML would read it: true, false, and whole numbers in their usual form."""
+    """Parse booleans and whole numbers as YAML does; other texts are returned unchanged."""
     if text in ("true", "false"):
         return text == "true"
     return int(text) if _NUMBER.fullmatch(text) else text
@@ -396,10 +407,12 @@ def _sort_section(found: Mapping[str, EffectiveValue]) -> EffectiveSection:
 
 
 def render_yaml(found: EffectiveConfig) -> Iterator[str]:
-    """YAML with the origin of every value as a comment. What a connector is given and does not use
-    is left out, unless no other uses it."""
+    """Lines of YAML with the origin of every value as a comment.
+
+    Keys that a connector does not use are omitted, unless no connector uses them.
+    """
     file = pathlib.PurePath(found.file).name
-    yield f"# Effective configuration of {found.file}: what workers and connectors are given."
+    yield f"# Effective configuration of workers and connectors of {found.file}."
     yield (
         f"# Origin of each value: a line of {file}; default (of mm2); MM2 default (of "
         "MirrorMaker 2 and Kafka Connect)."
@@ -419,7 +432,7 @@ def render_yaml(found: EffectiveConfig) -> Iterator[str]:
         for connector, reason in flow.not_created.items():
             yield f"    {connector}: {{}}  # not created: {reason}"
         clients = {key: each for key, each in flow.clients.items() if each.is_used}
-        yield from _render_section("clients", clients, file, note="given to each connector")
+        yield from _render_section("clients", clients, file, note="for all connectors")
     for name, section in found.sections.items():
         yield from _render_section(name, section, file, indent="")
 
@@ -454,7 +467,7 @@ def _render_comment(key: str, value: EffectiveValue, file: str) -> str:
 
 
 def render_json(found: EffectiveConfig) -> dict[str, Any]:
-    """For programs; `version` says how it reads."""
+    """The effective configuration as a JSON document; `version` is that of its format."""
     return {
         "version": JSON_VERSION,
         "file": found.file,

@@ -24,13 +24,11 @@ _BY_OPTION = ConfigOption(name="by", kind=value_types.choice("topic", "partition
 _WITHIN_OPTION = ConfigOption(
     name="replicating.within.seconds", kind=value_types.integer(1, 86_400), default="60"
 )
-_REPORT_OPTION = ConfigOption(
-    name="report", kind=value_types.text("the path of a file"), default=None
-)
+_REPORT_OPTION = ConfigOption(name="report", kind=value_types.text("path of a file"), default=None)
 HEALTH_SECTION, DRILL_SECTION = "health", "drill"
 
 REST_KEYS = tuple(sorted(mm2_property_keys.REST_KEYS))
-"""Of the REST API by which the nodes of a flow's group reach each other."""
+"""Keys of section `rest`: the REST server through which nodes of a group communicate."""
 WORKER_KEYS = tuple(
     sorted(
         {
@@ -41,13 +39,13 @@ WORKER_KEYS = tuple(
         - {"group.id"}
     )
 )
-"""Of the Connect worker that each flow has."""
+"""Keys of section `worker`: the Connect worker of each flow."""
 
 
 def _parse_signed_protocol(text: str) -> str:
     if security_warnings.is_unsigned_protocol(text):
         raise RefusedValueError(
-            f"{security_warnings.UNSIGNED_TEXT}; remove it, or write "
+            f"{security_warnings.UNSIGNED_TEXT}; remove the key, or set it to "
             f"{security_warnings.SESSIONED_PROTOCOL}"
         )
     return text
@@ -57,10 +55,11 @@ _SIGNED_PROTOCOL = SingleValue(security_warnings.SESSIONED_PROTOCOL, _parse_sign
 
 
 def read_metrics(
-    account: ProblemCollector, section: YamlSection
+    collector: ProblemCollector, section: YamlSection
 ) -> tuple[MetricsEndpointSettings, Mapping[str, PlainYaml]]:
-    """The settings, and their texts for people; mistakes are noted and stay at their default."""
-    found = SectionReader(account, section, path="metrics")
+    """Read section `metrics`: the settings, and their texts. Invalid values are reported and
+    replaced by the default."""
+    found = SectionReader(collector, section, path="metrics")
     metrics = MetricsEndpointSettings(
         enabled=found.get(_ENABLED_OPTION),
         host=found.get(_HOST_OPTION),
@@ -73,15 +72,15 @@ def read_metrics(
 
 
 def read_health(
-    account: ProblemCollector, health: YamlSection, drill: YamlSection
+    collector: ProblemCollector, health: YamlSection, drill: YamlSection
 ) -> tuple[HealthSettings, Mapping[str, Mapping[str, PlainYaml]]]:
-    """The settings, and their texts for people, by section."""
-    found = SectionReader(account, health, path=HEALTH_SECTION)
-    rehearsed = SectionReader(account, drill, path=DRILL_SECTION)
-    report = rehearsed.optional(_REPORT_OPTION)
+    """Read sections `health` and `drill`: the settings, and their texts by section."""
+    found = SectionReader(collector, health, path=HEALTH_SECTION)
+    rehearsed = SectionReader(collector, drill, path=DRILL_SECTION)
+    report = rehearsed.get_optional(_REPORT_OPTION)
     watch = HealthSettings(
         replicating_within_s=float(found.get(_WITHIN_OPTION)),
-        drill_report=None if report is None else account.folder.absolute() / report,
+        drill_report=None if report is None else collector.folder.absolute() / report,
     )
     for each in (found, rehearsed):
         each.finish(refused={})
@@ -89,16 +88,16 @@ def read_health(
 
 
 def read_free_keys(
-    account: ProblemCollector, section: YamlSection, *, path: str, names: Iterable[str]
+    collector: ProblemCollector, section: YamlSection, *, path: str, names: Iterable[str]
 ) -> Mapping[str, PlainYaml]:
-    """The texts of keys that the worker judges, for people; mistakes are noted."""
-    found = SectionReader(account, section, path=path)
+    """Read a section whose values the Connect worker validates; returns them as text."""
+    found = SectionReader(collector, section, path=path)
     for name in names:
         kind = (
             _SIGNED_PROTOCOL
             if name == security_warnings.CONNECT_PROTOCOL_KEY
             else value_types.text()
         )
-        found.optional(ConfigOption(name=name, kind=kind, default=None))
+        found.get_optional(ConfigOption(name=name, kind=kind, default=None))
     found.finish(refused={})
     return found.effective

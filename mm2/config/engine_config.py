@@ -1,9 +1,9 @@
 """Configuration of the copy engine: Spark, or threads of the worker (inline).
 
-On a plain Connect worker it is in the worker's properties: `mm2.engine`, and keys that begin
-with `mm2.spark.`. A connector's configuration may override only `CONNECTOR_OVERRIDABLE`:
-whoever may create connectors over REST must not choose programs, JVM options, addresses or
-security settings of the worker's host.
+On a plain Connect worker, `mm2.engine` and keys with the prefix `mm2.spark.` are in the worker's
+properties. A connector's configuration may override only `CONNECTOR_OVERRIDABLE`: users who can
+create connectors over REST must not control programs, JVM options, addresses or security settings
+of the worker's host.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ HOST = value_types.text_matching(r"[^\s/]+", "a host name or address")
 DRIVER_HOSTS = ("driver.bindAddress", "driver.host")
 DRIVER_PORTS = ("driver.blockManager.port", "driver.port")
 RESERVED_SPARK_CONF: Mapping[str, str] = {
-    "spark.app.name": "has a key of its own: write app.name",
-    "spark.master": "has a key of its own: write master",
-    "spark.python.worker.reuse": "cannot be set: a copy starts in a Python process that is there",
-    "spark.pyspark.driver.python": "has a key of its own: write python",
-    "spark.pyspark.python": "has a key of its own: write python",
-    "spark.speculation": "cannot be set: a partition has one copy at a time",
+    "spark.app.name": "cannot be set here: use the key app.name",
+    "spark.master": "cannot be set here: use the key master",
+    "spark.python.worker.reuse": "cannot be set: copy processes reuse running Python workers",
+    "spark.pyspark.driver.python": "cannot be set here: use the key python",
+    "spark.pyspark.python": "cannot be set here: use the key python",
+    "spark.speculation": "cannot be set: only one process may copy a partition at a time",
     "spark.submit.deployMode": "cannot be set: this process is the driver",
-    "spark.task.cpus": "cannot be set: a copy takes one slot",
-    "spark.task.maxFailures": "cannot be set: mm2 restarts copies, Spark does not",
-    "spark.ui.enabled": "has a key of its own: write ui",
+    "spark.task.cpus": "cannot be set: a copy process uses one slot",
+    "spark.task.maxFailures": "cannot be set: mm2 restarts failed copy processes, not Spark",
+    "spark.ui.enabled": "cannot be set here: use the key ui",
 }
-"""Spark properties that are not the user's: each would break the rule that one Connect task is one
-Spark task that runs once, or has a shorter key."""
+"""Refused Spark properties, with the reason: they have a shorter key, or would violate the rule
+that one Connect task is one Spark task that runs once."""
 
 _CONF = "conf."
 SIZE_KEYS = frozenset(
@@ -59,12 +59,12 @@ SIZE_KEYS = frozenset(
         "executor.memoryOverhead",
     )
 )
-_SIZE = value_types.text_matching(r"[0-9]{1,9}[kKmMgGtT]?[bB]?", "a number or a size such as 2g")
+_SIZE = value_types.text_matching(r"[0-9]{1,9}[kKmMgGtT]?[bB]?", "number, or size such as 2g")
 _APP_NAME = value_types.text_matching(
     r"[A-Za-z0-9][A-Za-z0-9 ._:>-]{0,99}", "at most 100 letters, digits and . _ : > - or blanks"
 )
 CONNECTOR_OVERRIDABLE = frozenset({"app.name"}) | SIZE_KEYS
-"""What may stand behind `mm2.spark.` in a connector's configuration."""
+"""Names after `mm2.spark.` that a connector's configuration may set."""
 _AUTHENTICATION_KEY = "spark.authenticate"
 _SECURITY_KEYS = (_AUTHENTICATION_KEY, "spark.network.crypto.enabled")
 _OPTION_TYPES: Mapping[str, tuple[str, ValueType[Any]]] = {
@@ -73,7 +73,7 @@ _OPTION_TYPES: Mapping[str, tuple[str, ValueType[Any]]] = {
     "ui": ("ui", value_types.boolean()),
     "control.host": ("control_host", HOST),
     "control.port": ("control_port", PORT),
-    "python": ("python", value_types.text("the path of an interpreter")),
+    "python": ("python", value_types.text("path of an interpreter")),
     "allow.insecure.spark": ("allow_insecure_spark", value_types.boolean()),
 }
 _DRIVER_OPTION_TYPES: Mapping[str, ValueType[Any]] = {
@@ -84,23 +84,24 @@ _DRIVER_OPTION_TYPES: Mapping[str, ValueType[Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """`engine` is `spark` or `inline`; all else is for Spark.
-
-    `conf` holds Spark properties by their full names. `control_host` and `control_port` (None and
-    0: we choose) are where copies on other machines reach this process. `python` None: our
-    interpreter. `hidden_environment` names variables that no process of Spark may inherit.
-    """
+    """Settings of the copy engine. All fields except `engine` apply to Spark only."""
 
     engine: str = SPARK
+    """`spark` or `inline`."""
     master: str = LOCAL_MASTER
     app_name: str = "mm2"
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Spark properties by their full names."""
     ui: bool = False
     control_host: str | None = None
+    """Address under which copy processes on other machines connect to this one; None: detected."""
     control_port: int = 0
+    """Port for these connections; 0: any free port."""
     python: str | None = None
+    """Path of the executors' Python interpreter; None: that of this process."""
     allow_insecure_spark: bool = False
     hidden_environment: frozenset[str] = field(default=frozenset(), compare=False)
+    """Environment variables with secrets, which Spark processes must not inherit."""
 
     @property
     def on_this_machine(self) -> bool:
@@ -108,10 +109,10 @@ class EngineSettings:
 
     @property
     def required_security(self) -> tuple[str, ...]:
-        """Spark properties that may not be false.
+        """Spark properties that must not be false.
 
-        On a cluster, Spark's connections carry what gives access to the control channel. On this
-        machine, every local user can connect to the driver, which deserializes Java objects.
+        On a cluster, Spark's connections carry the secret of the control channel. On this machine,
+        every local user can connect to the driver, which deserializes Java objects.
         """
         if self.engine == INLINE or self.allow_insecure_spark:
             return ()
@@ -119,17 +120,17 @@ class EngineSettings:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Display name of the engine, such as `spark on local[4]`."""
         return self.engine if self.engine == INLINE else f"{self.engine} on {self.master}"
 
 
 def is_local_master(master: str) -> bool:
-    """Does Spark run inside this machine's one JVM?"""
+    """Whether this master runs Spark in a single JVM on this machine."""
     return master == "local" or master.startswith("local[")
 
 
 def diff_engine_settings(one: EngineSettings, other: EngineSettings) -> list[str]:
-    """Which settings differ, by their keys; their values may be secrets."""
+    """Keys of settings that differ; values are not returned because they may be secrets."""
     named = {field_name: key for key, (field_name, _) in _OPTION_TYPES.items()}
     found = [] if one.engine == other.engine else [keys.ENGINE]
     found += [
@@ -149,11 +150,10 @@ def diff_engine_settings(one: EngineSettings, other: EngineSettings) -> list[str
 def parse_engine_settings(
     props: Mapping[str, str], *, worker: Mapping[str, str] | None = None
 ) -> EngineSettings | None:
-    """The settings of `worker`, a Connect worker's properties, with what a connector's
-    configuration overrides; None if neither has any.
+    """Engine settings from a Connect worker's properties and a connector's overrides.
 
-    Raises `ConfigError`, with the key, for an unknown key, a value that is not allowed, and a key
-    that a connector's configuration may not have.
+    None if neither has engine keys. Raises `ConfigError`, which names the key, for an unknown key,
+    an invalid value, or a key that a connector's configuration must not set.
     """
     _check_connector_keys(props)
     of_worker = dict(worker or {})
@@ -170,9 +170,9 @@ def _check_connector_keys(props: Mapping[str, str]) -> None:
         if name not in CONNECTOR_OVERRIDABLE:
             _check_known_key(key, name)
             raise ConfigError(
-                f"{key} cannot be set in a connector's configuration: write it into the properties "
-                "file of each Connect worker and restart it. A connector's configuration may have "
-                f"{keys.ENGINE}, "
+                f"{key} cannot be set in a connector's configuration: add it to the properties "
+                "file of each Connect worker and restart the workers. A connector's configuration "
+                f"may set {keys.ENGINE}, "
                 + ", ".join(keys.SPARK_PREFIX + each for each in sorted(CONNECTOR_OVERRIDABLE))
             )
         _parse_value(key, text.strip(), _SIZE if name in SIZE_KEYS else _APP_NAME)
@@ -187,7 +187,7 @@ def _check_known_key(key: str, name: str) -> None:
         known = ", ".join(
             keys.SPARK_PREFIX + each for each in (*_OPTION_TYPES, *_DRIVER_OPTION_TYPES)
         )
-        raise ConfigError(f"{key} is not known; there are {known} and conf.spark.…")
+        raise ConfigError(f"{key} is not a known key; known keys: {known} and conf.spark.…")
 
 
 def _parse_properties(props: Mapping[str, str]) -> EngineSettings | None:
@@ -207,7 +207,7 @@ def _parse_properties(props: Mapping[str, str]) -> EngineSettings | None:
         elif name in _DRIVER_OPTION_TYPES:
             conf[f"spark.{name}"] = str(_parse_value(key, text, _DRIVER_OPTION_TYPES[name]))
         else:
-            conf[_conf_name(key, name.removeprefix(_CONF))] = text.strip()
+            conf[_check_conf_name(key, name.removeprefix(_CONF))] = text.strip()
     made = EngineSettings(engine=engine, conf=conf, **fields)
     _check_spark_security(made)
     return made
@@ -220,11 +220,11 @@ def _parse_value(key: str, text: str, kind: ValueType[T]) -> T:
         raise ConfigError(f"{key} is {text!r}; allowed: {kind.allowed}") from None
 
 
-def _conf_name(key: str, name: str) -> str:
+def _check_conf_name(key: str, name: str) -> str:
     if name in RESERVED_SPARK_CONF:
         raise ConfigError(f"{key} {RESERVED_SPARK_CONF[name]}")
     if not re.fullmatch(r"spark\.\S+", name):
-        raise ConfigError(f"{key}: names of Spark's settings begin with spark.")
+        raise ConfigError(f"{key}: names of Spark properties begin with spark.")
     return name
 
 
@@ -234,5 +234,5 @@ def _check_spark_security(made: EngineSettings) -> None:
             key = f"{keys.SPARK_PREFIX}{_CONF}{name}"
             raise ConfigError(
                 f"{key} would leave the connections of {made.name} unauthenticated or unencrypted: "
-                f"write true, or {keys.SPARK_PREFIX}allow.insecure.spark=true"
+                f"set it to true, or set {keys.SPARK_PREFIX}allow.insecure.spark=true"
             )

@@ -1,4 +1,4 @@
-"""The keys of a flow in `clusters.yaml`: MirrorMaker 2's names and defaults, and refused keys."""
+"""The keys of a flow in `clusters.yaml`: types, defaults, and keys that are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mm2.topics.flow_config import DeliveryMode, OnSourceGap, TargetTopicAccess
 
 T = TypeVar("T")
 
-_ALIAS = value_types.text("the alias of a cluster")
+_ALIAS = value_types.text("alias of a cluster")
 _SECONDS = value_types.integer(1, 1_000_000_000)
 _BOOLEAN = value_types.boolean()
 _PATTERNS = PatternListType()
@@ -68,7 +68,7 @@ TOPIC_FILTER = _filter_class_option(keys.TOPIC_FILTER, java_classes.TOPIC_FILTER
 GROUP_FILTER = _filter_class_option(keys.GROUP_FILTER, java_classes.GROUP_FILTER)
 PROPERTY_FILTER = _filter_class_option(keys.PROPERTY_FILTER, java_classes.PROPERTY_FILTER)
 CLASS_OPTIONS = (POLICY, TOPIC_FILTER, GROUP_FILTER, PROPERTY_FILTER)
-"""What may be a class of the user's: `package.module:Class`. It may have keys of its own."""
+"""Options that accept a custom Python class, `package.module:Class`; it may have its own keys."""
 SEPARATOR = ConfigOption(
     name="replication.policy.separator",
     kind=value_types.text_matching(
@@ -83,7 +83,7 @@ HEARTBEATS = ConfigOption(name="heartbeats.replication.enabled", kind=_BOOLEAN, 
 REPLICATION_FACTOR = ConfigOption(
     name="replication.factor", kind=value_types.integer(1, 32_767, or_minus_one=True), default="-1"
 )
-"""The brokers' own default, and not MirrorMaker 2's 2: a file with two addresses works anywhere."""
+"""The default is the brokers' (MirrorMaker 2: 2), so that a minimal file works on any cluster."""
 TASKS_MAX = ConfigOption(name="tasks.max", kind=value_types.integer(1, 10_000), default="1")
 REFRESH_TOPICS = ConfigOption(name="refresh.topics.enabled", kind=_BOOLEAN, default="true")
 REFRESH_TOPICS_INTERVAL = ConfigOption(
@@ -97,7 +97,7 @@ ADMIN_TIMEOUT = ConfigOption(
     name="admin.timeout.ms", kind=value_types.integer(1_000, 2_147_483_647), default="60000"
 )
 
-# Ours: what MirrorMaker 2 has no key for.
+# Keys that MirrorMaker 2 does not have.
 START = ConfigOption(name="start", kind=value_types.start_position(), default="earliest")
 TARGET_TOPICS_NAME = "target.topics"
 DELIVERY = ConfigOption(
@@ -131,7 +131,7 @@ TOPIC_THROTTLES = ConfigOption(name="throttle.topics", kind=TopicThrottleListTyp
 
 
 def target_topics_option(policy: str) -> ConfigOption[str]:
-    """`exclusive` where the policy renames topics, `shared` where local producers may write too."""
+    """The option `target.topics`, by default `shared` for the identity policy, else `exclusive`."""
     default = (
         TargetTopicAccess.SHARED if is_identity_policy(policy) else TargetTopicAccess.EXCLUSIVE
     )
@@ -140,17 +140,17 @@ def target_topics_option(policy: str) -> ConfigOption[str]:
 
 
 def is_custom_class(name: str) -> bool:
-    """Is this, as the value of one of `CLASS_OPTIONS`, a class of the user's?"""
+    """Whether this value of one of `CLASS_OPTIONS` names a custom Python class."""
     return java_classes.is_python_class_name(name.strip())
 
 
 def is_identity_policy(policy: str) -> bool:
-    """Is this one of the identity policy's names, Java's or the short one?"""
+    """Whether this is the identity policy, by its Java name or its short name."""
     return policy.rpartition(".")[2] == IDENTITY_POLICY
 
 
 def _unparsed_option(name: str) -> ConfigOption[Any]:
-    """What only the connectors understand: they judge the text (`judge`)."""
+    """An option of a connector key whose text only the connector validates."""
     of = (keys.SOURCE_KEYS, keys.CHECKPOINT_KEYS, keys.HEARTBEAT_KEYS)
     found = next(each.keys[name] for each in of if name in each.keys)
     if found.type is Type.BOOLEAN:
@@ -181,18 +181,18 @@ CONNECTOR_OPTIONS = tuple(
         ),
     )
 )
-"""Keys of MirrorMaker 2's connectors that the flow itself has no use for."""
+"""Keys that are only passed to the connectors and are not part of `Flow`."""
 EMIT_HEARTBEATS = ConfigOption(name=keys.EMIT_HEARTBEATS, kind=_BOOLEAN, default="false")
-"""Off unless asked for, other than in MirrorMaker 2: it needs rights on the source, and a worker
-for each pair of clusters, both ways."""
+"""The default differs from MirrorMaker 2: heartbeats need ACLs on the source, and a worker for each
+pair of clusters in both directions."""
 
 EMIT_CHECKPOINTS_S, SYNC_GROUPS_S = (
     ConfigOption(name=name, kind=value_types.text(), default="5")
     for name in (keys.EMIT_CHECKPOINTS_S, keys.SYNC_GROUPS_S)
 )
-"""Seconds, and not MirrorMaker 2's minute: groups that do not move cost next to nothing."""
+"""5 seconds instead of MirrorMaker 2's 60: groups with unchanged offsets cost almost nothing."""
 YAML_DEFAULT_OPTIONS = (EMIT_HEARTBEATS, EMIT_CHECKPOINTS_S, SYNC_GROUPS_S, REPLICATION_FACTOR)
-"""Whose defaults are not MirrorMaker 2's."""
+"""Options whose defaults differ from MirrorMaker 2's."""
 FACTOR_OPTIONS = tuple(
     each
     for each in CONNECTOR_OPTIONS
@@ -203,11 +203,11 @@ FACTOR_OPTIONS = tuple(
         keys.SYNCS_TOPIC_FACTOR,
     )
 )
-"""Replicas of the topics of connectors: in YAML these default to `REPLICATION_FACTOR`."""
+"""Replication factors of the connectors' topics; in YAML they default to `REPLICATION_FACTOR`."""
 
 
 def with_mm2_default(option: ConfigOption[T]) -> ConfigOption[T]:
-    """The option as a properties file has it: with the default of MirrorMaker 2."""
+    """The option with MirrorMaker 2's default, for properties files."""
     return dataclasses.replace(option, default=_find_mm2_default(option.name))
 
 
@@ -218,13 +218,13 @@ def _find_mm2_default(name: str) -> str:
 
 
 SYNC_WITHOUT_REFRESH = (
-    f"has no effect while {REFRESH_TOPICS.name} is false: settings of mirror topics are synced "
-    "when the flow starts"
+    f"has no effect while {REFRESH_TOPICS.name} is false: topic configs are synced only when the "
+    "flow starts"
 )
 
 TRANSFORMS = ConfigOption(name=record_transforms.TRANSFORMS_KEY, kind=TextListType(), default=())
 PREDICATES = ConfigOption(name=record_transforms.PREDICATES_KEY, kind=TextListType(), default=())
-"""Aliases; what is configured of each stands behind `transforms.<alias>.`"""
+"""Aliases; each is configured by keys with the prefix `transforms.<alias>.`."""
 
 _NOT_SUPPORTED_YET = "is not supported yet"
 _REMOVED_IN_KAFKA_4 = "was removed in Kafka 4.0"
@@ -250,24 +250,25 @@ REFUSED_KEYS: Mapping[str, str] = {
         ),
         _NOT_SUPPORTED_YET,
     ),
-    "add.source.alias.to.metrics": f"{_REMOVED_IN_KAFKA_4}: the alias is always there",
-    "config.properties.blacklist": f"{_REMOVED_IN_KAFKA_4}: write config.properties.exclude",
-    "connector.class": "has no meaning here: a flow runs the mirror",
-    "groups.blacklist": f"{_REMOVED_IN_KAFKA_4}: write groups.exclude",
-    "name": "has no meaning here: a flow is called from->to",
-    "source.cluster.alias": "has no meaning here: write from",
-    "target.cluster.alias": "has no meaning here: write to",
-    "topics.blacklist": f"{_REMOVED_IN_KAFKA_4}: write topics.exclude",
-    "use.incremental.alter.configs": f"{_REMOVED_IN_KAFKA_4}: it is always so",
+    "add.source.alias.to.metrics": f"{_REMOVED_IN_KAFKA_4}: metrics always have the source alias",
+    "config.properties.blacklist": f"{_REMOVED_IN_KAFKA_4}: use config.properties.exclude",
+    "connector.class": "does not apply: a flow always runs the mirror connectors",
+    "groups.blacklist": f"{_REMOVED_IN_KAFKA_4}: use groups.exclude",
+    "name": "does not apply: the name of a flow is from->to",
+    "source.cluster.alias": "does not apply: use from",
+    "target.cluster.alias": "does not apply: use to",
+    "topics.blacklist": f"{_REMOVED_IN_KAFKA_4}: use topics.exclude",
+    "use.incremental.alter.configs": f"{_REMOVED_IN_KAFKA_4}: incremental updates are always used",
 }
 
-# Whole families of keys that MirrorMaker 2 and Connect know.
+# Prefixes of MirrorMaker 2 and Connect keys that are refused in a flow.
 REFUSED_PREFIXES: Mapping[str, str] = {
-    "admin.": "is not taken: write source.admin. or target.admin.",
-    "consumer.": "is not taken: write source.consumer.",
-    "producer.": "is not taken: write producer.override.",
+    "admin.": "is not supported in a flow: use source.admin. or target.admin.",
+    "consumer.": "is not supported in a flow: use source.consumer.",
+    "producer.": "is not supported in a flow: use producer.override.",
     **dict.fromkeys(
-        ("source.cluster.", "target.cluster."), "is not taken: write it at the cluster"
+        ("source.cluster.", "target.cluster."),
+        "is not supported in a flow: set it in section clusters",
     ),
     **dict.fromkeys(
         (

@@ -1,8 +1,8 @@
-"""What one flow runs with: its Connect worker and its three connectors, validated.
+"""Plans the validated Connect worker and connector configurations of each flow.
 
-Both are derived from the file's flat properties and checked as on any worker that starts.
-Problems are reported at the line they come from: in `clusters.yaml` in the sections `worker`
-and `rest`, in `mm2.properties` at Java's keys.
+They are derived from the file's flat properties and validated as when a worker starts. Problems
+are reported at the line they come from: in sections `worker` and `rest` of `clusters.yaml`, or at
+the keys of `mm2.properties`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ from mm2.replication import record_transforms
 
 _CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
 DEFAULT_RESTART_MAX = 10
-"""How often in a row something that fails is started again, unless the file says otherwise."""
+"""Default for the number of consecutive restarts of a failed connector or task."""
 
 
 def derive_worker_props(flat: FlatProperties, ends: SourceAndTarget) -> dict[str, str]:
-    """Of the flow's worker, `${…}` filled in, without what acts on nothing here and is told where
-    the file is read. Raises `ConfigError`."""
+    """The properties of the flow's worker, resolved and without keys that have no effect.
+
+    The loader warns of those keys. Raises `ConfigError` if a placeholder cannot be resolved.
+    """
     found = dedicated_mode.derive_worker(flat.props, ends, resolve=flat.resolve)
     for key in (*mm2_property_keys.NON_WORKER_KEYS, mm2_property_keys.RESTART_MAX):
         found.pop(key, None)
@@ -52,7 +54,7 @@ def derive_worker_props(flat: FlatProperties, ends: SourceAndTarget) -> dict[str
 
 
 def _list_token_endpoints(flat: FlatProperties) -> list[str]:
-    """All that the file names for its clusters and flows."""
+    """All OAuth token endpoints of the file's clusters and flows."""
     resolved = flat.resolve(flat.props)
     return sorted(
         {
@@ -65,7 +67,7 @@ def _list_token_endpoints(flat: FlatProperties) -> list[str]:
 
 
 def _has_no_effect(key: str, found: Mapping[str, str]) -> bool:
-    """Does it ask for what is so anyway, or is it of a security that connections do not have?"""
+    """Whether the key sets what applies anyway, or TLS or SASL of a plaintext connection."""
     role = next((each for each in _CLIENT_PREFIXES if key.startswith(each)), "")
     name = key.removeprefix(role)
     if mm2_property_keys.is_fixed_value(name, found[key]):
@@ -80,7 +82,10 @@ def _has_no_effect(key: str, found: Mapping[str, str]) -> bool:
 
 
 def parse_restart_max(flat: FlatProperties, ends: SourceAndTarget) -> int:
-    """As in `restarts.Restarts`. Raises `ConfigError`, and `ValueError` for what is no number."""
+    """The maximum number of consecutive restarts; -1: unlimited.
+
+    Raises `ConfigError` if a placeholder cannot be resolved, `ValueError` if it is not a number.
+    """
     found = dedicated_mode.derive_worker(flat.props, ends, resolve=flat.resolve)
     given = found.get(mm2_property_keys.RESTART_MAX, str(DEFAULT_RESTART_MAX)).strip()
     if not re.fullmatch(r"-1|[0-9]{1,9}", given):
@@ -89,7 +94,7 @@ def parse_restart_max(flat: FlatProperties, ends: SourceAndTarget) -> int:
 
 
 def derive_rest(flat: FlatProperties, source: WorkerSettingsSource) -> InternalRestSettings | None:
-    """How the nodes of a group reach each other; None: they do not. Raises `SettingsError`."""
+    """Settings of the REST server between nodes; None if it is disabled. Raises `SettingsError`."""
     resolved = flat.resolve(flat.props)
     if resolved.get(dedicated_mode.INTERNAL_REST_KEY, "false").strip().lower() != "true":
         return None
@@ -97,8 +102,10 @@ def derive_rest(flat: FlatProperties, source: WorkerSettingsSource) -> InternalR
 
 
 def derive_allowed_hosts(flat: FlatProperties, source: WorkerSettingsSource) -> AllowedHosts:
-    """Under which host names this process may be asked, also where nodes do not reach each other.
-    Raises `SettingsError`."""
+    """Host names that HTTP requests may use, also if the REST server between nodes is disabled.
+
+    Raises `SettingsError`.
+    """
     return host_check.collect_allowed_hosts(
         internal_rest.read_internal_rest(flat.resolve(flat.props), source).settings
     )
@@ -107,7 +114,8 @@ def derive_allowed_hosts(flat: FlatProperties, source: WorkerSettingsSource) -> 
 def make_worker_source(
     file: str, *, environment: Mapping[str, str], folder: pathlib.Path | None = None
 ) -> WorkerSettingsSource:
-    """Relative paths start at `folder`; None: where this process was started, as in Java."""
+    """Settings source for Connect workers. Relative paths start at `folder`; None: at the working
+    directory, as in Java."""
     return WorkerSettingsSource(
         file=file,
         folder=folder or pathlib.Path.cwd(),
@@ -117,7 +125,8 @@ def make_worker_source(
 
 
 def validate_workers(flat: FlatProperties, about: WorkerSettingsSource) -> list[ConfigProblem]:
-    """Of all flows that have a worker, each once; none where placeholders cannot be filled in."""
+    """Problems in the worker settings of all flows, without duplicates; none if placeholders
+    cannot be resolved."""
     try:
         flows = dedicated_mode.list_flows(flat.resolve(flat.props))
     except ConfigError:
@@ -139,7 +148,7 @@ def validate_workers(flat: FlatProperties, about: WorkerSettingsSource) -> list[
                         line=0,
                         key=mm2_property_keys.RESTART_MAX,
                         text="is not allowed",
-                        allowed="a whole number, or -1: always",
+                        allowed="a whole number, or -1 for no limit",
                     ),
                     where,
                 )
@@ -159,7 +168,7 @@ def _collect_problems(
 def _locate_problem(
     flat: FlatProperties, problem: ConfigProblem, where: Sequence[str]
 ) -> ConfigProblem:
-    """`where` are beginnings of keys, the most specific first."""
+    """The problem at its place in the file. `where` are key prefixes, the most specific first."""
     named = (prefix + problem.key for prefix in where)
     found = next((each for each in named if each in flat.places), None)
     if found is None:
@@ -176,7 +185,7 @@ def _discover_cached(folders: tuple[str, ...], file_paths: tuple[str, ...]) -> P
 
 
 def _discover_plugins(folders: Sequence[str], file_paths: Sequence[str]) -> PluginRegistry:
-    """Once for all workers of this process that name the same folders."""
+    """Discover plugins, once for all workers of this process with the same folders."""
     return _discover_cached(tuple(folders), tuple(file_paths))
 
 
@@ -186,21 +195,22 @@ SOURCE_CONNECTOR, HEARTBEAT_CONNECTOR, CHECKPOINT_CONNECTOR = dedicated_mode.CON
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowPlan:
-    """`worker_props` are what `worker` was read from; `connectors` have `${…}` as it stands.
-
-    `file` is the absolute path of the file that configures it.
-    `source` is the mirror's configuration with it filled in. `shown`: it mirrors, else it is there
-    for its heartbeats alone. `restart_max` as in `restarts.Restarts`.
-    """
+    """The configuration with which a process runs one flow."""
 
     ends: SourceAndTarget
     worker: DistributedSettings = field(repr=False)
     worker_props: Mapping[str, str] = field(repr=False)
+    """Properties from which `worker` was parsed."""
     connectors: Mapping[str, Mapping[str, str]] = field(repr=False)
+    """Connector configurations by name, with placeholders `${…}` unresolved."""
     source: Mapping[str, str] = field(repr=False)
+    """Resolved configuration of the source connector."""
     shown: bool
+    """The flow replicates topics; otherwise it only emits heartbeats."""
     restart_max: int
+    """Maximum number of consecutive restarts of a failed connector or task; -1: unlimited."""
     file: str = operator_commands.DEFAULT_CONFIG_FILE
+    """Absolute path of the configuration file."""
 
     @property
     def name(self) -> str:
@@ -208,22 +218,22 @@ class FlowPlan:
 
     @property
     def resume(self) -> str:
-        """The command that resumes it after a pause or stop."""
+        """The command that resumes the flow after a pause or stop."""
         return OperatorCommands(file=self.file).go_on(self.name, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSelection:
-    """Which flows of a file this process runs, and how fast at most.
-
-    `near`: only flows to these clusters; `names`: only these; empty: all. `throttle` 0: no limit.
-    `java_stopped`: nothing that Java's MirrorMaker may still send is waited for.
-    """
+    """Command-line selection of the flows that a process runs, and options for them."""
 
     near: tuple[str, ...] = ()
+    """Only flows to these target clusters; empty: all."""
     names: tuple[str, ...] = ()
+    """Only these flows; empty: all."""
     throttle: int = 0
+    """Rate limit per flow in bytes per second; 0: none."""
     java_stopped: bool = False
+    """Skip waiting for in-flight writes of Java MirrorMaker 2."""
 
 
 ALL_FLOWS = FlowSelection()
@@ -232,7 +242,11 @@ ALL_FLOWS = FlowSelection()
 def plan_flows(
     settings: Mm2Settings, choice: FlowSelection, *, environment: Mapping[str, str]
 ) -> list[FlowPlan]:
-    """Raises `SettingsError` where a worker's settings are wrong, and `ConfigError`."""
+    """Plan all selected flows.
+
+    Raises `SettingsError` if worker settings are invalid, `ConfigError` if a placeholder cannot be
+    resolved.
+    """
     flat = settings.flat
     resolved = flat.resolve(flat.props)
     mirroring = {flow.name for flow in settings.flows}
@@ -263,7 +277,8 @@ def _plan_flow(
             choice.throttle, value_types.parse_byte_rate(given) if given else choice.throttle
         )
         source[keys.THROTTLE] = str(least)
-    connectors[SOURCE_CONNECTOR].pop(keys.JAVA_STOPPED_CLEANLY, None)  # a file says it for good
+    # Only the command line can set this: in a file it would stay true after Java has run again.
+    connectors[SOURCE_CONNECTOR].pop(keys.JAVA_STOPPED_CLEANLY, None)
     if choice.java_stopped:
         connectors[SOURCE_CONNECTOR][keys.JAVA_STOPPED_CLEANLY] = "true"
     props = derive_worker_props(flat, ends)
@@ -284,7 +299,8 @@ def _plan_flow(
 
 
 def _is_connector_key(connector: str, key: str) -> bool:
-    """Of heartbeats and checkpoints no record is transformed: who reads them knows their form."""
+    """Whether the connector gets this key. Only the source connector gets transformations:
+    heartbeats and checkpoints have fixed formats."""
     about = key in record_transforms.LIST_KEYS or key.startswith(record_transforms.KEY_PREFIXES)
     return key not in mm2_property_keys.RECORD_ERROR_KEYS and (
         connector == SOURCE_CONNECTOR or not about
@@ -292,7 +308,7 @@ def _is_connector_key(connector: str, key: str) -> bool:
 
 
 def resolve_page_hosts(settings: Mm2Settings, *, environment: Mapping[str, str]) -> AllowedHosts:
-    """Under which host names the status page may be asked. Raises `SettingsError`."""
+    """Host names that requests to the status page may use. Raises `SettingsError`."""
     return derive_allowed_hosts(
         settings.flat, make_worker_source(settings.file, environment=environment)
     )
@@ -301,5 +317,5 @@ def resolve_page_hosts(settings: Mm2Settings, *, environment: Mapping[str, str])
 def plan_rest(
     settings: Mm2Settings, *, environment: Mapping[str, str]
 ) -> InternalRestSettings | None:
-    """How the nodes of a group reach each other; None: they do not. Raises `SettingsError`."""
+    """Settings of the REST server between nodes; None if it is disabled. Raises `SettingsError`."""
     return derive_rest(settings.flat, make_worker_source(settings.file, environment=environment))

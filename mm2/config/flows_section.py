@@ -1,4 +1,4 @@
-"""Reads the sections `flows` and `defaults`: a list of source, target and what to mirror.
+"""Reads the sections `flows` (a list of source, target and their settings) and `defaults`.
 
 A flow may override the clusters' client properties with the prefixes of MirrorMaker 2's
 connectors: `source.consumer.` for reading, `producer.override.` for writing, `source.admin.`
@@ -31,16 +31,17 @@ OVERRIDE_PREFIXES = (CONSUMER_PREFIX, PRODUCER_PREFIX, SOURCE_ADMIN_PREFIX, TARG
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOverrides:
-    """Client properties that stand in a flow, or in its defaults, with the flow's own last."""
+    """Client properties that a flow or section `defaults` sets."""
 
     path: str
     given: Mapping[str, tuple[ClusterProperty, ...]]
+    """By prefix; properties of the flow follow those of the defaults."""
 
 
 def collect_overrides(found: SectionReader) -> ClientOverrides:
-    """The section's entries with one of `OVERRIDE_PREFIXES`."""
+    """The section's client properties: entries with one of `OVERRIDE_PREFIXES`."""
     given: dict[str, list[ClusterProperty]] = {prefix: [] for prefix in OVERRIDE_PREFIXES}
-    for path, entry in found.family(OVERRIDE_PREFIXES):
+    for path, entry in found.find_prefixed(OVERRIDE_PREFIXES):
         prefix = next(each for each in OVERRIDE_PREFIXES if entry.key.startswith(each))
         own = dataclasses.replace(entry, key=entry.key.removeprefix(prefix))
         given[prefix].append(ClusterProperty(key=f"{path}.{entry.key}", entry=own))
@@ -50,13 +51,16 @@ def collect_overrides(found: SectionReader) -> ClientOverrides:
 
 
 def resolve_clients(
-    account: ProblemCollector,
+    collector: ProblemCollector,
     overrides: ClientOverrides,
     *,
     source: ClusterEntry,
     target: ClusterEntry,
 ) -> tuple[FlowClients | None, Mapping[str, str]]:
-    """The clients, and the overrides for people; None after mistakes, which are noted."""
+    """The clients of a flow, and its overrides as text with secrets hidden.
+
+    The clients are None if there are problems, which are reported.
+    """
     shown: dict[str, str] = {}
 
     def client(cluster: ClusterEntry, role: ClientType, prefix: str) -> ClusterSettings | None:
@@ -64,7 +68,9 @@ def resolve_clients(
         if not own or base is None:
             return base
         given = (*cluster.given[None], *cluster.given[role], *own)
-        made = clusters_section.read_client(account, given, path=overrides.path, line=cluster.line)
+        made = clusters_section.read_client(
+            collector, given, path=overrides.path, line=cluster.line
+        )
         if made is not None:
             texts = made.properties.shown()
             shown.update({prefix + each.entry.key: texts[each.entry.key] for each in own})
@@ -87,22 +93,21 @@ def resolve_clients(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowEntry:
-    """One item of the list. `flow` is None unless every key of it is right.
-
-    `lines` says where a key stands (the item itself, if it is left out), for checks across items.
-    """
+    """One item of the section `flows`."""
 
     path: str
     lines: Mapping[str, int]
+    """Line of each of `CROSS_CHECKED_KEYS`; the line of the item if the key is missing."""
     source: str | None
     target: str | None
     enabled: bool
     flow: Flow | None
+    """None if a key is invalid."""
     overrides: ClientOverrides
     effective: dict[str, PlainYaml]
     custom: bool = False
-    """Has it classes of the user's? Then `flow` has shipped ones in their place (`custom_classes`).
-    """
+    """The flow has custom classes, for which `flow` has built-in ones until they are created
+    (`config_loader.apply_custom_classes`)."""
 
 
 CROSS_CHECKED_KEYS = (
@@ -115,47 +120,50 @@ CROSS_CHECKED_KEYS = (
 )
 
 
-def read_defaults(account: ProblemCollector, entry: YamlEntry) -> YamlSection | None:
-    """Notes the mistakes of the section of defaults, once for all flows."""
-    section = section_reader.as_section(account, entry, path="defaults")
+def read_defaults(collector: ProblemCollector, entry: YamlEntry) -> YamlSection | None:
+    """Read the section `defaults` and report its problems, once for all flows."""
+    section = section_reader.as_section(collector, entry, path="defaults")
     if section is None:
         return None
-    found = SectionReader(account, section, path="defaults")
+    found = SectionReader(collector, section, path="defaults")
     found.get(flow_keys.ENABLED)
     classes = [found.get(option) for option in flow_keys.CLASS_OPTIONS]
     _read_keys(found, source="", target="")
-    found.family(OVERRIDE_PREFIXES)
-    ends = dict.fromkeys((flow_keys.SOURCE.name, flow_keys.TARGET.name), "belongs into a flow")
+    found.find_prefixed(OVERRIDE_PREFIXES)
+    ends = dict.fromkeys(
+        (flow_keys.SOURCE.name, flow_keys.TARGET.name), "must be set in each flow, not here"
+    )
     refused = {**flow_keys.REFUSED_KEYS, **ends}
     if any(map(flow_keys.is_custom_class, classes)):
-        found.take_rest(refused=refused, families=flow_keys.REFUSED_PREFIXES)
+        found.accept_remaining(refused=refused, families=flow_keys.REFUSED_PREFIXES)
     found.finish(refused=refused, families=flow_keys.REFUSED_PREFIXES)
     return section
 
 
 def read_flows(
-    account: ProblemCollector, node: YamlList, defaults: YamlSection | None
+    collector: ProblemCollector, node: YamlList, defaults: YamlSection | None
 ) -> list[FlowEntry]:
-    """Mistakes are noted in `account`; every item that is a section is returned."""
+    """Read the section `flows`; problems are reported. Invalid items are returned too, unless they
+    are not sections."""
     found: list[FlowEntry] = []
     for index, item in enumerate(node.items):
         path = f"flows[{index}]"
         if isinstance(item, YamlSection):
-            found.append(_read_flow(account, item, path=path, defaults=defaults))
+            found.append(_read_flow(collector, item, path=path, defaults=defaults))
         else:
-            account.note(item.line, path, "has to be a section of keys: from, to, topics, …")
+            collector.report(item.line, path, "must be a section with keys: from, to, topics, …")
     return found
 
 
 def _read_flow(
-    account: ProblemCollector,
+    collector: ProblemCollector,
     section: YamlSection,
     *,
     path: str,
     defaults: YamlSection | None,
 ) -> FlowEntry:
-    before = len(account.problems)
-    found = SectionReader(account, section, path=path, defaults=defaults)
+    before = len(collector.problems)
+    found = SectionReader(collector, section, path=path, defaults=defaults)
     classes = [found.get(option) for option in flow_keys.CLASS_OPTIONS]
     custom = any(map(flow_keys.is_custom_class, classes))
     source, target = found.require(flow_keys.SOURCE), found.require(flow_keys.TARGET)
@@ -163,15 +171,15 @@ def _read_flow(
     flow = _read_keys(found, source=source or "", target=target or "")
     overrides = collect_overrides(found)
     if custom:
-        found.take_rest(refused=flow_keys.REFUSED_KEYS, families=flow_keys.REFUSED_PREFIXES)
+        found.accept_remaining(refused=flow_keys.REFUSED_KEYS, families=flow_keys.REFUSED_PREFIXES)
     found.finish(refused=flow_keys.REFUSED_KEYS, families=flow_keys.REFUSED_PREFIXES)
     return FlowEntry(
         path=path,
-        lines={name: found.line_of(name) for name in CROSS_CHECKED_KEYS},
+        lines={name: found.get_line(name) for name in CROSS_CHECKED_KEYS},
         source=source,
         target=target,
         enabled=enabled,
-        flow=flow if len(account.problems) == before else None,
+        flow=flow if len(collector.problems) == before else None,
         overrides=overrides,
         effective=found.effective,
         custom=custom,
@@ -183,9 +191,9 @@ def _read_keys(found: SectionReader, *, source: str, target: str) -> Flow:
     replication_factor = _read_connector_keys(found)
     found.get(flow_keys.TRANSFORMS)
     found.get(flow_keys.PREDICATES)
-    found.take_family(record_transforms.KEY_PREFIXES)
+    found.accept_prefixed(record_transforms.KEY_PREFIXES)
     if not found.get(flow_keys.REFRESH_TOPICS):
-        found.warn_given(flow_keys.SYNC_CONFIGS_INTERVAL.name, flow_keys.SYNC_WITHOUT_REFRESH)
+        found.warn_if_set(flow_keys.SYNC_CONFIGS_INTERVAL.name, flow_keys.SYNC_WITHOUT_REFRESH)
     return Flow(
         source=source,
         target=target,
@@ -218,16 +226,18 @@ def _read_keys(found: SectionReader, *, source: str, target: str) -> Flow:
         map_bytes=found.get(flow_keys.OFFSET_MAP_BYTES),
         unreachable_after_s=found.get(flow_keys.UNREACHABLE_AFTER),
         budgets=FlowThrottles(
-            flow=found.optional(flow_keys.THROTTLE) or 0,
+            flow=found.get_optional(flow_keys.THROTTLE) or 0,
             topics=found.get(flow_keys.TOPIC_THROTTLES),
         ),
     )
 
 
 def _read_connector_keys(found: SectionReader) -> int:
-    """Read the keys of MirrorMaker 2's connectors; a lenient file is a properties file, which has
-    MirrorMaker 2's defaults. Returns `replication.factor`."""
-    is_properties = found.account.lenient
+    """Read the keys that are passed to the connectors; returns `replication.factor`.
+
+    A properties file (`lenient`) has MirrorMaker 2's defaults.
+    """
+    is_properties = found.collector.lenient
     option: ConfigOption[Any]
     for option in flow_keys.YAML_DEFAULT_OPTIONS:
         found.get(flow_keys.with_mm2_default(option) if is_properties else option)

@@ -18,7 +18,7 @@ from mm2.config.section_reader import ConfigOption, ProblemCollector, SectionRea
 from mm2.config.value_types import TextListType
 
 HOOKS_SECTION = "hooks"
-_ALLOWED = "a list: the program and its arguments, which no shell reads"
+_ALLOWED = "a list of the program and its arguments, which is run without a shell"
 _COMMAND = ConfigOption(name="command", kind=TextListType(_ALLOWED), default=None)
 _TIMEOUT = ConfigOption(
     name="timeout.ms", kind=value_types.integer(1, 24 * 3_600_000), default="300000"
@@ -27,9 +27,9 @@ HOOK_NAMES = ("stop-producers", "stop-consumers", "start-consumers", "start-prod
 
 
 def read_hooks(
-    account: ProblemCollector, section: YamlSection
+    collector: ProblemCollector, section: YamlSection
 ) -> tuple[Mapping[str, HookCommand], Mapping[str, object]]:
-    """By step, and their texts for people; mistakes are noted and left out."""
+    """The valid hooks by step, and their texts; problems are reported."""
     found: dict[str, HookCommand] = {}
     shown: dict[str, object] = {}
     for entry in section.entries:
@@ -37,34 +37,32 @@ def read_hooks(
         if entry.key not in HOOK_NAMES:
             nearest = config_errors.find_nearest_name(entry.key, HOOK_NAMES)
             allowed = ", ".join(HOOK_NAMES)
-            account.note(
-                entry.line, path, "is no step that has a hook", allowed=allowed, nearest=nearest
-            )
+            collector.report(entry.line, path, "is not a hook", allowed=allowed, nearest=nearest)
             continue
-        given = section_reader.as_section(account, entry, path=path)
-        hook = None if given is None else _read_hook(account, given, path=path, shown=shown)
+        given = section_reader.as_section(collector, entry, path=path)
+        hook = None if given is None else _read_hook(collector, given, path=path, shown=shown)
         if hook is not None:
             found[entry.key] = hook
     return found, shown
 
 
 def _read_hook(
-    account: ProblemCollector,
+    collector: ProblemCollector,
     section: YamlSection,
     *,
     path: str,
     shown: dict[str, object],
 ) -> HookCommand | None:
-    about = SectionReader(account, section, path=path)
+    about = SectionReader(collector, section, path=path)
     command = section.get(_COMMAND.name)
     words: tuple[str, ...] | None = ()
     if command is not None and isinstance(command.value, YamlScalar):
-        about.family((_COMMAND.name,))  # its commas are its own
+        about.find_prefixed((_COMMAND.name,))  # its commas are its own
     else:
         words = about.require(_COMMAND)
     if words is not None and not "".join(words[:1]).strip():
         line = section.line if command is None else command.line
-        account.note(line, f"{path}.{_COMMAND.name}", f"has to be {_ALLOWED}")
+        collector.report(line, f"{path}.{_COMMAND.name}", f"must be {_ALLOWED}")
         words = None
     timeout_ms = about.get(_TIMEOUT)
     about.finish(refused={})

@@ -1,9 +1,9 @@
-"""Java class names in configurations, and what stands for them in Python.
+"""Placeholder types for the Java classes that configurations name.
 
-Python has none of these classes, but validation must tell their names from wrong ones and
-print them as Java does. Each becomes a type that is only its name. Any other name is a Python
-class: an operator's file or a plugin must have imported it before a connector's configuration
-may name it.
+The classes do not exist in Python, but validation must accept their names and print them as Java
+does, so each becomes an empty type with that name. All other names are Python classes: the
+operator's file or a plugin must have imported such a class before a connector's configuration can
+name it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from connect_runtime.api import config_types
 
 KAFKA_VERSION = "4.3.1"
-"""Of the connectors that ours stand in for: what they report as their own."""
+"""The Kafka version that the connectors report as theirs."""
 MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
 DEFAULT_POLICY = f"{MIRROR_PACKAGE}DefaultReplicationPolicy"
 IDENTITY_POLICY = f"{MIRROR_PACKAGE}IdentityReplicationPolicy"
@@ -33,20 +33,20 @@ _MIRROR_CLASS_NAMES = {
 
 
 class JavaClass:
-    """Base of the types that only stand for a class of Apache Kafka; never made an instance of."""
+    """Base of the placeholder types of Java classes; never instantiated."""
 
 
 def resolve_class(name: str) -> type:
-    """The type for a value of CLASS type in a connector's configuration; imports nothing.
+    """The type of a class name in a connector's configuration; does not import modules.
 
-    Raises `LookupError` if there is none. Of Kafka's own only the mirror's are told from misspelt
-    ones: the others are the clients'.
+    Raises `LookupError` if the class is unknown. Names of Apache Kafka classes outside the mirror
+    package are accepted unchecked.
     """
     return _resolve_java_class(name) or config_types.find_imported_class(name)
 
 
 def import_class(name: str) -> type:
-    """As `resolve_class`, for names in an operator's own file: a module of the user's is imported."""
+    """As `resolve_class`, for names in the operator's file: also imports Python modules."""
     found = _resolve_java_class(name)
     if found is not None:
         return found
@@ -60,7 +60,10 @@ def import_class(name: str) -> type:
 
 
 def _resolve_java_class(name: str) -> type | None:
-    """None for a class of Python. Raises `LookupError` for a class that MM2 does not have."""
+    """The placeholder type of a Java class; None for a Python class.
+
+    Raises `LookupError` for an unknown class of the mirror package.
+    """
     if name.startswith(MIRROR_PACKAGE):
         if name.removeprefix(MIRROR_PACKAGE) not in _MIRROR_CLASS_NAMES:
             raise LookupError(name)
@@ -69,7 +72,7 @@ def _resolve_java_class(name: str) -> type | None:
 
 
 def is_python_class_name(name: str) -> bool:
-    """Could this be the name of a class of the user's?"""
+    """Whether the name has the form of a Python class, `package.module:Class` or with dots."""
     words = name.replace(":", ".", 1).split(".")
     is_dotted = len(words) > 1 and all(_WORD.fullmatch(each) for each in words)
     return is_dotted and not name.startswith(_APACHE_PACKAGE)
@@ -77,11 +80,11 @@ def is_python_class_name(name: str) -> bool:
 
 @functools.cache
 def get_java_class(name: str) -> type[JavaClass]:
-    """The type that stands for a class of Java; the same one each time."""
+    """The placeholder type of a Java class; cached, so that types can be compared."""
     package, _, simple = name.rpartition(".")
     return type(simple, (JavaClass,), {"__module__": package, "__qualname__": simple})
 
 
 def get_java_name(of: type) -> str | None:
-    """The name in Java; None for a class of Python."""
+    """The Java class name of a placeholder type; None for a Python class."""
     return config_types.get_class_name(of) if issubclass(of, JavaClass) else None

@@ -1,7 +1,7 @@
-"""Help sentences of the keys of `clusters.yaml`, from which the reference is generated.
+"""Help sentences of the keys of `clusters.yaml`, for the configuration reference.
 
 By section, in the order of the reference. A key's type and default are in its declaration; a
-test checks that every declared key is here, and nothing else.
+test checks that exactly the declared keys have a help sentence.
 """
 
 from __future__ import annotations
@@ -12,165 +12,238 @@ from connect_runtime.base import request_origin
 
 FLOW_HELP: Mapping[str, str] = {
     "from": "Alias of the source cluster.",
-    "to": "Alias of the target cluster, near which mm2 best runs.",
-    "enabled": "Whether this direction is mirrored. One that is not may still write heartbeats.",
-    "topics": "Topics to mirror: expressions that match the whole name.",
-    "topics.exclude": "Topics that are not mirrored, whatever `topics` says.",
-    "groups": "Consumer groups whose offsets are translated: expressions of the whole id.",
-    "groups.exclude": "Groups that are left alone, whatever `groups` says.",
-    "start": "Where a topic begins that has no progress at all; later partitions begin at their "
-    "first record.",
-    "delivery": "`auto`: exactly once without transactions, in them for old records; "
-    "`transactional`: always in transactions; `at-least-once`: nobody is fenced.",
-    "on.source.gap": "When the source deleted records before they were copied: go on behind them "
-    "with an incident, or stop the partition.",
-    "target.topics": "`exclusive`: mirror topics are this flow's alone, and what others wrote "
-    "stops it; `shared`: local producers write there, too. `shared` under "
-    "IdentityReplicationPolicy.",
-    "tasks.max": "How many copies share the flow's partitions: about the cores they may use.",
-    "throttle": "At most so many bytes per second of the whole flow.",
-    "throttle.topics": "At most so many bytes per second of topics that match.",
-    "buffer.memory": "Most bytes that one copy process buffers between source and target, and the "
-    "largest size that one batch may decompress to if it must be decoded. Decoding such a batch "
-    "can briefly take four times as much memory.",
-    "offset.map.bytes": "Bytes of the offset map that are kept of each partition; what is beyond "
-    "is thinned out, and answers earlier offsets.",
-    "unreachable.after.seconds": "A broker that has not answered for this long is unreachable: "
-    "the lag of its partitions is unknown, and the flow is unhealthy.",
-    "replication.policy.class": "How mirror topics are named.",
-    "replication.policy.separator": "Between alias and topic in a mirror topic's name.",
-    "replication.policy.internal.topic.separator.enabled": "Whether the separator is used in names "
-    "of internal topics, too; else a dot is.",
-    "topic.filter.class": "What picks topics.",
-    "group.filter.class": "What picks groups.",
-    "config.property.filter.class": "What picks settings of topics.",
-    "replication.factor": "Replicas of mirror topics, and of all internal topics that have no "
-    "number of their own; -1: `default.replication.factor` of the brokers, which have to be of "
-    "Kafka 2.4 or newer.",
-    "refresh.topics.enabled": "Whether new topics and partitions are looked for.",
-    "refresh.topics.interval.seconds": "How often they are.",
-    "sync.topic.configs.enabled": "Whether settings of mirror topics follow the source's.",
-    "sync.topic.configs.interval.seconds": "How often they are compared.",
-    "config.properties.exclude": "Settings of topics that do not follow.",
-    "use.defaults.from": "Which cluster's defaults hold for settings that the source's topic does "
-    "not say.",
-    "sync.topic.acls.enabled": "Whether ACLs of mirror topics follow the source's.",
-    "sync.topic.acls.interval.seconds": "How often they are compared.",
-    "admin.timeout.ms": "How long one administrative request may take.",
-    "emit.checkpoints.enabled": "Whether translated offsets of groups are published.",
-    "emit.checkpoints.interval.seconds": "How often groups are looked at.",
-    "checkpoints.topic.replication.factor": "Replicas of the topic of checkpoints.",
-    "sync.group.offsets.enabled": "Whether idle groups on the target are given these offsets.",
-    "sync.group.offsets.interval.seconds": "How often they are.",
-    "refresh.groups.enabled": "Whether new groups are looked for.",
-    "refresh.groups.interval.seconds": "How often they are.",
-    "emit.offset-syncs.enabled": "Whether offset syncs are written, for readers made for "
-    "MirrorMaker 2.",
-    "offset.lag.max": "After how many records one is written at last.",
-    "offset-syncs.topic.location": "Which cluster has their topic.",
-    "offset-syncs.topic.replication.factor": "Replicas of it.",
-    "emit.heartbeats.enabled": "Whether heartbeats are written to the target; a flow that leads "
-    "away from it mirrors them.",
-    "emit.heartbeats.interval.seconds": "How often one is.",
-    "heartbeats.topic.replication.factor": "Replicas of the topic of heartbeats.",
-    "heartbeats.replication.enabled": "Whether topics of heartbeats are mirrored even if `topics` "
-    "does not name them.",
-    "metric.names.formats": "Which of MirrorMaker 2's two ways of naming its metrics is served at "
-    "`/metrics/java`.",
-    "transforms": "Aliases of what is done to records on their way; each is configured by "
-    "`transforms.<alias>.type` and more.",
-    "predicates": "Aliases of conditions for transforms: `predicates.<alias>.type` and more.",
+    "to": "Alias of the target cluster. Run mm2 near this cluster.",
+    "enabled": "Whether the flow replicates topics. A disabled flow can still emit heartbeats.",
+    "topics": "Topics to replicate: regular expressions that match the whole name.",
+    "topics.exclude": "Topics not to replicate, even if `topics` matches them.",
+    "groups": (
+        "Consumer groups whose offsets are translated: regular expressions that match the whole "
+        "group id."
+    ),
+    "groups.exclude": "Consumer groups to ignore, even if `groups` matches them.",
+    "start": (
+        "Where replication of a topic without any progress starts. Partitions that are added later "
+        "start at their first record."
+    ),
+    "delivery": (
+        "`auto`: exactly once; transactions are used only for old records. `transactional`: "
+        "exactly once, always with transactions. `at-least-once`: duplicates are possible because "
+        "older writers are not fenced."
+    ),
+    "on.source.gap": (
+        "What to do when the source deleted records before they were replicated: `continue` after "
+        "the gap and record an incident, or `fail`: halt the partition."
+    ),
+    "target.topics": (
+        "`exclusive`: only this flow writes to its mirror topics; foreign records halt the "
+        "partition. `shared`: local producers may also write to them. The default is `shared` with "
+        "IdentityReplicationPolicy."
+    ),
+    "tasks.max": (
+        "Maximum number of tasks (copy processes) that share the flow's partitions; about the "
+        "number of CPU cores to use."
+    ),
+    "throttle": "Rate limit of the whole flow, in bytes per second.",
+    "throttle.topics": "Rate limit of topics that match an expression, in bytes per second.",
+    "buffer.memory": (
+        "Maximum bytes that one copy process buffers between source and target, and the maximum "
+        "decompressed size of a batch that must be decoded. Decoding such a batch can briefly need "
+        "four times as much memory."
+    ),
+    "offset.map.bytes": (
+        "Maximum bytes of the offset map per partition. Beyond it, old entries are thinned out and "
+        "their offsets are translated to earlier ones."
+    ),
+    "unreachable.after.seconds": (
+        "A broker that has not answered for this long counts as unreachable: the lag of its "
+        "partitions is unknown and the flow is unhealthy."
+    ),
+    "replication.policy.class": "Class that names mirror topics.",
+    "replication.policy.separator": (
+        "Separator between cluster alias and topic in the name of a mirror topic."
+    ),
+    "replication.policy.internal.topic.separator.enabled": (
+        "Whether the separator is also used in names of internal topics; otherwise a dot is used."
+    ),
+    "topic.filter.class": "Class that selects topics.",
+    "group.filter.class": "Class that selects consumer groups.",
+    "config.property.filter.class": "Class that selects topic configs to sync.",
+    "replication.factor": (
+        "Replication factor of mirror topics, and of internal topics that have no key of their "
+        "own. -1: `default.replication.factor` of the brokers, which must run Kafka 2.4 or newer."
+    ),
+    "refresh.topics.enabled": "Whether to detect new topics and partitions.",
+    "refresh.topics.interval.seconds": "Seconds between checks for new topics and partitions.",
+    "sync.topic.configs.enabled": (
+        "Whether configs of mirror topics are kept in sync with the source topics."
+    ),
+    "sync.topic.configs.interval.seconds": "Seconds between syncs of topic configs.",
+    "config.properties.exclude": "Topic configs not to sync: regular expressions.",
+    "use.defaults.from": (
+        "Cluster whose defaults apply to configs that the source topic does not set."
+    ),
+    "sync.topic.acls.enabled": (
+        "Whether ACLs of mirror topics are kept in sync with the source topics."
+    ),
+    "sync.topic.acls.interval.seconds": "Seconds between syncs of topic ACLs.",
+    "admin.timeout.ms": "Timeout of one administrative request.",
+    "emit.checkpoints.enabled": (
+        "Whether checkpoints (translated consumer group offsets) are written."
+    ),
+    "emit.checkpoints.interval.seconds": "Seconds between checkpoints of consumer groups.",
+    "checkpoints.topic.replication.factor": "Replication factor of the checkpoints topic.",
+    "sync.group.offsets.enabled": (
+        "Whether translated offsets are committed to idle consumer groups on the target."
+    ),
+    "sync.group.offsets.interval.seconds": "Seconds between these commits.",
+    "refresh.groups.enabled": "Whether to detect new consumer groups.",
+    "refresh.groups.interval.seconds": "Seconds between checks for new consumer groups.",
+    "emit.offset-syncs.enabled": (
+        "Whether offset syncs are written, for clients made for MirrorMaker 2."
+    ),
+    "offset.lag.max": "Maximum number of records between two offset syncs of a partition.",
+    "offset-syncs.topic.location": "Cluster of the offset-syncs topic.",
+    "offset-syncs.topic.replication.factor": "Replication factor of the offset-syncs topic.",
+    "emit.heartbeats.enabled": (
+        "Whether heartbeats are written to the target. Flows from the target to other clusters "
+        "replicate them."
+    ),
+    "emit.heartbeats.interval.seconds": "Seconds between heartbeats.",
+    "heartbeats.topic.replication.factor": "Replication factor of the heartbeats topic.",
+    "heartbeats.replication.enabled": (
+        "Whether heartbeats topics are replicated even if `topics` does not match them."
+    ),
+    "metric.names.formats": (
+        "Which of MirrorMaker 2's metric name formats `/metrics/java` serves."
+    ),
+    "transforms": (
+        "Aliases of the transformations that are applied to records; configure each with "
+        "`transforms.<alias>.type` and its other keys."
+    ),
+    "predicates": (
+        "Aliases of predicates for transformations; configure each with `predicates.<alias>.type` "
+        "and its other keys."
+    ),
 }
-"""Of a flow, and of `defaults`, which hold for all of them."""
+"""Keys of a flow; in section `defaults` they apply to all flows."""
 
 SPARK_HELP: Mapping[str, str] = {
-    "engine": "What runs the copies: processes of Spark, or threads of mm2's own process.",
-    "master": "Which Spark: on this machine, or a cluster.",
-    "app.name": "What it is called there.",
-    "ui": "Whether Spark serves its web UI. It has no login; on a cluster it listens on every "
-    "interface unless the environment variable `SPARK_LOCAL_IP` names an address.",
-    "control.host": "Name or address under which executors reach mm2.",
-    "control.port": "At which port; 0: any free one.",
-    "python": "Interpreter of the executors.",
-    "allow.insecure.spark": "Whether Spark may run without authentication and, on a cluster, "
-    "without encryption.",
-    "driver.host": "Name or address under which executors reach Spark's driver.",
-    "driver.bindAddress": "Where the driver listens.",
-    "driver.port": "At which port; left out: any free one.",
-    "driver.blockManager.port": "The same of its block manager.",
-    "conf": "Settings of Spark, as Spark calls them.",
+    "engine": (
+        "`spark`: copy processes are Spark tasks. `inline`: they are threads of mm2's own process."
+    ),
+    "master": "Spark master: local, or the URL of a cluster.",
+    "app.name": "Name of the Spark application.",
+    "ui": (
+        "Whether Spark serves its web UI. The UI has no authentication; on a cluster it listens on "
+        "every interface unless the environment variable `SPARK_LOCAL_IP` is set."
+    ),
+    "control.host": "Host name or address under which executors connect to mm2.",
+    "control.port": "Port for these connections; 0: any free port.",
+    "python": "Path of the executors' Python interpreter.",
+    "allow.insecure.spark": (
+        "Whether Spark may run without authentication and, on a cluster, without encryption."
+    ),
+    "driver.host": "Host name or address under which executors connect to the Spark driver.",
+    "driver.bindAddress": "Address that the Spark driver listens on.",
+    "driver.port": "Port of the Spark driver; default: any free port.",
+    "driver.blockManager.port": "Port of the driver's block manager; default: any free port.",
+    "conf": "Spark properties, by their Spark names.",
 }
 
 METRICS_HELP: Mapping[str, str] = {
-    "enabled": "Whether metrics, health and the status page are served at this port.",
-    "host": "Name or address to listen on.",
-    "port": "Which port; 0: any free one.",
-    "required": "Whether mm2 refuses to start when the port is in use; else it runs without "
-    "metrics, `/health` and the status page at this port, and says so in a warning.",
-    "by": "`partition`: lags are told of single partitions, too. Ten thousand of them are twenty "
-    "thousand series more.",
+    "enabled": "Whether metrics, health checks and the status page are served.",
+    "host": "Host name or address to listen on.",
+    "port": "Port to listen on; 0: any free port.",
+    "required": (
+        "Whether mm2 refuses to start if the port is in use. If false, it logs a warning and runs "
+        "without metrics, `/health` and the status page."
+    ),
+    "by": (
+        "`partition`: also serve the lag of each partition, which adds two series per partition."
+    ),
 }
 
 HEALTH_HELP: Mapping[str, str] = {
-    "replicating.within.seconds": "Longest time that a healthy flow may go without replicating a "
-    "batch while its source may have records left: for `mm2 status` and `/health/replicating`.",
+    "replicating.within.seconds": (
+        "Maximum seconds since the last replicated batch for a flow to count as healthy, if its "
+        "source may have unreplicated records. Used by `mm2 status` and `/health/replicating`."
+    ),
 }
 
 DRILL_HELP: Mapping[str, str] = {
-    "report": "File that `mm2 drill` notes its results in, and of which "
-    "`mm2_last_drill_timestamp_seconds` is made. Without it nobody is reminded of drills.",
+    "report": (
+        "File in which `mm2 drill` records its results, and from which "
+        "`mm2_last_drill_timestamp_seconds` is derived. Without it there is no alert for overdue "
+        "drills."
+    ),
 }
 
 HOOKS_HELP: Mapping[str, str] = {
-    "command": "Program and arguments, which no shell reads.",
-    "timeout.ms": "How long it may take.",
+    "command": "Program and its arguments; it is run without a shell.",
+    "timeout.ms": "Timeout of the command.",
 }
 
 REST_HELP: Mapping[str, str] = {
-    "listeners": "Where the nodes of a flow's group reach each other.",
-    "admin.listeners": "Where logger levels are served.",
-    "rest.advertised.host.name": "Under which name others are told to reach this node.",
-    "rest.advertised.port": "At which port.",
-    "rest.advertised.listener": "By which protocol.",
-    request_origin.ALLOWED_HOST_NAMES_KEY: "Host names, besides the node's own, that requests "
-    "to the status "
-    "page and the REST API may use: `*.example.org` allows every name below example.org, `*` any "
-    "name. Addresses, `localhost` and names without a dot are always allowed; metrics and health "
-    "answer under any name.",
-    "access.control.allow.origin": "Pages of which origins may read answers.",
-    "access.control.allow.methods": "By which methods.",
-    "response.http.headers.config": "Headers that answers bear besides.",
-    "rest.extension.classes": "Whether users have to log in.",
-    "ssl.client.auth": "Whether others have to show a certificate.",
-    "dedicated.mode.enable.internal.rest": "Whether nodes serve each other at all.",
+    "listeners": "URLs on which the nodes of a flow's group listen for each other.",
+    "admin.listeners": "URLs of the admin API (log levels).",
+    "rest.advertised.host.name": "Host name under which other nodes connect to this node.",
+    "rest.advertised.port": "Port under which other nodes connect to this node.",
+    "rest.advertised.listener": "Protocol with which other nodes connect to this node.",
+    request_origin.ALLOWED_HOST_NAMES_KEY: (
+        "Additional host names that requests to the status page and the REST API may use: "
+        "`*.example.org` allows every name below example.org, `*` any name. Addresses, `localhost` "
+        "and names without a dot are always allowed; metrics and health endpoints accept any name."
+    ),
+    "access.control.allow.origin": (
+        "Origins that browsers may send cross-origin requests from (CORS)."
+    ),
+    "access.control.allow.methods": "HTTP methods that cross-origin requests may use.",
+    "response.http.headers.config": "Additional HTTP headers of responses.",
+    "rest.extension.classes": "Connect REST extensions. Only basic authentication is supported.",
+    "ssl.client.auth": "Whether HTTPS clients must present a certificate.",
+    "dedicated.mode.enable.internal.rest": (
+        "Whether nodes of a flow's group communicate over REST."
+    ),
 }
 
 WORKER_HELP: Mapping[str, str] = {
-    "config.storage.replication.factor": "Replicas of the worker's topic of configurations.",
-    "offset.storage.replication.factor": "Replicas of its topic of offsets.",
-    "status.storage.replication.factor": "Replicas of its topic of statuses.",
-    "task.restart.max": "How often in a row something that fails is started again; -1: always.",
-    "scheduled.rebalance.max.delay.ms": "How long the work of a lost node waits for it to come "
-    "back.",
-    "session.timeout.ms": "After how long without a word a node counts as lost.",
-    "heartbeat.interval.ms": "How often a node says that it is there.",
-    "rebalance.timeout.ms": "How long a node may take to give work back.",
-    "connect.protocol": "Rebalance protocol of the group. `clusters.yaml` allows only `sessioned`: "
-    "older protocols do not sign requests between nodes. `mm2.properties` accepts them with a "
-    "warning.",
-    "offset.flush.interval.ms": "How often Connect's own offsets are stored.",
-    "offset.flush.timeout.ms": "How long that may take.",
-    "inter.worker.key.generation.algorithm": "Of the keys that nodes sign requests with.",
-    "inter.worker.key.size": "Size in bits of the keys that nodes sign requests with, at least "
-    "128; not set: the algorithm's usual size.",
-    "inter.worker.key.ttl.ms": "How long one is used.",
-    "inter.worker.signature.algorithm": "How requests are signed.",
-    "inter.worker.verification.algorithms": "Which signatures count.",
-    "connector.client.config.override.policy": "What connectors may set of their clients.",
-    "exactly.once.source.support": "Of other source connectors; how mm2 delivers `delivery` says.",
+    "config.storage.replication.factor": "Replication factor of the worker's config topic.",
+    "offset.storage.replication.factor": "Replication factor of the worker's offset topic.",
+    "status.storage.replication.factor": "Replication factor of the worker's status topic.",
+    "task.restart.max": (
+        "Maximum number of consecutive automatic restarts of a failed connector or task; -1: "
+        "unlimited."
+    ),
+    "scheduled.rebalance.max.delay.ms": (
+        "How long tasks of a lost node stay unassigned, waiting for the node to return."
+    ),
+    "session.timeout.ms": "A node without heartbeats for this long counts as lost.",
+    "heartbeat.interval.ms": "Interval between a node's heartbeats to the group coordinator.",
+    "rebalance.timeout.ms": "How long a node may take to rejoin the group in a rebalance.",
+    "connect.protocol": (
+        "Rebalance protocol of the group. `clusters.yaml` allows only `sessioned`: older protocols "
+        "do not sign requests between nodes. `mm2.properties` accepts them with a warning."
+    ),
+    "offset.flush.interval.ms": "Interval between commits of Connect source offsets.",
+    "offset.flush.timeout.ms": "Timeout of such a commit.",
+    "inter.worker.key.generation.algorithm": (
+        "Algorithm that generates the keys for signing requests between nodes."
+    ),
+    "inter.worker.key.size": (
+        "Size in bits of the keys for signing requests between nodes, at least 128; default: that "
+        "of the algorithm."
+    ),
+    "inter.worker.key.ttl.ms": "How long such a key is used.",
+    "inter.worker.signature.algorithm": "Algorithm for signing requests between nodes.",
+    "inter.worker.verification.algorithms": "Signature algorithms accepted from other nodes.",
+    "connector.client.config.override.policy": ("Which client properties connectors may override."),
+    "exactly.once.source.support": (
+        "Exactly-once support for other source connectors. Delivery of mm2's flows is set by "
+        "`delivery`."
+    ),
     "plugin.path": "Folders of Python plugins.",
-    "plugin.discovery": "Of Java's class loading: of no effect here.",
+    "plugin.discovery": "No effect: it controls Java class loading.",
     "topic.creation.enable": "Whether topics of other source connectors are created.",
-    "topic.tracking.enable": "Whether it is noted which topics connectors use.",
-    "topic.tracking.allow.reset": "Whether that may be forgotten on request.",
+    "topic.tracking.enable": "Whether the topics that each connector uses are tracked.",
+    "topic.tracking.allow.reset": "Whether tracked topics can be reset over REST.",
 }

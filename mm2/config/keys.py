@@ -1,7 +1,7 @@
 """Every key of the three mirror connectors: type, default, validator and help.
 
-First MirrorMaker 2's keys in Kafka 4.3 as Java defines them, then the keys that only mm2 has,
-which Java ignores, so that a file with them works there too. `mm2.engine` and `mm2.spark.` say
+First the keys of MirrorMaker 2 (Kafka 4.3), as Java defines them; then the keys that only mm2 has.
+Java ignores the latter, so that it can use the same file. `mm2.engine` and `mm2.spark.` select
 where copy processes run on a plain Connect worker.
 """
 
@@ -77,7 +77,7 @@ COMMON_KEYS = frozenset(
         *("errors.log.enable", "errors.log.include.messages"),
     }
 )
-"""`ConnectorConfig`: what every connector has, source or sink."""
+"""Keys that every connector has, source or sink (`ConnectorConfig`)."""
 
 _UNIQUE_NAMES = client_keys.UNIQUE_NAMES
 _METRIC_FORMATS_VALIDATOR = ValidList("legacy", "new", empty_allowed=False)
@@ -85,31 +85,31 @@ _LOCATION_VALIDATOR = ValidString("source", "target")
 _Row = tuple[str, Type, Any, Importance, str]
 
 _BASE_ROWS: tuple[_Row, ...] = (
-    (ENABLED, Type.BOOLEAN, True, LOW, "Whether this direction is mirrored."),
-    (SOURCE_ALIAS, Type.STRING, config_def.NO_DEFAULT, HIGH, "What the source is called."),
-    (TARGET_ALIAS, Type.STRING, "target", HIGH, "What the target is called."),
-    (ADMIN_TIMEOUT, Type.LONG, 60_000, LOW, "Bound of administrative work, in milliseconds."),
+    (ENABLED, Type.BOOLEAN, True, LOW, "Whether this flow replicates topics."),
+    (SOURCE_ALIAS, Type.STRING, config_def.NO_DEFAULT, HIGH, "Alias of the source cluster."),
+    (TARGET_ALIAS, Type.STRING, "target", HIGH, "Alias of the target cluster."),
+    (ADMIN_TIMEOUT, Type.LONG, 60_000, LOW, "Timeout of administrative requests, in ms."),
     (
         POLICY,
         Type.CLASS,
         java_classes.get_java_class(java_classes.DEFAULT_POLICY),
         LOW,
-        "How mirrored topics are named: one of MirrorMaker's policies, or a Python class.",
+        "Class that names mirror topics: one of MirrorMaker 2's policies, or a Python class.",
     ),
-    (SEPARATOR, Type.STRING, ".", LOW, "Between alias and topic in the name of a mirrored one."),
+    (SEPARATOR, Type.STRING, ".", LOW, "Separator of alias and topic in mirror topic names."),
     (
         INTERNAL_SEPARATOR,
         Type.BOOLEAN,
         True,
         LOW,
-        "Whether the separator is used in names of internal topics, too; else a dot is.",
+        "Whether the separator is also used in names of internal topics; otherwise a dot is used.",
     ),
     (
         FORWARDING_ADMIN,
         Type.CLASS,
         java_classes.get_java_class(java_classes.FORWARDING_ADMIN),
         LOW,
-        "Java's hook into administration; no other than the default.",
+        "Java class of the admin client; only the default is supported.",
     ),
     (REPORTERS, Type.LIST, [java_classes.JMX_REPORTER], LOW, "Java's metric reporters."),
 )
@@ -118,28 +118,28 @@ _TOPIC_FILTER_ROW: _Row = (
     Type.CLASS,
     java_classes.get_java_class(java_classes.TOPIC_FILTER),
     LOW,
-    "What picks topics: MirrorMaker's filter, or a Python class.",
+    "Class that selects topics: MirrorMaker 2's filter, or a Python class.",
 )
 _SYNCS_LOCATION_ROW: _Row = (
     SYNCS_TOPIC_LOCATION,
     Type.STRING,
     "source",
     LOW,
-    "Which cluster has the offset-syncs topic: source or target.",
+    "Cluster of the offset-syncs topic: source or target.",
 )
 _METRIC_FORMATS_ROW: _Row = (
     METRIC_FORMATS,
     Type.LIST,
     ["legacy"],
     LOW,
-    "Names of metrics: legacy, new.",
+    "Metric name formats: legacy, new.",
 )
 _POLL_TIMEOUT_ROW: _Row = (
     POLL_TIMEOUT,
     Type.LONG,
     1_000,
     LOW,
-    "How long Java waits for records, in ms.",
+    "Poll timeout of Java's consumer, in ms.",
 )
 
 _SOURCE_ROWS: tuple[_Row, ...] = (
@@ -148,21 +148,21 @@ _SOURCE_ROWS: tuple[_Row, ...] = (
         Type.LIST,
         list(filters.DEFAULT_TOPICS),
         HIGH,
-        "Topics to mirror: regular expressions that match the whole name.",
+        "Topics to replicate: regular expressions that match the whole name.",
     ),
     (
         TOPICS_EXCLUDE,
         Type.LIST,
         list(filters.DEFAULT_TOPICS_EXCLUDE),
         HIGH,
-        "Topics that are not mirrored, whatever topics says.",
+        "Topics not to replicate, even if topics matches them.",
     ),
     (
         PROPERTIES_EXCLUDE,
         Type.LIST,
         list(filters.DEFAULT_CONFIG_PROPERTIES_EXCLUDE),
         HIGH,
-        "Topic settings that do not follow the source's: regular expressions.",
+        "Topic configs not to sync: regular expressions.",
     ),
     _TOPIC_FILTER_ROW,
     (
@@ -170,18 +170,24 @@ _SOURCE_ROWS: tuple[_Row, ...] = (
         Type.CLASS,
         java_classes.get_java_class(java_classes.PROPERTY_FILTER),
         LOW,
-        "What picks topic settings: MirrorMaker's filter, or a Python class.",
+        "Class that selects topic configs: MirrorMaker 2's filter, or a Python class.",
     ),
     _POLL_TIMEOUT_ROW,
-    (REFRESH_TOPICS, Type.BOOLEAN, True, LOW, "Whether new topics and partitions are looked for."),
-    (REFRESH_TOPICS_S, Type.LONG, 600, LOW, "How often, in seconds."),
-    (SYNC_CONFIGS, Type.BOOLEAN, True, LOW, "Whether settings of mirror topics follow."),
-    (SYNC_CONFIGS_S, Type.LONG, 600, LOW, "How often, in seconds."),
-    (SYNC_ACLS, Type.BOOLEAN, True, LOW, "Whether ACLs of mirror topics follow."),
-    (SYNC_ACLS_S, Type.LONG, 600, LOW, "How often, in seconds."),
-    (REPLICATION_FACTOR, Type.INT, 2, LOW, "Replicas of mirror topics; -1: the brokers' default."),
-    (SYNCS_TOPIC_FACTOR, Type.SHORT, 3, LOW, "Replicas of the offset-syncs topic."),
-    (LAG_MAX, Type.LONG, 100, LOW, "After how many records an offset sync is written at last."),
+    (REFRESH_TOPICS, Type.BOOLEAN, True, LOW, "Whether to detect new topics and partitions."),
+    (REFRESH_TOPICS_S, Type.LONG, 600, LOW, "Seconds between these checks."),
+    (SYNC_CONFIGS, Type.BOOLEAN, True, LOW, "Whether to sync topic configs to mirror topics."),
+    (SYNC_CONFIGS_S, Type.LONG, 600, LOW, "Seconds between syncs of topic configs."),
+    (SYNC_ACLS, Type.BOOLEAN, True, LOW, "Whether to sync topic ACLs to mirror topics."),
+    (SYNC_ACLS_S, Type.LONG, 600, LOW, "Seconds between syncs of topic ACLs."),
+    (
+        REPLICATION_FACTOR,
+        Type.INT,
+        2,
+        LOW,
+        "Replication factor of mirror topics; -1: the brokers' default.",
+    ),
+    (SYNCS_TOPIC_FACTOR, Type.SHORT, 3, LOW, "Replication factor of the offset-syncs topic."),
+    (LAG_MAX, Type.LONG, 100, LOW, "Maximum number of records between two offset syncs."),
     _SYNCS_LOCATION_ROW,
     (
         EMIT_SYNCS,
@@ -195,7 +201,7 @@ _SOURCE_ROWS: tuple[_Row, ...] = (
         Type.BOOLEAN,
         True,
         LOW,
-        "Whether heartbeats topics are mirrored even if topics does not name them.",
+        "Whether heartbeats topics are replicated even if topics does not match them.",
     ),
     _METRIC_FORMATS_ROW,
 )
@@ -206,43 +212,43 @@ _CHECKPOINT_ROWS: tuple[_Row, ...] = (
         Type.LIST,
         list(filters.DEFAULT_GROUPS),
         HIGH,
-        "Consumer groups to follow: regular expressions that match the whole id.",
+        "Consumer groups to replicate: regular expressions that match the whole group id.",
     ),
     (
         GROUPS_EXCLUDE,
         Type.LIST,
         list(filters.DEFAULT_GROUPS_EXCLUDE),
         HIGH,
-        "Groups that are not followed, whatever groups says.",
+        "Consumer groups to ignore, even if groups matches them.",
     ),
     (
         GROUP_FILTER,
         Type.CLASS,
         java_classes.get_java_class(java_classes.GROUP_FILTER),
         LOW,
-        "What picks groups: MirrorMaker's filter, or a Python class.",
+        "Class that selects consumer groups: MirrorMaker 2's filter, or a Python class.",
     ),
-    (REFRESH_GROUPS, Type.BOOLEAN, True, LOW, "Whether new groups are looked for."),
-    (REFRESH_GROUPS_S, Type.LONG, 600, LOW, "How often, in seconds."),
+    (REFRESH_GROUPS, Type.BOOLEAN, True, LOW, "Whether to detect new consumer groups."),
+    (REFRESH_GROUPS_S, Type.LONG, 600, LOW, "Seconds between these checks."),
     (EMIT_CHECKPOINTS, Type.BOOLEAN, True, LOW, "Whether checkpoints are written."),
-    (EMIT_CHECKPOINTS_S, Type.LONG, 60, LOW, "How often, in seconds."),
+    (EMIT_CHECKPOINTS_S, Type.LONG, 60, LOW, "Seconds between checkpoints."),
     (
         SYNC_GROUPS,
         Type.BOOLEAN,
         False,
         LOW,
-        "Whether idle groups on the target get the translated offsets.",
+        "Whether translated offsets are committed to idle groups on the target.",
     ),
-    (SYNC_GROUPS_S, Type.LONG, 60, LOW, "How often, in seconds."),
-    (CHECKPOINTS_FACTOR, Type.SHORT, 3, LOW, "Replicas of the checkpoints topic."),
+    (SYNC_GROUPS_S, Type.LONG, 60, LOW, "Seconds between these commits."),
+    (CHECKPOINTS_FACTOR, Type.SHORT, 3, LOW, "Replication factor of the checkpoints topic."),
     _SYNCS_LOCATION_ROW,
     _TOPIC_FILTER_ROW,
     _METRIC_FORMATS_ROW,
 )
 _HEARTBEAT_ROWS: tuple[_Row, ...] = (
     (EMIT_HEARTBEATS, Type.BOOLEAN, True, LOW, "Whether heartbeats are written to the target."),
-    (EMIT_HEARTBEATS_S, Type.LONG, 1, LOW, "How often, in seconds."),
-    (HEARTBEATS_FACTOR, Type.SHORT, 3, LOW, "Replicas of the heartbeats topic."),
+    (EMIT_HEARTBEATS_S, Type.LONG, 1, LOW, "Seconds between heartbeats."),
+    (HEARTBEATS_FACTOR, Type.SHORT, 3, LOW, "Replication factor of the heartbeats topic."),
 )
 _VALIDATORS: dict[str, Validator] = {
     METRIC_FORMATS: _METRIC_FORMATS_VALIDATOR,
@@ -270,7 +276,7 @@ HEARTBEAT_KEYS = _define_rows(ConfigDef(BASE_KEYS), _HEARTBEAT_ROWS)
 ALL_KEYS: frozenset[str] = COMMON_KEYS.union(
     SOURCE_KEYS.keys, CHECKPOINT_KEYS.keys, HEARTBEAT_KEYS.keys
 )
-"""`MirrorMakerConfig.allConfigNames`."""
+"""All keys of the three connectors (`MirrorMakerConfig.allConfigNames`)."""
 
 
 _MEDIUM, _LOW = Importance.MEDIUM, Importance.LOW
@@ -289,9 +295,9 @@ OVERRIDE_THROTTLE = "live.throttle"
 OVERRIDE_TOPIC_THROTTLE = "live.throttle.topic."
 OVERRIDE_PAUSED_TOPIC = "live.paused.topic."
 OVERRIDE_PREFIXES = (OVERRIDE_THROTTLE, OVERRIDE_PAUSED_TOPIC)
-"""What keys begin with that operators set while a flow runs: no file has these, and tasks take them
-up as they run. Each topic has a key of its own (its name follows), so that two who set something of
-two topics at once undo nothing of each other."""
+"""Prefixes of keys that operators set while a flow runs. No file has these keys; running tasks
+apply them. The topic name is part of the key, so that concurrent changes of two topics do not
+overwrite each other."""
 ENGINE = "mm2.engine"
 SPARK_PREFIX = "mm2.spark."
 MIN_BUFFER_BYTES, MAX_BUFFER_BYTES = 1024 * 1024, 64 * 1024**3
@@ -321,7 +327,7 @@ EXTENSION_KEYS = (
     .define(
         START,
         Type.STRING,
-        "Where partitions begin that were never mirrored; null: as auto.offset.reset says.",
+        "Where partitions without any progress start; null: as set by auto.offset.reset.",
         default=None,
         validator=_parser_validator(value_types.parse_start_position, value_types.START_ALLOWED),
         importance=_MEDIUM,
@@ -329,8 +335,8 @@ EXTENSION_KEYS = (
     .define(
         TARGET_TOPICS,
         Type.STRING,
-        "Who may write to mirror topics: exclusive or shared; null: shared where the policy does "
-        "not rename topics.",
+        "Whether only this flow (exclusive) or also local producers (shared) may write to mirror "
+        "topics; null: exclusive if the policy renames topics, else shared.",
         default=None,
         validator=Lambda(
             lambda name, value: (
@@ -345,7 +351,7 @@ EXTENSION_KEYS = (
     .define(
         DELIVERY,
         Type.STRING,
-        "How records are copied: auto, transactional or at-least-once.",
+        "Delivery guarantee: auto, transactional or at-least-once.",
         default=DeliveryMode.AUTO.value,
         validator=_enum_validator(DeliveryMode),
         importance=_MEDIUM,
@@ -353,7 +359,7 @@ EXTENSION_KEYS = (
     .define(
         ON_SOURCE_GAP,
         Type.STRING,
-        "What follows when the source deleted records before they were copied: continue or fail.",
+        "What to do when the source deleted records before they were replicated: continue or fail.",
         default=OnSourceGap.CONTINUE.value,
         validator=_enum_validator(OnSourceGap),
         importance=_MEDIUM,
@@ -361,8 +367,8 @@ EXTENSION_KEYS = (
     .define(
         BUFFER_MEMORY,
         Type.LONG,
-        "Most bytes that one copy process buffers between source and target, and the largest size "
-        "that one batch may decompress to if it must be decoded.",
+        "Maximum bytes that one copy process buffers between source and target, and the maximum "
+        "decompressed size of a batch that must be decoded.",
         default=flow_config.DEFAULT_BUFFER_BYTES,
         validator=Range(at_least=MIN_BUFFER_BYTES, at_most=MAX_BUFFER_BYTES),
         importance=_LOW,
@@ -370,7 +376,7 @@ EXTENSION_KEYS = (
     .define(
         OFFSET_MAP_BYTES,
         Type.LONG,
-        "Bytes of one partition's offset map at most: beyond it what is old is translated less "
+        "Maximum bytes of the offset map per partition. Beyond it, old offsets are translated less "
         "exactly.",
         default=flow_config.DEFAULT_OFFSET_MAP_BYTES,
         validator=Range(at_least=MIN_BUFFER_BYTES, at_most=MAX_BUFFER_BYTES),
@@ -391,7 +397,7 @@ EXTENSION_KEYS = (
     .define(
         THROTTLE,
         Type.STRING,
-        "Bytes per second of the whole flow at most, as the source sends them; null: no limit.",
+        "Rate limit of the whole flow in bytes per second read from the source; null: no limit.",
         default=None,
         validator=_parser_validator(value_types.parse_byte_rate, value_types.RATE_ALLOWED),
         importance=_LOW,
@@ -399,7 +405,7 @@ EXTENSION_KEYS = (
     .define(
         TOPIC_THROTTLES,
         Type.LIST,
-        "The same for each topic that matches: EXPRESSION=RATE, the first counts.",
+        "Rate limits of topics: EXPRESSION=RATE; the first matching expression applies.",
         default=[],
         validator=_parser_validator(
             value_types.parse_topic_throttle, "EXPRESSION=RATE, such as orders.*=5MB"
@@ -409,15 +415,15 @@ EXTENSION_KEYS = (
     .define(
         JAVA_STOPPED_CLEANLY,
         Type.BOOLEAN,
-        "Workers of Java that ran tasks of this have ended for certain: what they may still send "
-        "is not waited for. To be taken out again before Java has it back.",
+        "Skip waiting for in-flight writes of Java MirrorMaker 2, if all its workers have exited. "
+        "Remove this key before Java workers run the connector again.",
         default=False,
         importance=_LOW,
     )
     .define(
         OVERRIDE_THROTTLE,
         Type.STRING,
-        "Instead of throttle, set by an operator; none: no limit.",
+        "Rate limit set by an operator; overrides throttle. none: no limit.",
         default=None,
         validator=_parser_validator(value_types.parse_throttle, value_types.LIMIT_ALLOWED),
         importance=_LOW,
@@ -425,7 +431,7 @@ EXTENSION_KEYS = (
     .define(
         ENGINE,
         Type.STRING,
-        "Where the copies run: in Spark's processes, or inline in the worker's.",
+        "Where copy processes run: as Spark tasks (spark), or as threads of the worker (inline).",
         default="spark",
         validator=ValidString("spark", "inline"),
         importance=_LOW,

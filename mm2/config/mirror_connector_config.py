@@ -1,8 +1,8 @@
-"""Parsed configuration of each mirror connector and of a source task.
+"""Parses and validates the configurations of the mirror connectors and of source tasks.
 
-`validate_*` return every problem, key by key; `parse_*` raise `ConfigError` for the first.
-What Java accepts but could only fail later, or would be ignored, is refused here by name.
-`can_reconfigure_live` says which changes a running task takes without a restart.
+`validate_*` return all problems by key; `parse_*` raise `ConfigError` for the first one. Settings
+that Java accepts but that would fail later, or be ignored, are refused by name.
+`can_reconfigure_live` decides which changes a running task applies without a restart.
 """
 
 from __future__ import annotations
@@ -56,12 +56,10 @@ HEARTBEAT_CONFIG_DEF = keys.HEARTBEAT_KEYS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorConnectorConfig:
-    """What all three have. `props`: everything as given, `${…}` resolved; it may hold secrets.
-
-    `metric_formats` has "legacy", "new" or both, and is empty for heartbeats.
-    """
+    """Configuration that all three mirror connectors have."""
 
     props: Props = field(repr=False)
+    """All properties, with `${…}` resolved; may contain secrets."""
     name: str
     enabled: bool
     source: str
@@ -69,16 +67,17 @@ class MirrorConnectorConfig:
     policy: ReplicationPolicy
     admin_timeout_s: float
     metric_formats: tuple[str, ...]
+    """`legacy`, `new` or both; empty for heartbeats."""
 
     def client(self, role: ClientRole, use: str, *, task: int | str | None = None) -> Props:
-        """The properties of one client, with Java's `client.id`."""
+        """Properties of the client for a role and use, with MirrorMaker 2's `client.id`."""
         label = client_roles.format_client_label(self.source, self.target, self.name, task=task)
         return client_roles.resolve_with_client_id(self.props, role, label=label, use=use)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSyncsTopic:
-    """The offset-syncs topic: on the source cluster, or on the target."""
+    """Name and location of the offset-syncs topic: the source or the target cluster."""
 
     on_source: bool
     name: str
@@ -90,28 +89,29 @@ class OffsetSyncsTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSourceConfig:
-    """MirrorSourceConnector. Intervals are seconds; None means never.
-
-    `syncs_topic` None: no offset syncs are written. `lag_max` is `offset.lag.max`. Of topics in
-    `paused` nothing is copied for now; the flow's budgets are those in force, an operator's
-    first. `transforms` are the keys of the records' chain, if there is one
-    (`record_transforms`). `java_stopped`: nothing of Java's is waited for.
-    """
+    """Configuration of MirrorSourceConnector."""
 
     common: MirrorConnectorConfig
     flow: Flow
+    """Its throttles include those that operators set."""
     sync_acls_interval_s: float | None
+    """None: ACLs are not synced."""
     syncs_topic: OffsetSyncsTopic | None
+    """None: no offset syncs are written."""
     syncs_topic_factor: int
     lag_max: int
+    """`offset.lag.max`, in records."""
     paused: frozenset[str] = frozenset()
+    """Source topics that an operator has paused."""
     transforms: Props = field(default_factory=dict, repr=False)
+    """Keys of the transformation chain (`record_transforms`)."""
     java_stopped: bool = False
+    """Skip waiting for in-flight writes of Java MirrorMaker 2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorCheckpointConfig:
-    """MirrorCheckpointConnector. `flow` has its filters; intervals are seconds, None: never."""
+    """Configuration of MirrorCheckpointConnector. An interval of None means never."""
 
     common: MirrorConnectorConfig
     flow: Flow
@@ -125,32 +125,33 @@ class MirrorCheckpointConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorHeartbeatConfig:
-    """MirrorHeartbeatConnector. `interval_s` None: none are written."""
+    """Configuration of MirrorHeartbeatConnector."""
 
     common: MirrorConnectorConfig
     topic_factor: int
     interval_s: float | None
+    """None: no heartbeats are written."""
 
 
 def parse_source(props: Props) -> MirrorSourceConfig:
-    """Raises `ConfigError`."""
+    """Parse a source connector's configuration. Raises `ConfigError` for the first problem."""
     return _read_source(_ConfigReader(SOURCE_CONFIG_DEF, props, strict=True))
 
 
 def parse_checkpoint(props: Props) -> MirrorCheckpointConfig:
-    """Raises `ConfigError`."""
+    """Parse a checkpoint connector's configuration. Raises `ConfigError` for the first problem."""
     return _read_checkpoint(_ConfigReader(CHECKPOINT_CONFIG_DEF, props, strict=True))
 
 
 def parse_heartbeat(props: Props) -> MirrorHeartbeatConfig:
-    """Raises `ConfigError`."""
+    """Parse a heartbeat connector's configuration. Raises `ConfigError` for the first problem."""
     return _read_heartbeat(_ConfigReader(HEARTBEAT_CONFIG_DEF, props, strict=True))
 
 
 def validate_source(
     props: Props, *, load: ClassLoader = java_classes.resolve_class
 ) -> list[ConfigValue]:
-    """For `Connector.validate`."""
+    """All keys with values and errors, for `Connector.validate`."""
     return _validate_connector(
         SOURCE_CONFIG_DEF,
         props,
@@ -163,7 +164,7 @@ def validate_source(
 def validate_checkpoint(
     props: Props, *, load: ClassLoader = java_classes.resolve_class
 ) -> list[ConfigValue]:
-    """For `Connector.validate`."""
+    """All keys with values and errors, for `Connector.validate`."""
     return _validate_connector(
         CHECKPOINT_CONFIG_DEF,
         props,
@@ -176,14 +177,14 @@ def validate_checkpoint(
 def validate_heartbeat(
     props: Props, *, load: ClassLoader = java_classes.resolve_class
 ) -> list[ConfigValue]:
-    """For `Connector.validate`."""
+    """All keys with values and errors, for `Connector.validate`."""
     return _validate_connector(
         HEARTBEAT_CONFIG_DEF, props, java={}, read=_read_heartbeat, load=load
     )
 
 
 class _ConfigReader:
-    """One configuration being read; mistakes are noted, or raised at once if `strict`."""
+    """Reads one connector configuration; collects problems, or raises the first if `strict`."""
 
     def __init__(
         self,
@@ -193,45 +194,44 @@ class _ConfigReader:
         strict: bool,
         load: ClassLoader = java_classes.resolve_class,
     ) -> None:
-        """`load`: finds the user's own classes; `load_and_import` for an operator's file."""
+        """`load` resolves class names: `java_classes.import_class` for the operator's file."""
         self.props = props
         self.load = load
         self.values = definition.parse(props, load=load)
         self.errors: KeyErrors = {}
         self._strict = strict
         for key, text in connector_checks.find_refused_keys(props).items():
-            self.note(key, text)
+            self.report(key, text)
 
-    def note(self, key: str, text: str) -> None:
+    def report(self, key: str, text: str) -> None:
         if self._strict:
             raise ConfigError(text)
         self.errors.setdefault(key, []).append(text)
 
-    def attempt(self, key: str, made: Callable[[], T], instead: T) -> T:
-        """What `made` gives; after a ConfigError, which is noted at `key`, something else."""
+    def build_or_default(self, key: str, build: Callable[[], T], instead: T) -> T:
+        """The result of `build`; after a `ConfigError`, which is reported at `key`, `instead`."""
         try:
-            return made()
+            return build()
         except ConfigError as error:
-            self.note(key, str(error))
+            self.report(key, str(error))
             return instead
 
-    def blamed(self, of_class: str, key: str) -> str:
-        """The key with the class where that is the user's, else the one that the shipped class is
-        made with."""
+    def find_faulty_key(self, of_class: str, key: str) -> str:
+        """The key to report a filter's problem at: `of_class` for a custom class, else `key`."""
         return key if java_classes.get_java_name(self.values[of_class]) else of_class
 
-    def interval(self, enabled: str, seconds: str) -> float | None:
-        """None: never, which a negative number says in Java."""
+    def read_interval(self, enabled: str, seconds: str) -> float | None:
+        """An interval in seconds; None (never) if disabled or negative, as in Java."""
         found: int = self.values[seconds]
         if found == 0 and self.values[enabled]:
-            self.note(seconds, f"{seconds} is 0: write 1 at least, or {enabled}=false")
+            self.report(seconds, f"{seconds} is 0: set it to at least 1, or set {enabled}=false")
         return found if self.values[enabled] and found > 0 else None
 
-    def factor(self, key: str) -> int:
-        """Of replicas; -1 leaves it to the brokers."""
+    def read_factor(self, key: str) -> int:
+        """A replication factor; -1 means the brokers' default."""
         found: int = self.values[key]
         if found != -1 and not 1 <= found <= 32_767:
-            self.note(key, f"{key} is {found}: it has to be from 1 to 32767, or -1")
+            self.report(key, f"{key} is {found}: it must be from 1 to 32767, or -1")
         return found
 
 
@@ -255,7 +255,9 @@ def _read_common(reading: _ConfigReader) -> MirrorConnectorConfig:
     values = reading.values
     timeout_ms: int = values[keys.ADMIN_TIMEOUT]
     if timeout_ms < 1:
-        reading.note(keys.ADMIN_TIMEOUT, f"{keys.ADMIN_TIMEOUT} is {timeout_ms}: at least 1")
+        reading.report(
+            keys.ADMIN_TIMEOUT, f"{keys.ADMIN_TIMEOUT} is {timeout_ms}: it must be at least 1"
+        )
     ends = [values[keys.SOURCE_ALIAS] or "", values[keys.TARGET_ALIAS] or ""]
     return MirrorConnectorConfig(
         props=reading.props,
@@ -263,7 +265,7 @@ def _read_common(reading: _ConfigReader) -> MirrorConnectorConfig:
         enabled=values[keys.ENABLED],
         source=ends[0],
         target=ends[1],
-        policy=reading.attempt(
+        policy=reading.build_or_default(
             keys.POLICY,
             lambda: policy_classes.build_policy(reading.props, values),
             Flow(source="", target="").policy,
@@ -274,7 +276,7 @@ def _read_common(reading: _ConfigReader) -> MirrorConnectorConfig:
 
 
 def _read_syncs_topic(common: MirrorConnectorConfig, values: ParsedConfig) -> OffsetSyncsTopic:
-    """Its name has the alias of the cluster that it is not on."""
+    """The offset-syncs topic; its name contains the alias of the other cluster."""
     on_source = values[keys.SYNCS_TOPIC_LOCATION] == "source"
     other = common.target if on_source else common.source
     return OffsetSyncsTopic(on_source=on_source, name=common.policy.offset_syncs_topic(other))
@@ -283,13 +285,15 @@ def _read_syncs_topic(common: MirrorConnectorConfig, values: ParsedConfig) -> Of
 def _read_source(reading: _ConfigReader) -> MirrorSourceConfig:
     values, common = reading.values, _read_common(reading)
     syncs = _read_syncs_topic(common, values)
-    reading.attempt(keys.ENGINE, lambda: engine_config.parse_engine_settings(reading.props), None)
+    reading.build_or_default(
+        keys.ENGINE, lambda: engine_config.parse_engine_settings(reading.props), None
+    )
     return MirrorSourceConfig(
         common=common,
         flow=_read_source_flow(reading, common),
-        sync_acls_interval_s=reading.interval(keys.SYNC_ACLS, keys.SYNC_ACLS_S),
+        sync_acls_interval_s=reading.read_interval(keys.SYNC_ACLS, keys.SYNC_ACLS_S),
         syncs_topic=syncs if values[keys.EMIT_SYNCS] else None,
-        syncs_topic_factor=reading.factor(keys.SYNCS_TOPIC_FACTOR),
+        syncs_topic_factor=reading.read_factor(keys.SYNCS_TOPIC_FACTOR),
         lag_max=values[keys.LAG_MAX],
         paused=frozenset(operator_overrides.list_paused_topics(reading.props)),
         transforms=_read_transforms(reading),
@@ -298,11 +302,11 @@ def _read_source(reading: _ConfigReader) -> MirrorSourceConfig:
 
 
 def _read_transforms(reading: _ConfigReader) -> Props:
-    """A chain is made here only to see that it can be."""
+    """The keys of the transformation chain; creates a chain once to validate them."""
     try:
         made = record_transforms.create_chain(reading.props, load=reading.load)
     except TransformChainError as error:
-        reading.note(error.key, str(error))
+        reading.report(error.key, str(error))
         return {}
     if made is not None:
         made.close()
@@ -317,20 +321,20 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
         target=common.target,
         policy=common.policy,
         topics=_read_topic_filter(reading, base.topics),
-        properties=reading.attempt(
-            reading.blamed(keys.PROPERTY_FILTER, keys.PROPERTIES_EXCLUDE),
+        properties=reading.build_or_default(
+            reading.find_faulty_key(keys.PROPERTY_FILTER, keys.PROPERTIES_EXCLUDE),
             lambda: policy_classes.build_property_filter(props, values),
             base.properties,
         ),
         replicate_heartbeats=values[keys.REPLICATE_HEARTBEATS],
-        replication_factor=reading.factor(keys.REPLICATION_FACTOR),
+        replication_factor=reading.read_factor(keys.REPLICATION_FACTOR),
         tasks_max=_read_tasks_max(props),
         start=_read_start(reading),
         target_topics=_read_target_topics(common, values),
         delivery=DeliveryMode(values[keys.DELIVERY]),
         on_source_gap=OnSourceGap(values[keys.ON_SOURCE_GAP]),
-        refresh_topics_interval_s=reading.interval(keys.REFRESH_TOPICS, keys.REFRESH_TOPICS_S),
-        sync_topic_configs_interval_s=reading.interval(keys.SYNC_CONFIGS, keys.SYNC_CONFIGS_S),
+        refresh_topics_interval_s=reading.read_interval(keys.REFRESH_TOPICS, keys.REFRESH_TOPICS_S),
+        sync_topic_configs_interval_s=reading.read_interval(keys.SYNC_CONFIGS, keys.SYNC_CONFIGS_S),
         admin_timeout_s=common.admin_timeout_s,
         buffer_bytes=values[keys.BUFFER_MEMORY],
         map_bytes=values[keys.OFFSET_MAP_BYTES],
@@ -340,10 +344,10 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
 
 
 def _read_budgets(reading: _ConfigReader) -> FlowThrottles:
-    """None where it is noted what is wrong with an operator's limit."""
+    """The flow's throttles; no throttles if an operator's limit is invalid, which is reported."""
     wrong = operator_overrides.find_problems(reading.props)
     for key, words in wrong.items():
-        reading.note(key, words)
+        reading.report(key, words)
     return (
         FlowThrottles()
         if wrong
@@ -352,22 +356,22 @@ def _read_budgets(reading: _ConfigReader) -> FlowThrottles:
 
 
 def _read_topic_filter(reading: _ConfigReader, base: TopicOrGroupFilter) -> TopicOrGroupFilter:
-    """`base` where it is noted why there is no filter."""
-    return reading.attempt(
-        reading.blamed(keys.TOPIC_FILTER, keys.TOPICS),
+    """The configured topic filter; `base` if it is invalid, which is reported."""
+    return reading.build_or_default(
+        reading.find_faulty_key(keys.TOPIC_FILTER, keys.TOPICS),
         lambda: policy_classes.build_topic_filter(reading.props, reading.values),
         base,
     )
 
 
 def _read_tasks_max(props: Props) -> int:
-    """The worker has checked it."""
+    """`tasks.max`, which the worker has validated."""
     text = (props.get(keys.TASKS_MAX) or "1").strip()
     return int(text) if text.isdecimal() else 1
 
 
 def _read_start(reading: _ConfigReader) -> StartPosition:
-    """Without `start`, as `auto.offset.reset` of the reading client says."""
+    """The position of `start`, or of the source consumer's `auto.offset.reset` if it is not set."""
     given = reading.values[keys.START]
     if given is not None:
         return value_types.parse_start_position(given)
@@ -375,9 +379,9 @@ def _read_start(reading: _ConfigReader) -> StartPosition:
         "auto.offset.reset"
     ].strip()
     if reset not in ("earliest", "latest"):
-        reading.note(
+        reading.report(
             "source.consumer.auto.offset.reset",
-            f"auto.offset.reset is {reset}: it has to be earliest or latest",
+            f"auto.offset.reset is {reset}: it must be earliest or latest",
         )
         reset = "earliest"
     return StartPosition(StartAt(reset))
@@ -401,8 +405,8 @@ def _read_checkpoint(reading: _ConfigReader) -> MirrorCheckpointConfig:
             target=common.target,
             policy=common.policy,
             topics=_read_topic_filter(reading, base.topics),
-            groups=reading.attempt(
-                reading.blamed(keys.GROUP_FILTER, keys.GROUPS),
+            groups=reading.build_or_default(
+                reading.find_faulty_key(keys.GROUP_FILTER, keys.GROUPS),
                 lambda: policy_classes.build_group_filter(props, values),
                 base.groups,
             ),
@@ -411,18 +415,18 @@ def _read_checkpoint(reading: _ConfigReader) -> MirrorCheckpointConfig:
         ),
         syncs_topic=_read_syncs_topic(common, values),
         checkpoints_topic=common.policy.checkpoints_topic(common.source),
-        checkpoints_topic_factor=reading.factor(keys.CHECKPOINTS_FACTOR),
-        refresh_groups_interval_s=reading.interval(keys.REFRESH_GROUPS, keys.REFRESH_GROUPS_S),
-        emit_interval_s=reading.interval(keys.EMIT_CHECKPOINTS, keys.EMIT_CHECKPOINTS_S),
-        sync_groups_interval_s=reading.interval(keys.SYNC_GROUPS, keys.SYNC_GROUPS_S),
+        checkpoints_topic_factor=reading.read_factor(keys.CHECKPOINTS_FACTOR),
+        refresh_groups_interval_s=reading.read_interval(keys.REFRESH_GROUPS, keys.REFRESH_GROUPS_S),
+        emit_interval_s=reading.read_interval(keys.EMIT_CHECKPOINTS, keys.EMIT_CHECKPOINTS_S),
+        sync_groups_interval_s=reading.read_interval(keys.SYNC_GROUPS, keys.SYNC_GROUPS_S),
     )
 
 
 def _read_heartbeat(reading: _ConfigReader) -> MirrorHeartbeatConfig:
     return MirrorHeartbeatConfig(
         common=_read_common(reading),
-        topic_factor=reading.factor(keys.HEARTBEATS_FACTOR),
-        interval_s=reading.interval(keys.EMIT_HEARTBEATS, keys.EMIT_HEARTBEATS_S),
+        topic_factor=reading.read_factor(keys.HEARTBEATS_FACTOR),
+        interval_s=reading.read_interval(keys.EMIT_HEARTBEATS, keys.EMIT_HEARTBEATS_S),
     )
 
 
@@ -436,8 +440,8 @@ _LIVE_KEYS = frozenset(
         assignment.ADDED_PARTITIONS_KEY,
     }
 )
-"""What a task can take up as it copies, beside what operators set; `ADDED` and `JAVA_STOPPED`
-matter before it began only."""
+"""Keys that a running task applies without a restart, besides operator overrides. Two of them,
+`ADDED_PARTITIONS_KEY` and `JAVA_STOPPED_CLEANLY`, matter only when a task starts."""
 _CONNECTOR_ONLY_KEYS = frozenset(
     {
         *(keys.TOPICS, keys.TOPICS_EXCLUDE, keys.TOPIC_FILTER),
@@ -452,27 +456,30 @@ _CONNECTOR_ONLY_KEYS = frozenset(
         ),
     }
 )
-"""What the connector alone acts on, and other connectors."""
+"""Keys that only the connector, or other connectors, use: no task depends on them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSourceTaskConfig:
-    """`partitions` of the source, of which `added` came to the flow later; `budget` is the task's
-    part of the flow's. `number` is None where whoever wrote the configuration gave none."""
+    """Configuration of a task of MirrorSourceConnector."""
 
     config: MirrorSourceConfig
     partitions: tuple[TopicPartition, ...]
+    """The assigned source partitions."""
     added: frozenset[TopicPartition]
+    """Assigned partitions that were added to their topic after the flow began."""
     budget: TaskThrottle
+    """The task's part of the flow's throttles."""
     number: int | None
+    """Task number; None if the configuration has none (written by Java)."""
 
 
 def parse_source_task(props: Mapping[str, str]) -> MirrorSourceTaskConfig:
-    """Raises `ConfigError`."""
+    """Parse a source task's configuration. Raises `ConfigError` for the first problem."""
     config = parse_source(props)
     partitions = tuple(assignment.parse_partitions(props))
     if not partitions:
-        raise ConfigError(f"{assignment.PARTITIONS_KEY} names no partition")
+        raise ConfigError(f"{assignment.PARTITIONS_KEY} has no partition")
     told = assignment.THROTTLE_KEY in props or assignment.TOPIC_THROTTLES_KEY in props
     budget = (
         assignment.parse_throttle(props)
@@ -489,7 +496,7 @@ def parse_source_task(props: Mapping[str, str]) -> MirrorSourceTaskConfig:
 
 
 def can_reconfigure_live(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """May a task that runs with `before` go on with `after`?"""
+    """Whether a task that runs with `before` can change to `after` without a restart."""
     return all(
         before.get(key) == after.get(key)
         for key in before.keys() | after.keys()

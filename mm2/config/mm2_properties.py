@@ -1,12 +1,12 @@
-"""Translates `mm2.properties` into the sections of `clusters.yaml`, as MirrorMaker 2 reads it.
+"""Translates `mm2.properties` into the sections of `clusters.yaml`, with MirrorMaker 2's semantics.
 
-The result has the shape of a YAML document, so the same readers check values and types, at the
-lines of the properties file.
+The result is a YAML document tree with the line numbers of the properties file, so that the same
+readers validate both formats.
 
-Precedence is Java's (`MirrorMakerConfig`: `clusterProps`, `connectorBaseConfig`): security and
-servers at the top apply to clusters that do not say otherwise; of other client properties only
-those behind `consumer.`, `producer.` and `admin.` of a cluster reach a client;
-`A->B.source.consumer.X` beats `A.consumer.X`, which beats `A->B.consumer.X`.
+Precedence is that of Java's `MirrorMakerConfig` (`clusterProps`, `connectorBaseConfig`): security
+and servers without a prefix apply to clusters that do not set their own; other client properties
+reach a client only with a cluster's prefix and `consumer.`, `producer.` or `admin.`;
+`A->B.source.consumer.X` takes precedence over `A.consumer.X`, and that over `A->B.consumer.X`.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _SOURCE_CLUSTER, _TARGET_CLUSTER = "source.cluster.", "target.cluster."
 _BARE_PREFIXES = (_CONSUMER, _ADMIN)
 _MAX_BARE_LENGTH = 24
 _OFFSET_SYNC_PREFIXES = ("source.producer.", "target.producer.", "target.consumer.")
-"""Of clients that the connectors have, and copies have not."""
+"""Prefixes of clients that only write or read offset syncs, not records."""
 
 
 @dataclass(slots=True)
 class PropertyProblems:
-    """What is wrong with the file, and what has no effect in it."""
+    """Collects errors in a properties file, and warnings about keys without effect."""
 
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
@@ -55,15 +55,15 @@ class PropertyProblems:
 
     def warn(self, pair: Property, text: str) -> None:
         found = Problem(line=pair.line, key=pair.key, text=text)
-        if found not in self.warnings:  # of one at the top, once for every flow
+        if found not in self.warnings:  # a key without a prefix is read once per flow
             self.warnings.append(found)
 
     def warn_unknown(self, pair: Property, name: str, *, known: Iterable[str]) -> None:
         text, nearest = (
-            "has no effect: is not a known key",
+            "has no effect: unknown key",
             config_errors.find_nearest_name(name, known),
         )
-        # No key is so long without a dot: a line of a PEM text, say, whose backslash was forgotten.
+        # Hide a long key without a dot: probably a line of PEM text after a missing backslash.
         key = (
             pair.key
             if "." in pair.key or len(pair.key) <= _MAX_BARE_LENGTH
@@ -71,8 +71,8 @@ class PropertyProblems:
         )
         self.warnings.append(Problem(line=pair.line, key=key, text=text, nearest=nearest))
 
-    def takes_client(self, pair: Property, name: str, *, prefix: str) -> bool:
-        """Is this property of one kind of client to be read? If not, that is told."""
+    def accepts_client_property(self, pair: Property, name: str, *, prefix: str) -> bool:
+        """Whether to read this client property; warns about one without effect."""
         if (
             name == mm2_property_keys.AUTO_OFFSET_RESET and prefix.endswith(_CONSUMER)
         ) or mm2_property_keys.is_fixed_value(name, pair.value):
@@ -86,8 +86,9 @@ class PropertyProblems:
             self.warn_unknown(pair, name, known=mm2_property_keys.KNOWN_CLIENT_KEYS)
         return False
 
-    def takes_key(self, pair: Property, name: str) -> bool:
-        """Is this key of a connector to be read? If not, that is told where it matters."""
+    def accepts_connector_key(self, pair: Property, name: str) -> bool:
+        """Whether to read this connector key; warns about one without effect, unless it sets what
+        applies anyway."""
         value = pair.value.strip()
         if (
             name in mm2_property_keys.ACCEPTED_VALUES
@@ -102,62 +103,66 @@ class PropertyProblems:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowCluster:
-    """A cluster of a flow: `plain` is what holds for all its clients, `own` what its keys say."""
+    """A cluster of a flow, with its properties."""
 
     alias: str
     plain: PropertyMap
+    """Properties for all clients."""
     own: PropertyMap
+    """All keys with the prefix of the cluster."""
 
-    def says(self, role: str, name: str) -> bool:
+    def sets(self, role: str, name: str) -> bool:
         return role + name in self.own or name in self.plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowProperties:
-    """`own` are the keys behind `A->B.`, `top` those without a prefix."""
+    """The properties that apply to one flow."""
 
     source: FlowCluster
     target: FlowCluster
     own: PropertyMap
+    """Keys with the prefix `A->B.`."""
     top: PropertyMap
+    """Keys without a prefix."""
 
 
-def translate_flow(flow: FlowProperties, account: PropertyProblems) -> PropertyMap:
-    """The flow's keys as `flow_reader` knows them; what has no effect is told."""
+def translate_flow(flow: FlowProperties, collector: PropertyProblems) -> PropertyMap:
+    """The flow's properties as keys of `clusters.yaml`; warns about keys without effect."""
     found: PropertyMap = {flow_keys.ENABLED.name: _is_enabled(flow)}
     weak: PropertyMap = {}
-    clusters_first = (_SOURCE_CLUSTER, _TARGET_CLUSTER)  # of equal reach, they are the weakest
+    clusters_first = (_SOURCE_CLUSTER, _TARGET_CLUSTER)  # later keys override these
     ordered = sorted(flow.own.items(), key=lambda item: not item[0].startswith(clusters_first))
     for name, pair in ordered:
         if name == flow_keys.ENABLED.name:
             continue
         if name in mm2_property_keys.FLOW_KEYS:
-            if account.takes_key(pair, name):
+            if collector.accepts_connector_key(pair, name):
                 found[name] = pair
-        elif not _translate_client(flow, name, account, found=found, weak=weak):
+        elif not _translate_client(flow, name, collector, found=found, weak=weak):
             of_records = name.startswith(record_transforms.KEY_PREFIXES)
             if of_records or (_has_custom_classes(flow) and not _is_refused(name)):
                 found[name] = pair
             else:
-                _report_key(name, pair, account)
+                _report_key(name, pair, collector)
     found = {**weak, **found}
-    start = _translate_start(flow, account)
+    start = _translate_start(flow, collector)
     if start is not None and flow_keys.START.name not in flow.own:
         found[flow_keys.START.name] = start
     return found
 
 
 def _has_custom_classes(flow: FlowProperties) -> bool:
-    """Such have keys of their own, and nothing is unknown beside them."""
+    """Whether the flow uses custom classes, which may have their own keys."""
     given = {**flow.top, **flow.own}
     values = (given[each.name].value for each in flow_keys.CLASS_OPTIONS if each.name in given)
     return any(map(flow_keys.is_custom_class, values))
 
 
 def _is_enabled(flow: FlowProperties) -> Property:
-    """`MirrorMakerConfig.clusterPairs`: a flow without a herder does not run, whatever is said.
+    """The `enabled` property of the flow, as in `MirrorMakerConfig.clusterPairs`.
 
-    One at the top is inherited by flows whose herder is there for its heartbeats.
+    `enabled` without a prefix applies only to flows that emit heartbeats: others have no herder.
     """
     own, top = flow.own.get(flow_keys.ENABLED.name), flow.top.get(flow_keys.ENABLED.name)
     if own is not None:
@@ -172,28 +177,34 @@ def _is_enabled(flow: FlowProperties) -> Property:
 def _translate_client(
     flow: FlowProperties,
     name: str,
-    account: PropertyProblems,
+    collector: PropertyProblems,
     *,
     found: PropertyMap,
     weak: PropertyMap,
 ) -> bool:
-    """A client's property goes to `found`, or to `weak` where a cluster's own may beat it."""
+    """Translate a client property; returns False if the key is not one.
+
+    It is added to `found`, or to `weak` if the cluster's own property takes precedence over it.
+    """
     pair = flow.own[name]
     for prefix in flows_section.OVERRIDE_PREFIXES:
         if name.startswith(prefix):
             bare = name.removeprefix(prefix)
-            if account.takes_client(pair, bare, prefix=prefix):
+            if collector.accepts_client_property(pair, bare, prefix=prefix):
                 found[name] = pair
             return True
     for prefix, places in _list_weak_targets(flow).items():
         if name.startswith(prefix):
             bare = name.removeprefix(prefix)
             if bare in mm2_property_keys.CLIENT_KEYS or (
-                prefix in _BARE_PREFIXES and account.takes_client(pair, bare, prefix=prefix)
+                prefix in _BARE_PREFIXES
+                and collector.accepts_client_property(pair, bare, prefix=prefix)
             ):
-                _translate_weak(pair, bare, places=places, account=account, weak=weak)
+                _translate_weak(pair, bare, places=places, collector=collector, weak=weak)
             elif prefix not in _BARE_PREFIXES:
-                account.warn(pair, "has no effect, as in MirrorMaker 2: write it at the cluster")
+                collector.warn(
+                    pair, "has no effect, as in MirrorMaker 2: use the prefix of the cluster"
+                )
             return True
     return False
 
@@ -202,7 +213,7 @@ _WeakTarget = tuple[str, FlowCluster, str]
 
 
 def _list_weak_targets(flow: FlowProperties) -> dict[str, tuple[_WeakTarget, ...]]:
-    """For each prefix, which clients it reaches: (our prefix, cluster, the cluster's role)."""
+    """The clients that each prefix applies to: (prefix in a flow, cluster, prefix in a cluster)."""
     reading = (flows_section.CONSUMER_PREFIX, flow.source, _CONSUMER)
     source_admin = (flows_section.SOURCE_ADMIN_PREFIX, flow.source, _ADMIN)
     target_admin = (flows_section.TARGET_ADMIN_PREFIX, flow.target, _ADMIN)
@@ -219,22 +230,22 @@ def _translate_weak(
     name: str,
     *,
     places: tuple[_WeakTarget, ...],
-    account: PropertyProblems,
+    collector: PropertyProblems,
     weak: PropertyMap,
 ) -> None:
-    free = [prefix for prefix, end, role in places if not end.says(role, name)]
+    free = [prefix for prefix, end, role in places if not end.sets(role, name)]
     weak.update({prefix + name: pair for prefix in free})
     if not free:
         prefix, end, _ = places[0]
-        account.warn(
+        collector.warn(
             pair,
-            f"has no effect, as in MirrorMaker 2: what cluster {end.alias} says of {name} is "
-            f"stronger; write A->B.{prefix}{name}",
+            f"has no effect, as in MirrorMaker 2: {name} of cluster {end.alias} takes precedence; "
+            f"use A->B.{prefix}{name}",
         )
 
 
-def _translate_start(flow: FlowProperties, account: PropertyProblems) -> Property | None:
-    """`auto.offset.reset` of the reading client, as our `start`."""
+def _translate_start(flow: FlowProperties, collector: PropertyProblems) -> Property | None:
+    """The source consumer's `auto.offset.reset`, as the key `start`."""
     candidates = (
         flow.own.get(flows_section.CONSUMER_PREFIX + mm2_property_keys.AUTO_OFFSET_RESET),
         flow.source.own.get(_CONSUMER + mm2_property_keys.AUTO_OFFSET_RESET),
@@ -244,7 +255,7 @@ def _translate_start(flow: FlowProperties, account: PropertyProblems) -> Propert
     if found is None:
         return None
     if found.value.strip() not in ("earliest", "latest"):
-        account.refuse(found, "is not allowed", allowed="earliest or latest")
+        collector.refuse(found, "is not allowed", allowed="earliest or latest")
         return None
     return found
 
@@ -254,17 +265,17 @@ def _is_refused(name: str) -> bool:
     return name in flow_keys.REFUSED_KEYS or name.startswith(families)
 
 
-def _report_key(name: str, pair: Property, account: PropertyProblems) -> None:
+def _report_key(name: str, pair: Property, collector: PropertyProblems) -> None:
     if name.startswith(_PRODUCER):
-        text = "has no effect on the copies, as in MirrorMaker 2: write A->B.producer.override."
-        account.warn(pair, text)
+        text = "has no effect on replication, as in MirrorMaker 2: use A->B.producer.override."
+        collector.warn(pair, text)
     elif name.startswith(_OFFSET_SYNC_PREFIXES):
         prefix = next(each for each in _OFFSET_SYNC_PREFIXES if name.startswith(each))
-        account.takes_client(pair, name.removeprefix(prefix), prefix=prefix)
+        collector.accepts_client_property(pair, name.removeprefix(prefix), prefix=prefix)
     elif _is_refused(name):
-        account.warn(pair, "has no effect: mm2 does not know this of Connect")
+        collector.warn(pair, "has no effect: mm2 does not support this Connect key")
     else:
-        account.warn_unknown(pair, name, known=mm2_property_keys.FLOW_KEYS)
+        collector.warn_unknown(pair, name, known=mm2_property_keys.FLOW_KEYS)
 
 
 _CLUSTERS_KEY = "clusters"
@@ -278,28 +289,29 @@ _POLICY_PREFIX = "replication.policy."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatedProperties:
-    """`document` is None when not even the clusters could be told.
-
-    `mm2_property_keys` has the key that stands in each line; `names` are the flows' in the
-    document's order. `pairs` are all, as they stand; `workers` those that are for workers and no
-    section."""
+    """A properties file translated into the sections of `clusters.yaml`."""
 
     document: YamlDocument
+    """Its root is None if the cluster aliases could not be read."""
     providers: Mapping[str, ConfigProvider]
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     keys: Mapping[int, str]
+    """The key in each line."""
     names: tuple[str, ...]
+    """Names of the flows in the document's order."""
     pairs: Mapping[str, JavaProperty] = field(default_factory=dict)
+    """All properties of the file."""
     workers: Mapping[str, JavaProperty] = field(default_factory=dict)
+    """Properties for Connect workers, which are in no section."""
 
     def place(self, problem: Problem) -> Problem:
-        """The problem with its key as this file spells it."""
+        """The problem with its key replaced by that of the properties file."""
         return _rename_problem(problem, self.keys, self.names)
 
 
 def translate_properties(text: str) -> TranslatedProperties:
-    """Never raises: mistakes are in `config_errors`."""
+    """Translate the text of a properties file; problems are part of the result."""
     try:
         entries = java_properties.parse_entries(text)
     except ValueError as error:
@@ -310,8 +322,8 @@ def translate_properties(text: str) -> TranslatedProperties:
 
 
 def _warn_beyond_ascii(text: str) -> Iterable[Problem]:
-    """Most editors write UTF-8, which Kafka does not read here."""
-    words = "holds characters beyond ASCII, read as ISO-8859-1 as in Java: write \\uXXXX"
+    """Warn of non-ASCII characters: most editors write UTF-8, but Kafka reads ISO-8859-1."""
+    words = "has non-ASCII characters, which are read as ISO-8859-1, as in Java: use \\uXXXX"
     return (
         Problem(line=number, key="", text=words)
         for number in java_properties.find_non_ascii_lines(text)
@@ -331,7 +343,7 @@ def _empty_translation(*found: Problem) -> TranslatedProperties:
 
 @dataclass(slots=True)
 class _GroupedKeys:
-    """Every key of the file, by whom it is for."""
+    """The keys of the file, grouped by what they apply to."""
 
     top: PropertyMap = field(default_factory=dict)
     clusters: dict[str, PropertyMap] = field(default_factory=dict)
@@ -341,29 +353,26 @@ class _GroupedKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FlowAliases:
-    """The clusters that flows of the file read from or copy to."""
+    """Aliases of the clusters that are source or target of a flow."""
 
     known: Collection[str]
 
-    def without(self, alias: str) -> str:
-        """Why the cluster has no client at all; "" if it has.
-
-        Whichever end it is: offset syncs are written to the source, and read from the target.
-        """
-        return "" if alias in self.known else f"no flow of this file has {alias}"
+    def explain_unused(self, alias: str) -> str:
+        """Why client properties of the cluster have no effect; "" if a flow uses the cluster."""
+        return "" if alias in self.known else f"no flow of this file uses cluster {alias}"
 
 
 class _Translation:
     def __init__(self, entries: Iterable[JavaProperty]) -> None:
-        self._account = PropertyProblems()
+        self._collector = PropertyProblems()
         self._pairs: PropertyMap = {}
         self._lines: dict[int, str] = {}
         self._workers: PropertyMap = {}
         for pair in entries:
             earlier = self._pairs.pop(pair.key, None)
             if earlier is not None:
-                text = f"has no effect: the key is here again in line {pair.line}"
-                self._account.warn(earlier, text)
+                text = f"has no effect: the key is set again in line {pair.line}"
+                self._collector.warn(earlier, text)
             self._pairs[pair.key] = pair
             self._lines[pair.line] = pair.key
 
@@ -375,35 +384,38 @@ class _Translation:
             text = "is missing: it lists the aliases of the clusters, such as clusters = east, west"
             return _empty_translation(Problem(line=line, key=_CLUSTERS_KEY, text=text))
         providers = config_providers.read_declared_providers(
-            self._pairs, refuse=self._account.problems.append, warn=self._account.warnings.append
+            self._pairs,
+            refuse=self._collector.problems.append,
+            warn=self._collector.warnings.append,
         )
-        self._tell_placeholders(providers)
-        found = self._sort(list(dict.fromkeys(aliases)))
-        document = self._document(found, listed.line)
-        names = [f"{source}->{target}" for source, target in self._wanted(found)]
+        self._warn_unknown_providers(providers)
+        found = self._group_keys(list(dict.fromkeys(aliases)))
+        document = self._build_document(found, listed.line)
+        names = [f"{source}->{target}" for source, target in self._list_flows(found)]
         return TranslatedProperties(
             document=document,
             providers=providers,
-            problems=tuple(self._account.problems),
-            warnings=tuple(self._account.warnings),
+            problems=tuple(self._collector.problems),
+            warnings=tuple(self._collector.warnings),
             keys=self._lines,
             names=tuple(names),
             pairs=self._pairs,
             workers=self._workers,
         )
 
-    def _tell_placeholders(self, providers: Mapping[str, ConfigProvider]) -> None:
+    def _warn_unknown_providers(self, providers: Mapping[str, ConfigProvider]) -> None:
         for pair in self._pairs.values():
             for name in config_providers.find_provider_names(pair.value):
                 if name not in providers:
                     text = (
-                        f"is taken as it stands: {config_providers.PROVIDERS_KEY} has no {name!r}"
+                        f"the placeholder of provider {name!r} is used literally, because "
+                        f"{config_providers.PROVIDERS_KEY} does not declare it"
                     )
-                    self._account.warn(pair, text)
+                    self._collector.warn(pair, text)
 
     # Sorting
 
-    def _sort(self, aliases: list[str]) -> _GroupedKeys:
+    def _group_keys(self, aliases: list[str]) -> _GroupedKeys:
         found = _GroupedKeys()
         found.clusters = {alias: {} for alias in aliases}
         ends = [(one, other) for one in aliases for other in aliases if one != other]
@@ -420,14 +432,16 @@ class _Translation:
             elif key in mm2_property_keys.CONNECTOR_KEYS or key in mm2_property_keys.CLIENT_KEYS:
                 found.top[key] = pair
             elif "->" in key:
-                self._account.warn(pair, f"has no effect: names no two of {', '.join(aliases)}")
+                self._collector.warn(
+                    pair, f"has no effect: not a flow between two of {', '.join(aliases)}"
+                )
             elif alias:
                 found.clusters[alias][key.removeprefix(f"{alias}.")] = pair
-            elif not self._take_ours(key, pair, found):
+            elif not self._add_extension_key(key, pair, found):
                 found.top[key] = pair
         return found
 
-    def _take_ours(self, key: str, pair: JavaProperty, found: _GroupedKeys) -> bool:
+    def _add_extension_key(self, key: str, pair: JavaProperty, found: _GroupedKeys) -> bool:
         for name in _EXTENSION_SECTIONS:
             prefix = f"{_EXTENSION_PREFIX}{name}."
             if key.startswith(prefix):
@@ -437,26 +451,29 @@ class _Translation:
 
     # Composing
 
-    def _document(self, found: _GroupedKeys, line: int) -> YamlDocument:
-        plain = {alias: self._plain(alias, found) for alias in found.clusters}
-        flows = self._wanted(found)
+    def _build_document(self, found: _GroupedKeys, line: int) -> YamlDocument:
+        plain = {alias: self._collect_plain_properties(alias, found) for alias in found.clusters}
+        flows = self._list_flows(found)
         ends = _FlowAliases(known={alias for flow in flows for alias in flow})
         sections: dict[str, YamlNode] = {
             _CLUSTERS_KEY: build_section(
                 {
-                    alias: build_section({**plain[alias], **self._roles(alias, pairs, ends)}, line)
+                    alias: build_section(
+                        {**plain[alias], **self._collect_client_properties(alias, pairs, ends)},
+                        line,
+                    )
                     for alias, pairs in found.clusters.items()
                 },
                 line,
             ),
-            "defaults": build_section(self._defaults(found.top), line),
-            "flows": YamlList(items=self._flows(found, plain, line), line=line),
+            "defaults": build_section(self._collect_defaults(found.top), line),
+            "flows": YamlList(items=self._build_flow_sections(found, plain, line), line=line),
             **{name: _build_extension_section(name, pairs) for name, pairs in found.ours.items()},
         }
         return YamlDocument(root=build_section(sections, line), problems=())
 
-    def _plain(self, alias: str, found: _GroupedKeys) -> PropertyMap:
-        """What holds for all clients of a cluster; the file's top fills in what it leaves out."""
+    def _collect_plain_properties(self, alias: str, found: _GroupedKeys) -> PropertyMap:
+        """Properties for all clients of a cluster; keys without a prefix are the fallback."""
         both = {**found.top, **found.clusters[alias]}
         plain = {
             name: pair
@@ -464,26 +481,29 @@ class _Translation:
             if name in mm2_property_keys.CLIENT_KEYS
             and not mm2_property_keys.is_fixed_value(name, pair.value)
         }
-        if not any(map(_is_connect_protocol, self._pairs)) or self._names_protocol(alias):
+        if not any(map(_is_security_protocol_key, self._pairs)) or self._sets_security_protocol(
+            alias
+        ):
             return plain
         for name in [name for name in plain if name != mm2_property_keys.BOOTSTRAP_SERVERS]:
             text = "its security.protocol is not set, so connections are PLAINTEXT, as in Java"
-            self._account.warn(plain.pop(name), f"has no effect on cluster {alias}: {text}")
+            self._collector.warn(plain.pop(name), f"has no effect on cluster {alias}: {text}")
         return plain
 
-    def _names_protocol(self, alias: str) -> bool:
-        """Does any key say how a client of this cluster connects? If none of the file does, that
-        is a mistake; where others say it, what they need stands at the top for them."""
+    def _sets_security_protocol(self, alias: str) -> bool:
+        """Whether a key sets the security protocol of a client of this cluster."""
         places = (f"{alias}.", f"{alias}->")
         return any(
             key == mm2_property_keys.SECURITY_PROTOCOL
             or key.startswith(places)
             or f"->{alias}." in key
-            for key in filter(_is_connect_protocol, self._pairs)
+            for key in filter(_is_security_protocol_key, self._pairs)
         )
 
-    def _roles(self, alias: str, pairs: PropertyMap, ends: _FlowAliases) -> PropertyMap:
-        """What holds for one kind of client; everything else is told."""
+    def _collect_client_properties(
+        self, alias: str, pairs: PropertyMap, ends: _FlowAliases
+    ) -> PropertyMap:
+        """Properties for one client type of a cluster; warns about keys without effect."""
         found: PropertyMap = {}
         for name, pair in pairs.items():
             prefix = next((each for each in _CLIENT_PREFIXES if name.startswith(each)), None)
@@ -491,28 +511,28 @@ class _Translation:
                 continue
             if prefix is not None:
                 bare = name.removeprefix(prefix)
-                if not self._account.takes_client(pair, bare, prefix=prefix):
+                if not self._collector.accepts_client_property(pair, bare, prefix=prefix):
                     continue
-                nobody = ends.without(alias)
+                nobody = ends.explain_unused(alias)
                 if nobody:
-                    self._account.warn(pair, f"has no effect: {nobody}")
+                    self._collector.warn(pair, f"has no effect: {nobody}")
                 else:
                     found[name] = pair
             elif _reaches_workers(name):
                 self._workers[pair.key] = pair
                 if name in mm2_property_keys.IGNORED_KEYS:
-                    self._account.warn(pair, mm2_property_keys.IGNORED_KEYS[name])
+                    self._collector.warn(pair, mm2_property_keys.IGNORED_KEYS[name])
             elif name in mm2_property_keys.KNOWN_CLIENT_KEYS:
                 text = (
-                    "has no effect: MirrorMaker 2 hands it to no client that mirrors; write "
+                    "has no effect: MirrorMaker 2 does not pass it to replication clients; use "
                     f"{alias}.consumer.{name}, {alias}.producer.{name} or {alias}.admin.{name}"
                 )
-                self._account.warn(pair, text)
+                self._collector.warn(pair, text)
             else:
-                self._tell(name, pair, known=mm2_property_keys.KNOWN_CLIENT_KEYS)
+                self._report_stray_key(name, pair, known=mm2_property_keys.KNOWN_CLIENT_KEYS)
         return found
 
-    def _defaults(self, top: PropertyMap) -> PropertyMap:
+    def _collect_defaults(self, top: PropertyMap) -> PropertyMap:
         found: PropertyMap = {}
         for name, pair in top.items():
             if name in mm2_property_keys.CLIENT_KEYS or name == flow_keys.ENABLED.name:
@@ -522,35 +542,35 @@ class _Translation:
                 or name in mm2_property_keys.EXTENSION_KEYS
                 or name in mm2_property_keys.BLACKLIST_KEYS
             ):
-                if self._account.takes_key(pair, name):
+                if self._collector.accepts_connector_key(pair, name):
                     found[name] = pair
             elif name in mm2_property_keys.FLOW_ONLY_KEYS or name.startswith(_NOT_TOP_LEVEL):
-                text = "has no effect: MirrorMaker 2 hands it to no flow; write "
+                text = "has no effect: MirrorMaker 2 does not pass it to flows; use "
                 spelled = "A.{}, or A->B.source.{}" if name.startswith("consumer.") else "A.{}"
                 spelled = spelled if name.startswith(_CLIENT_PREFIXES) else "A->B.{}"
-                self._account.warn(pair, text + spelled.format(name, name))
+                self._collector.warn(pair, text + spelled.format(name, name))
             else:
-                self._tell(
+                self._report_stray_key(
                     name, pair, known=mm2_property_keys.FLOW_KEYS | mm2_property_keys.CLIENT_KEYS
                 )
         return found
 
-    def _tell(self, name: str, pair: JavaProperty, *, known: Iterable[str]) -> None:
-        """Of a key that reaches no client and no flow."""
+    def _report_stray_key(self, name: str, pair: JavaProperty, *, known: Iterable[str]) -> None:
+        """Record a worker key, or warn about a key that reaches no client, flow or worker."""
         if name in mm2_property_keys.REST_KEYS or name.startswith(
             mm2_property_keys.WORKER_PREFIXES
         ):
             self._workers[pair.key] = pair
         elif name in mm2_property_keys.WORKER_NAMES:
-            text = "has no effect: MirrorMaker 2 hands it to no worker; write B."
-            self._account.warn(pair, f"{text}{name}, for flows to B")
+            text = "has no effect: MirrorMaker 2 does not pass it to workers; use B."
+            self._collector.warn(pair, f"{text}{name} for flows to B")
         elif name in mm2_property_keys.IGNORED_KEYS:
-            self._account.warn(pair, mm2_property_keys.IGNORED_KEYS[name])
-        elif not self._is_of_policies(name):
-            self._account.warn_unknown(pair, name, known=known)
+            self._collector.warn(pair, mm2_property_keys.IGNORED_KEYS[name])
+        elif not self._belongs_to_custom_policy(name):
+            self._collector.warn_unknown(pair, name, known=known)
 
-    def _is_of_policies(self, name: str) -> bool:
-        """Of a key at the top: does it reach a policy of the user's, which may know it?"""
+    def _belongs_to_custom_policy(self, name: str) -> bool:
+        """Whether a key without a prefix reaches a custom policy class, which may know it."""
         policy = flow_keys.POLICY.name
         return name.startswith(_POLICY_PREFIX) and any(
             key.endswith(policy) and flow_keys.is_custom_class(pair.value)
@@ -559,8 +579,8 @@ class _Translation:
 
     # Flows
 
-    def _wanted(self, found: _GroupedKeys) -> list[tuple[str, str]]:
-        """Flows that the file names, and those that a top-level `enabled` switches on."""
+    def _list_flows(self, found: _GroupedKeys) -> list[tuple[str, str]]:
+        """Flows that the file names, and all others if `enabled` is set without a prefix."""
         named = sorted(
             found.flows, key=lambda ends: min(pair.line for pair in found.flows[ends].values())
         )
@@ -570,18 +590,18 @@ class _Translation:
         every = [(one, other) for one in aliases for other in aliases if one != other]
         return [*named, *(ends for ends in every if ends not in named)]
 
-    def _flows(
+    def _build_flow_sections(
         self, found: _GroupedKeys, plain: Mapping[str, PropertyMap], line: int
     ) -> tuple[YamlSection, ...]:
         sections = []
-        for source, target in self._wanted(found):
+        for source, target in self._list_flows(found):
             flow = FlowProperties(
                 source=FlowCluster(alias=source, plain=plain[source], own=found.clusters[source]),
                 target=FlowCluster(alias=target, plain=plain[target], own=found.clusters[target]),
                 own=found.flows.get((source, target), {}),
                 top=found.top,
             )
-            taken = translate_flow(flow, self._account)
+            taken = translate_flow(flow, self._collector)
             first = min((pair.line for pair in flow.own.values()), default=line)
             ends = {"from": source, "to": target}
             texts = {key: YamlScalar(text=text, line=first) for key, text in ends.items()}
@@ -590,7 +610,7 @@ class _Translation:
 
 
 def build_section(values: Mapping[str, JavaProperty | YamlNode], line: int) -> YamlSection:
-    """A section with an entry for each; a pair's entry is at its own line."""
+    """A YAML section with an entry for each value; a property keeps its line."""
     entries = []
     for key, value in values.items():
         if isinstance(value, JavaProperty):
@@ -602,7 +622,7 @@ def build_section(values: Mapping[str, JavaProperty | YamlNode], line: int) -> Y
 
 
 def _build_extension_section(name: str, pairs: PropertyMap) -> YamlSection:
-    """`mm2.spark.conf.X` is X of the section `conf` in `spark`."""
+    """The section of keys with the prefix `mm2.`; `mm2.spark.conf.X` becomes X of `spark.conf`."""
     line = min(pair.line for pair in pairs.values())
     plain = {key: pair for key, pair in pairs.items() if not key.startswith(_SPARK_CONF)}
     conf = {
@@ -616,13 +636,13 @@ def _build_extension_section(name: str, pairs: PropertyMap) -> YamlSection:
 
 
 def _reaches_workers(name: str) -> bool:
-    """Of a key behind a cluster's alias: does it reach the workers of flows to it?"""
+    """Whether a key with a cluster's prefix applies to the workers of flows to that cluster."""
     return name in mm2_property_keys.WORKER_NAMES or name.startswith(
         mm2_property_keys.WORKER_PREFIXES
     )
 
 
-def _is_connect_protocol(key: str) -> bool:
+def _is_security_protocol_key(key: str) -> bool:
     return f".{key}".endswith(f".{mm2_property_keys.SECURITY_PROTOCOL}")
 
 
@@ -633,7 +653,7 @@ def _split_list(value: str) -> list[str]:
 def _rename_problem(problem: Problem, lines: Mapping[int, str], names: tuple[str, ...]) -> Problem:
     key, place = problem.key, problem.key
     if key == "flows":
-        text = "no flow is enabled: write A->B.enabled = true"
+        text = "no flow is enabled: set A->B.enabled = true"
         return Problem(line=problem.line, key="", text=text)
     head, _, rest = key.partition(".")
     if head.startswith("flows["):

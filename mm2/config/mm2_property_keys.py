@@ -1,8 +1,8 @@
-"""The keys of `mm2.properties` that Kafka 4.3 knows, and how mm2 treats each.
+"""The keys of `mm2.properties` (Kafka 4.3) and how mm2 treats each.
 
-A key is honoured (it is in `flow_keys`), mapped (by `mm2_properties`), ignored with a warning,
-or refused. Ignored: what has no effect because mm2 does it another way. Refused: what would
-change the data or the set of mirrored topics (`flow_keys.REFUSED_KEYS`).
+A key is used (`flow_keys`), mapped to another key (`mm2_properties`), ignored with a warning, or
+refused. Keys without effect in mm2 are ignored. Keys that would change the data or the set of
+replicated topics are refused (`flow_keys.REFUSED_KEYS`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from connect_runtime.base import request_origin
 from connect_runtime.protocol import security_settings
 from mm2.config import client_keys, connector_checks, dedicated_mode, flow_keys, java_classes, keys
 
-_OWN_NAME = "has no effect: a flow is called by its two aliases"
+_OWN_NAME = "has no effect: the name of a flow consists of its two cluster aliases"
 
 IGNORED_KEYS: Mapping[str, str] = {
     **connector_checks.KEYS_WITHOUT_EFFECT,
     **dict.fromkeys(("connector.class", "connector.plugin.version", "name"), _OWN_NAME),
-    "config.action.reload": "has no effect: mm2 reload reads values from providers again",
-    "tasks.max.enforce": "has no effect: there are never more tasks than tasks.max",
+    "config.action.reload": "has no effect: mm2 reload resolves config providers again",
+    "tasks.max.enforce": "has no effect: mm2 never creates more than tasks.max tasks",
     **dict.fromkeys(
         (
             "header.converter.plugin.version",
@@ -29,13 +29,13 @@ IGNORED_KEYS: Mapping[str, str] = {
         connector_checks.KEYS_WITHOUT_EFFECT["errors.tolerance"],
     ),
 }
-"""Keys of connectors that are told and dropped, wherever they stand."""
+"""Connector keys that are ignored with a warning."""
 
 ACCEPTED_VALUES: Mapping[str, tuple[str, ...]] = {
     **connector_checks.FIXED_VALUES,
     keys.REPORTERS: ("", java_classes.JMX_REPORTER),
 }
-"""Values that say what is so anyway; any other is refused."""
+"""Keys that accept only the value that applies anyway; other values are refused."""
 
 EXTENSION_KEYS = frozenset(
     {
@@ -50,15 +50,15 @@ EXTENSION_KEYS = frozenset(
         flow_keys.UNREACHABLE_AFTER.name,
     }
 )
-"""Keys of flows that Java does not know, and ignores: a file with them still works there."""
+"""Flow keys that only mm2 has; Java ignores them, so that it can use the same file."""
 
 FLOW_ONLY_KEYS = frozenset({flow_keys.USE_DEFAULTS_FROM.name, "exactly.once.support"})
-"""MirrorMaker 2 hands these to a connector only where they stand in its flow."""
+"""Keys that MirrorMaker 2 passes to a connector only with the prefix of its flow."""
 
 BLACKLIST_KEYS = tuple(connector_checks.RENAMED_KEYS)
 
 CONNECTOR_KEYS = keys.ALL_KEYS - client_keys.CLIENT_KEYS - {"config.providers"}
-"""Keys of the three connectors, which hold for all flows where they stand at the top."""
+"""Keys of the three connectors; without a prefix they apply to all flows."""
 
 FLOW_KEYS = (
     CONNECTOR_KEYS | FLOW_ONLY_KEYS | EXTENSION_KEYS | set(BLACKLIST_KEYS) | set(IGNORED_KEYS)
@@ -84,26 +84,26 @@ FACTOR_KEYS = tuple(each.name for each in flow_keys.FACTOR_OPTIONS)
 WORKER_FACTOR_KEYS = tuple(
     f"{each}.storage.replication.factor" for each in ("config", "offset", "status")
 )
-"""How many replicas the topics have that a flow's connectors and its worker keep."""
+"""Replication factors of the worker's config, offset and status topics."""
 EXACTLY_ONCE = "exactly.once.source.support"
 NON_WORKER_KEYS = (EXACTLY_ONCE, "tasks.max", "tasks.max.enforce")
-"""What a worker is told in Java and ours is not: the first is refused here, since delivery says how
-flows are copied; the others are connectors' keys that begin as a worker's do."""
+"""Keys that Java passes to workers and mm2 does not: the first is replaced by `delivery`; the
+others are connector keys that match a worker prefix."""
 RECORD_ERROR_KEYS = ("errors.tolerance", "errors.retry.timeout")
-"""Of connectors; a worker refuses them where it does not do what they say. Here they act on
-nothing, which is told."""
+"""Connector keys that are not passed on: they have no effect in mm2 (the loader warns), and a
+worker would refuse them."""
 RESTART_MAX = "task.restart.max"
-"""Ours: how often in a row a flow's failed connectors and tasks are started again, -1: always."""
+"""Key of mm2: maximum consecutive restarts of a failed connector or task; -1: unlimited."""
 REBALANCE_DELAY = "scheduled.rebalance.max.delay.ms"
 REBALANCE_DELAY_MS = 5_000
-"""What files in YAML have in place of Java's five minutes."""
+"""The default in YAML; Java's is five minutes."""
 
 YAML_DEFAULTS: Mapping[str, str] = {
     dedicated_mode.INTERNAL_REST_KEY: "true",
     "listeners": "http://:0",
 }
-"""What files in YAML have at the top unless they say otherwise: the nodes of a group reach each
-other, at any free port."""
+"""Defaults of properties without a prefix in YAML: nodes of a group communicate over REST, on any
+free port."""
 
 JAVA_FLOW_DEFAULTS: Mapping[str, str] = {
     keys.EMIT_HEARTBEATS: "true",
@@ -120,10 +120,11 @@ JAVA_WORKER_DEFAULTS: Mapping[str, str] = {
     REBALANCE_DELAY: "300000",
     **dict.fromkeys(WORKER_FACTOR_KEYS, "3"),
 }
-"""What is so in MirrorMaker 2 where nothing is said, and is not so in YAML."""
+"""Defaults of MirrorMaker 2 that differ from those in YAML."""
 
 OVERRIDE_POLICY, ALL_OVERRIDES = "connector.client.config.override.policy", "All"
-"""As in MirrorMaker 2: all connectors of these workers come from the operator's own file."""
+"""The override policy of all workers, as in MirrorMaker 2: their connectors come from the
+operator's file."""
 TOKEN_ENDPOINT_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  # a key
 
 WORKER_PREFIXES = ("config.storage.", "offset.storage.", "status.storage.", "task.", "worker.")
@@ -155,11 +156,12 @@ WORKER_NAMES = frozenset(
 BOOTSTRAP_SERVERS = client_keys.BOOTSTRAP_SERVERS
 SECURITY_PROTOCOL = client_keys.SECURITY_PROTOCOL
 CLIENT_KEYS = client_keys.CLIENT_KEYS
-"""`MirrorClientConfig`: what plain properties of a cluster, and those at the top, may hand on."""
+"""Properties of a cluster, and properties without a prefix, that are passed to its clients
+(`MirrorClientConfig`)."""
 
 AUTO_OFFSET_RESET = "auto.offset.reset"
 REFUSED_CLIENT_KEYS = frozenset({"bootstrap.controllers", "interceptor.classes"})
-"""The other client properties that are not taken are told, and have no effect."""
+"""Client properties that are refused; other unsupported ones are ignored with a warning."""
 
 _FIXED_CLIENT_VALUES: Mapping[str, tuple[str, ...]] = {
     "acks": ("all", "-1"),
@@ -171,12 +173,13 @@ _FIXED_CLIENT_VALUES: Mapping[str, tuple[str, ...]] = {
     "ssl.protocol": ("tls", "tlsv1.3"),
     "ssl.trustmanager.algorithm": ("pkix", "sunx509"),
 }
-"""Of lists, both orders. Java's own algorithms check what OpenSSL checks."""
+"""Client properties that may be set to what applies anyway; lists in either order. Java's default
+algorithms are equivalent to OpenSSL's checks."""
 KNOWN_CLIENT_KEYS = client_keys.KNOWN_PROPERTIES | CLIENT_KEYS | {"retries", "security.providers"}
 
 
 def is_supported(name: str) -> bool:
-    """Is this property of a client acted on, or refused with all that belongs to security?"""
+    """Whether a reader validates this client property; others are ignored with a warning."""
     known = (
         client_keys.SUPPORTED_PROPERTIES,
         CLIENT_KEYS,
@@ -187,16 +190,16 @@ def is_supported(name: str) -> bool:
 
 
 def is_fixed_value(name: str, value: str) -> bool:
-    """Does the property ask for what mm2 does anyway?"""
+    """Whether the property sets the value that applies anyway."""
     return "".join(value.split()).lower() in _FIXED_CLIENT_VALUES.get(name, ())
 
 
 def explain_no_effect(name: str) -> str:
-    """Why a client's property has no effect; "" when nobody knows it."""
+    """Why a client property has no effect; "" if the property is unknown."""
     if name == "isolation.level":
-        return "has no effect: only records of committed transactions are copied"
+        return "has no effect: mm2 replicates only records of committed transactions"
     if name == "retries":
-        return "has no effect: mm2 tries for as long as the flow runs"
+        return "has no effect: mm2 retries for as long as the flow runs"
     if name == "security.providers":
-        return "has no effect: it steers Java's own TLS"
+        return "has no effect: it configures Java's TLS"
     return client_keys.REFUSED_PROPERTIES.get(name, "")

@@ -1,4 +1,4 @@
-"""The settings of one `mm2 run`, checked, complete and frozen: `Mm2Settings` and its parts."""
+"""The validated settings of a configuration file: `Mm2Settings` and its parts, all immutable."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mm2.topics.flow_config import Flow
 
 
 class ClientProperties(Mapping[str, str]):
-    """Client properties of one cluster, Java's names and text; prints without its secrets.
+    """Client properties of one cluster, with Java's names and text values.
 
-    Behaves as a plain mapping, so `dict(properties)` holds the secrets.
+    `repr` hides secrets, but the mapping itself, and `dict(properties)`, contains them.
     """
 
     __slots__ = ("_secrets", "_values")
@@ -39,7 +39,7 @@ class ClientProperties(Mapping[str, str]):
         return repr(self.shown())
 
     def shown(self) -> dict[str, str]:
-        """For people and logs: secret values are replaced."""
+        """The properties for display and logs, with secret values hidden."""
         return {
             name: config_errors.HIDDEN_VALUE if name in self._secrets else value
             for name, value in self._values.items()
@@ -48,15 +48,17 @@ class ClientProperties(Mapping[str, str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
-    """`bootstrap_servers` are `host:port`; `properties` holds them too, and what security says."""
+    """How one client type connects to a cluster."""
 
     bootstrap_servers: tuple[str, ...]
+    """Each is `host:port`."""
     security: SecuritySettings
     properties: ClientProperties
+    """All properties, including servers and security."""
 
 
 class ClientType(enum.Enum):
-    """What a client does on its cluster; the value is Java's word, a prefix of properties."""
+    """Type of a Kafka client; the value is the prefix of its properties."""
 
     CONSUMER = "consumer"
     PRODUCER = "producer"
@@ -69,91 +71,91 @@ class ClientType(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowClients:
-    """How one flow reaches its clusters.
-
-    `consumer` reads the source's records, `producer` writes the target's, the other two administer.
-    """
+    """Connection settings of one flow's clients."""
 
     consumer: ClusterSettings
+    """Reads records of the source."""
     producer: ClusterSettings
+    """Writes records to the target."""
     source_admin: ClusterSettings
     target_admin: ClusterSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsEndpointSettings:
-    """Where Prometheus finds the metrics; port 0 takes any free one. `required`: nothing is started
-    when the port is in use. `by_partition`: there are series of single partitions, too."""
+    """The HTTP endpoint of metrics, health checks and the status page."""
 
     enabled: bool = True
     host: str = "127.0.0.1"
     port: int = 9464
+    """0: any free port."""
     required: bool = True
+    """Do not start if the port is in use."""
     by_partition: bool = False
+    """Also serve metrics of single partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthSettings:
-    """`replicating_within_s`: a flow replicates if something crossed so lately. `drill_report`: the
-    file that `mm2 drill` writes what it found into, None for none."""
+    """Health thresholds, and the report file of drills."""
 
     replicating_within_s: float = 60.0
+    """Maximum time since the last replicated batch of a healthy flow."""
     drill_report: pathlib.Path | None = None
+    """File in which `mm2 drill` records results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookCommand:
-    """A command of the operator's: it is run as it is, without a shell, and has `timeout_s`
-    seconds."""
+    """An operator's command for a failover step."""
 
     command: tuple[str, ...] = field(repr=False)
+    """Program and arguments, run without a shell."""
     timeout_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatProperties:
-    """The file as flat properties of MirrorMaker 2, `${…}` as it stands.
-
-    `places` says where each property comes from: the line, and the key there. `defaults` names the
-    properties that the file does not have: they are our defaults. `resolve` fills `${…}` in, of
-    this file's providers; it raises `ConfigError`.
-    """
+    """A configuration file as flat properties of MirrorMaker 2."""
 
     props: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Properties with placeholders `${…}` unresolved."""
     places: Mapping[str, tuple[int, str]] = field(default_factory=dict, compare=False)
+    """Line and key in the file from which each property comes."""
     defaults: frozenset[str] = field(default=frozenset(), compare=False)
+    """Properties that are not in the file but are mm2's defaults."""
     resolve: Callable[[Mapping[str, str]], Mapping[str, str]] = field(
         default=dict, compare=False, repr=False
     )
+    """Resolves placeholders with the file's config providers; raises `ConfigError`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mm2Settings:
-    """`flows` holds the enabled ones. `effective` is everything in force, without secrets.
-
-    `clients` are by the flow's name; without an entry they are as their clusters say. `flat` is
-    what workers and connectors are made of.
-
-    `hooks` are by the names of the steps that they are run at.
-
-    `secret_environment` names the variables that values were taken from. `warnings` are to be told
-    before anything runs, in order of the file.
-    """
+    """The validated settings of a configuration file."""
 
     file: str
     clusters: Mapping[str, ClusterSettings]
     flows: tuple[Flow, ...]
+    """The enabled flows."""
     spark: EngineSettings
     metrics: MetricsEndpointSettings
     secret_environment: frozenset[str]
+    """Environment variables that placeholders refer to."""
     effective: Mapping[str, object]
+    """All sections with defaults, secrets hidden."""
     clients: Mapping[str, FlowClients] = field(default_factory=dict)
+    """Clients of flows by name; a flow without an entry uses the settings of its clusters."""
     hooks: Mapping[str, HookCommand] = field(default_factory=dict)
+    """Commands by the failover step at which they run."""
     warnings: tuple[ConfigProblem, ...] = field(default=(), compare=False)
+    """Warnings to log at startup, in the order of the file."""
     flat: FlatProperties = field(default_factory=FlatProperties, compare=False)
+    """Flat properties from which worker and connector configurations are derived."""
     watch: HealthSettings = field(default_factory=HealthSettings)
 
     def clients_of(self, flow: Flow) -> FlowClients:
+        """The clients of a flow: its own, or those of its clusters."""
         found = self.clients.get(flow.name)
         if found is not None:
             return found
@@ -163,5 +165,5 @@ class Mm2Settings:
         )
 
     def warning_lines(self) -> list[str]:
-        """One for each warning, with its place in the file."""
+        """The warnings as lines of text, with their place in the file."""
         return [each.describe(self.file) for each in self.warnings]

@@ -1,9 +1,8 @@
 """Operator overrides: pauses and throttles that are set while a flow runs.
 
-They are keys of the flow's source connector that no file has. The group's leader writes the
-connector's configuration from its file and keeps these keys as the group's config topic has
-them; a Java worker that leads drops them. All functions are pure: they return the next
-configuration.
+They are keys of the flow's source connector that no file contains. When the group's leader updates
+the connector's configuration from its file, it keeps these keys from the config topic; a Java
+leader drops them. The functions do not modify a configuration but return a new one.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from mm2.topics.flow_config import FlowThrottles, TopicThrottle
 
 
 class OverrideKind(enum.Enum):
-    """How an operator holds a whole flow: with `mm2 pause`; or with `mm2 failover`, or over REST,
-    and then it has no tasks meanwhile. So a connector of it, over REST."""
+    """How an operator halted a flow or connector: paused (`mm2 pause`), or stopped (`mm2 failover`
+    or REST), without tasks."""
 
     PAUSED = "paused"
     STOPPED = "stopped"
@@ -29,24 +28,27 @@ class OverrideKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorOverrides:
-    """`paused`: the whole flow, which is also so while it is `stopped`; `paused_topics` are names
-    on the source. `budgets` are those in force, of all nodes together. `beside`: of the flow's
-    connectors other than its source connector those that are held, by name."""
+    """The operator overrides of a flow that are in effect."""
 
     paused: bool = False
+    """The whole flow is paused; also true if it is stopped."""
     stopped: bool = False
     paused_topics: frozenset[str] = frozenset()
+    """Source topics that are paused."""
     budgets: FlowThrottles = field(default_factory=FlowThrottles)
+    """Effective rate limits of all nodes together."""
     beside: Mapping[str, OverrideKind] = field(default_factory=dict)
+    """Paused or stopped connectors of the flow, by name, except its source connector."""
 
     @property
     def by(self) -> OverrideKind | None:
-        """How the whole flow is held; None where it is not."""
+        """Whether the whole flow is paused or stopped; None if neither."""
         if self.stopped:
             return OverrideKind.STOPPED
         return OverrideKind.PAUSED if self.paused else None
 
     def pauses(self, topic: str) -> bool:
+        """Whether the topic, or the whole flow, is paused."""
         return self.paused or topic in self.paused_topics
 
 
@@ -58,60 +60,67 @@ _TRUE = "true"
 
 
 def is_override_key(key: str) -> bool:
+    """Whether only operators set this key, while a flow runs."""
     return key.startswith(keys.OVERRIDE_PREFIXES)
 
 
 def merge_overrides(ours: Props, stored: Props | None) -> dict[str, str]:
-    """What the file makes of the connector, with what operators have set."""
+    """The configuration derived from the file, with the overrides of the stored one."""
     return {**ours, **extract_overrides(stored or {})}
 
 
 def extract_overrides(config: Props) -> dict[str, str]:
-    """What operators have set, and nothing else."""
+    """Only the keys that operators have set."""
     return {key: value for key, value in config.items() if is_override_key(key)}
 
 
 def strip_overrides(config: Props) -> dict[str, str]:
-    """What the file alone makes of it."""
+    """The configuration without keys that operators have set."""
     return {key: value for key, value in config.items() if not is_override_key(key)}
 
 
 def list_paused_topics(config: Props) -> tuple[str, ...]:
-    """Topics of the source that are paused, by name."""
+    """Names of the source topics that are paused."""
     found = _collect_by_topic(config, keys.OVERRIDE_PAUSED_TOPIC).items()
     return tuple(topic for topic, value in found if value.strip().lower() == _TRUE)
 
 
 def pause_topic(config: Props, topic: str) -> dict[str, str]:
+    """The configuration with a topic paused."""
     return {**config, keys.OVERRIDE_PAUSED_TOPIC + topic: _TRUE}
 
 
 def resume_topic(config: Props, topic: str) -> dict[str, str]:
+    """The configuration with a topic no longer paused."""
     return _set_key(config, keys.OVERRIDE_PAUSED_TOPIC + topic, None)
 
 
 def set_throttle(config: Props, limit: str | None, *, topic: str | None = None) -> dict[str, str]:
-    """The whole flow, or one topic, gets this limit (`value_types.parse_throttle`); None: the
-    file's."""
+    """The configuration with a rate limit of the flow, or of one topic.
+
+    `limit` is a text for `value_types.parse_throttle`; None removes the override.
+    """
     key = keys.OVERRIDE_THROTTLE if topic is None else keys.OVERRIDE_TOPIC_THROTTLE + topic
     return _set_key(config, key, limit)
 
 
 def find_problems(config: Props) -> dict[str, str]:
-    """What is wrong with keys of single topics, by key."""
+    """Problems in the overrides of single topics, by key."""
     found: dict[str, str] = {}
     for topic, value in _collect_by_topic(config, keys.OVERRIDE_TOPIC_THROTTLE).items():
         try:
             value_types.parse_throttle(value)
         except ValueError:
             key = keys.OVERRIDE_TOPIC_THROTTLE + topic
-            found[key] = f"{key} is {value}: allowed: {value_types.LIMIT_ALLOWED}"
+            found[key] = f"{key} is {value}; allowed: {value_types.LIMIT_ALLOWED}"
     return found
 
 
 def resolve_budgets(values: Mapping[str, Any], config: Props) -> FlowThrottles:
-    """In force, of parsed values and the configuration without `find_problems`: the first that
-    matches a topic counts, so an operator's stand before the file's."""
+    """The effective rate limits; overrides precede the file's, and the first match applies.
+
+    `values` are the parsed values of `config`, in which `find_problems` must have found none.
+    """
     given, live = values[keys.THROTTLE], values[keys.OVERRIDE_THROTTLE]
     whole = value_types.parse_byte_rate(given) if given else 0
     limits = _collect_by_topic(config, keys.OVERRIDE_TOPIC_THROTTLE).items()
@@ -128,7 +137,7 @@ def resolve_budgets(values: Mapping[str, Any], config: Props) -> FlowThrottles:
 
 
 def parse_overrides(config: Props, *, is_paused: bool) -> OperatorOverrides:
-    """What holds a flow with this configuration back. Raises `ConfigError`."""
+    """The operator overrides in a connector's configuration. Raises `ConfigError`."""
     wrong = find_problems(config)
     if wrong:
         raise ConfigError("; ".join(wrong.values()))
@@ -149,6 +158,6 @@ def _collect_by_topic(config: Props, prefix: str) -> dict[str, str]:
 
 
 def _set_key(config: Props, key: str, value: str | None) -> dict[str, str]:
-    """None: without it, then the file's counts."""
+    """The configuration with the key set to `value`, or without the key if `value` is None."""
     found = {name: each for name, each in config.items() if name != key}
     return found if value is None else {**found, key: value}

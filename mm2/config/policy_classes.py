@@ -1,8 +1,8 @@
-"""Replication policy and filters of a configuration: shipped ones or Python classes.
+"""Creates the replication policy and filters of a configuration, built-in or custom Python classes.
 
 A custom class is created without arguments; its `configure(props)`, if it has one, gets the
-connector's whole configuration. A policy best derives from `DefaultReplicationPolicy`. A
-filter has `should_replicate_topic(topic)`, `should_replicate_group(group)`, or
+connector's whole configuration. Derive a policy from `DefaultReplicationPolicy`. A filter has
+`should_replicate_topic(topic)`, `should_replicate_group(group)`, or
 `should_replicate_config_property(name)` and `should_replicate_source_default(name)`.
 """
 
@@ -37,11 +37,11 @@ _POLICY_METHODS = (
     *("checkpoints_topic", "is_checkpoints_topic", "is_mm2_internal_topic", "renames_topics"),
 )
 ParsedConfig = Mapping[str, Any]
-"""Values of defined keys, as `ConfigDef.parse` gives them."""
+"""Parsed values by key, as `ConfigDef.parse` returns them."""
 
 
 def build_policy(props: Mapping[str, str], found: ParsedConfig) -> ReplicationPolicy:
-    """Raises `ConfigError`."""
+    """Create the replication policy. Raises `ConfigError`."""
     of = found[keys.POLICY]
     name = java_classes.get_java_name(of)
     if name is None:
@@ -62,8 +62,11 @@ def build_policy(props: Mapping[str, str], found: ParsedConfig) -> ReplicationPo
 
 
 def build_topic_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOrGroupFilter:
-    """Raises `ConfigError`. Of a connector that does not know `build_topic_filter` its text counts
-    all the same, as in Java (checkpoints)."""
+    """Create the topic filter. Raises `ConfigError`.
+
+    The checkpoint connector also uses the keys `topics` and `topics.exclude`, although they are
+    not among its defined keys, as in Java.
+    """
     of = found[keys.TOPIC_FILTER]
     if java_classes.get_java_name(of) is None:
         made = _create_custom(keys.TOPIC_FILTER, of, parts=("should_replicate_topic",), props=props)
@@ -76,7 +79,7 @@ def build_topic_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOr
 
 
 def build_group_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOrGroupFilter:
-    """Raises `ConfigError`."""
+    """Create the consumer group filter. Raises `ConfigError`."""
     of = found[keys.GROUP_FILTER]
     if java_classes.get_java_name(of) is None:
         made = _create_custom(keys.GROUP_FILTER, of, parts=("should_replicate_group",), props=props)
@@ -89,7 +92,10 @@ def build_group_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOr
 
 
 def build_property_filter(props: Mapping[str, str], found: ParsedConfig) -> ConfigPropertyFilter:
-    """Raises `ConfigError`. `use.defaults.from` is `source` or anything else, as in Java."""
+    """Create the filter of topic configs. Raises `ConfigError`.
+
+    Any value of `use.defaults.from` other than `source` means the target, as in Java.
+    """
     of = found[keys.PROPERTY_FILTER]
     if java_classes.get_java_name(of) is None:
         parts = ("should_replicate_config_property", "should_replicate_source_default")
@@ -107,7 +113,7 @@ def build_property_filter(props: Mapping[str, str], found: ParsedConfig) -> Conf
 
 
 def parse_list(key: str, props: Mapping[str, str]) -> list[str]:
-    """Raises `ConfigError`. A key of the source connector, whichever connector asks."""
+    """Parse a list by the source connector's definition of its key. Raises `ConfigError`."""
     definition = keys.SOURCE_KEYS.keys[key]
     value = config_types.parse_value(key, props[key], definition.type) if key in props else None
     definition.ensure_valid(value if key in props else definition.default)
@@ -115,7 +121,8 @@ def parse_list(key: str, props: Mapping[str, str]) -> list[str]:
 
 
 def compile_patterns(key: str, items: Sequence[str]) -> NamePatterns:
-    """Raises `ConfigError`: an expression that Python cannot match as Java would."""
+    """Compile regular expressions. Raises `ConfigError` for one that is invalid or that Python
+    cannot match as Java does."""
     try:
         return filters.compile_patterns(items, key=key)
     except PatternError as error:
@@ -125,18 +132,20 @@ def compile_patterns(key: str, items: Sequence[str]) -> NamePatterns:
 def _create_custom(key: str, of: type, *, parts: Sequence[str], props: Mapping[str, str]) -> Any:
     missing = [part for part in parts if not hasattr(of, part)]
     if missing:
-        raise config_types.invalid(key, config_types.get_class_name(of), f"it has no {missing[0]}")
+        raise config_types.invalid(
+            key, config_types.get_class_name(of), f"the class has no {missing[0]}"
+        )
     try:
         made = of()
         if hasattr(made, "configure"):
             made.configure(props)
     except ConfigError:
         raise
-    except Exception as error:  # the user's code may raise anything
+    except Exception as error:  # custom code may raise anything
         raise config_types.invalid(
             key,
             config_types.get_class_name(of),
-            f"it cannot be made: {type(error).__name__}: {error}",
+            f"creating it failed: {type(error).__name__}: {error}",
         ) from error
     return made
 
@@ -148,5 +157,5 @@ def _require_shipped(key: str, of: type, name: str) -> None:
 
 
 def _unknown_class_error(key: str, name: object, allowed: Sequence[str]) -> ConfigError:
-    told = ", ".join(allowed)
-    return config_types.invalid(key, name, f"it has to be {told}, or a Python class")
+    names = ", ".join(allowed)
+    return config_types.invalid(key, name, f"it must be {names}, or a Python class")

@@ -1,9 +1,9 @@
 """Converts `clusters.yaml` into MirrorMaker 2's flat properties, and properties into YAML.
 
-Everything that runs is derived from flat properties (`dedicated_mode`), whichever form the
-file has. Values are copied as written, placeholders included; no secret is read. What the other
-form cannot express is reported (`InexpressibleKey`). Relative paths become absolute, because
-the two forms start them at different folders.
+Worker and connector configurations are always derived from flat properties (`dedicated_mode`).
+Values are copied with their placeholders; no secret is resolved. Settings that the other format
+cannot express are reported (`InexpressibleKey`). Relative paths become absolute, because they
+start at different folders in the two formats.
 """
 
 from __future__ import annotations
@@ -50,19 +50,20 @@ _CHOICE_OPTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatProperty:
-    """One property; `path` is where the file has it, at `line`. `is_default`: the file has it
-    nowhere."""
+    """One flat property and its origin."""
 
     key: str
     value: str = field(repr=False)
     line: int
     path: str
+    """Key path in the YAML file."""
     is_default: bool = False
+    """The property is a default of mm2, not set in the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InexpressibleKey:
-    """Something that properties have no words for."""
+    """A setting that the other format cannot express, with the reason."""
 
     line: int
     key: str
@@ -74,16 +75,18 @@ class InexpressibleKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlattenedFile:
-    """`notes` say what properties mean otherwise, and need nobody's attention."""
+    """A YAML file as flat properties; `notes` are differences in meaning that need no action."""
 
     pairs: tuple[FlatProperty, ...]
-    unsaid: tuple[InexpressibleKey, ...]
+    inexpressible: tuple[InexpressibleKey, ...]
     notes: tuple[str, ...]
 
 
 def find_largest_factor(given: Sequence[str]) -> str | None:
-    """Of replication factors: the cluster's own (-1) gives way to one that is stated. None where
-    it cannot be seen, as of placeholders."""
+    """The largest replication factor; None if placeholders make them incomparable.
+
+    An explicit factor takes precedence over -1, the brokers' default.
+    """
     if len(set(given)) == 1:
         return given[0]
     if any(map(config_providers.find_provider_names, given)):
@@ -91,58 +94,60 @@ def find_largest_factor(given: Sequence[str]) -> str | None:
     return max(given, key=int)
 
 
-def _incomparable_factors(target: str, given: Sequence[FlatProperty]) -> InexpressibleKey:
+def _build_incomparable_factors_error(
+    target: str, given: Sequence[FlatProperty]
+) -> InexpressibleKey:
     other = next(each for each in given if each.value != given[0].value)
     text = (
-        f"differs from that of another flow to {target}, and it cannot be seen which is the larger "
-        "one: state what its workers' topics have, "
-        f"{' and '.join(mm2_property_keys.WORKER_FACTOR_KEYS)} in the "
-        "section worker"
+        f"differs from that of another flow to {target}, and placeholders hide which is larger: "
+        "set the replication factors of the workers' topics in section worker: "
+        f"{' and '.join(mm2_property_keys.WORKER_FACTOR_KEYS)}"
     )
     return InexpressibleKey(line=other.line, key=other.path, text=text)
 
 
 def flatten_file(root: YamlSection, *, folder: pathlib.Path) -> FlattenedFile:
-    """Of a file that is right. Relative paths in it start at `folder`."""
+    """Convert a valid YAML file to flat properties. Relative paths in it start at `folder`."""
     return _Flattener(root, folder).run()
 
 
 class TextConverter:
-    """Texts of one form as the other has them; relative paths start at `folder`.
+    """Converts placeholders and paths in values to the other format.
 
-    `providers` are those of the form that is read, by name; `used` fills with their kinds.
+    Relative paths start at `folder`. `providers` are the config providers of the input by name;
+    `used` collects the kinds of those that values refer to.
     """
 
     def __init__(self, folder: pathlib.Path, providers: Mapping[str, ProviderKind]) -> None:
-        self.unsaid: list[InexpressibleKey] = []
+        self.inexpressible: list[InexpressibleKey] = []
         self.used: set[str] = set()
         self._folder = folder
         self._providers = providers
 
-    def carried(self, text: str, key: str, *, line: int) -> str:
+    def convert(self, text: str, key: str, *, line: int) -> str:
         if (
             (("ssl." in key and key.endswith(_LOCATION)) or key == _DRILL_REPORT_KEY)
             and text.strip()
             and not config_providers.find_provider_names(text)
         ):
-            return self._absolute(text.strip())
+            return self._resolve_path(text.strip())
         return config_providers.rewrite_placeholders(
-            text, lambda *each: self._placeholder(each, key, line)
+            text, lambda *each: self._convert_placeholder(each, key, line)
         )
 
-    def _placeholder(self, parts: tuple[str, str, str], setting: str, line: int) -> str:
+    def _convert_placeholder(self, parts: tuple[str, str, str], setting: str, line: int) -> str:
         name, path, key = parts
         kind = self._providers.get(name)
         if kind is None:
-            text = f"a text that looks like the placeholder ${{{name}:…}}"
-            self.unsaid.append(InexpressibleKey(line=line, key=setting, text=text))
+            text = f"a literal text that looks like the placeholder ${{{name}:…}}"
+            self.inexpressible.append(InexpressibleKey(line=line, key=setting, text=text))
             return f"${{{name}:{path + ':' if path else ''}{key}}}"
         self.used.add(kind.value)
         if kind is ProviderKind.ENVIRONMENT:
             return f"${{{kind.value}:{key}}}"
-        return f"${{{kind.value}:{self._absolute(path)}:{key}}}"
+        return f"${{{kind.value}:{self._resolve_path(path)}:{key}}}"
 
-    def _absolute(self, path: str) -> str:
+    def _resolve_path(self, path: str) -> str:
         return str(self._folder.absolute() / path)
 
 
@@ -150,7 +155,7 @@ class _Flattener:
     def __init__(self, root: YamlSection, folder: pathlib.Path) -> None:
         self._root = root
         self._texts = TextConverter(folder, {kind.value: kind for kind in ProviderKind})
-        self._unsaid = self._texts.unsaid
+        self._inexpressible = self._texts.inexpressible
         self._notes: list[str] = []
         self._pairs: dict[str, FlatProperty] = {}
         self._factors_by_target: dict[str, list[FlatProperty]] = {}
@@ -162,21 +167,23 @@ class _Flattener:
         aliases = ",".join(each.key for each in clusters)
         self._add(dedicated_mode.CLUSTERS_KEY, aliases, line=line, path="clusters")
         for cluster in clusters:
-            self._cluster(cluster)
+            self._flatten_cluster(cluster)
         defaults = {each.key: each for each in _list_entries(self._root.get(_DEFAULTS_SECTION))}
-        self._defaults(defaults, line)
-        self._workers([each.key for each in clusters], line)
+        self._flatten_defaults(defaults, line)
+        self._flatten_workers([each.key for each in clusters], line)
         flows = self._root.get("flows")
         listed = flows.value if flows is not None else None
         for at, item in enumerate(listed.items if isinstance(listed, YamlList) else ()):
             if isinstance(item, YamlSection):
-                self._flow(item, defaults, f"flows[{at}]")
-        self._worker_factors()
+                self._flatten_flow(item, defaults, f"flows[{at}]")
+        self._derive_worker_factors()
         for name in ("spark", "metrics", "health", "drill"):
-            self._ours(name, _list_entries(self._root.get(name)), path=name)
+            self._flatten_extension_section(name, _list_entries(self._root.get(name)), path=name)
         self._declare_providers(line)
         return FlattenedFile(
-            pairs=tuple(self._pairs.values()), unsaid=tuple(self._unsaid), notes=tuple(self._notes)
+            pairs=tuple(self._pairs.values()),
+            inexpressible=tuple(self._inexpressible),
+            notes=tuple(self._notes),
         )
 
     def _declare_providers(self, line: int) -> None:
@@ -188,33 +195,38 @@ class _Flattener:
             kind = _PROVIDER_NAMES[ProviderKind(name)]
             self._add(key, kind, line=line, path="")
 
-    def _cluster(self, cluster: YamlEntry) -> None:
-        """Plain properties reach Java's clients only if they are of security, or servers."""
+    def _flatten_cluster(self, cluster: YamlEntry) -> None:
+        """Add a cluster's properties; those that Java passes to no client get client prefixes.
+
+        Java passes only security properties and servers without a client prefix.
+        """
         given = {each.key: each for each in _list_entries(cluster)}
         for name, entry in given.items():
             key, path = f"{cluster.key}.{name}", f"clusters.{cluster.key}.{name}"
-            plain = (
+            is_plain = (
                 not name.startswith(_CLIENT_PREFIXES) and name in client_keys.SUPPORTED_PROPERTIES
             )
-            if name in mm2_property_keys.CLIENT_KEYS or not plain:
-                self._say(key, entry, path)
+            if name in mm2_property_keys.CLIENT_KEYS or not is_plain:
+                self._add_entry(key, entry, path)
                 continue
             for role in _CLIENT_PREFIXES:
                 if role + name not in given:
-                    self._say(f"{cluster.key}.{role}{name}", entry, path)
-            self._notes.append(f"{key}: not for the topics that mm2 keeps for itself")
+                    self._add_entry(f"{cluster.key}.{role}{name}", entry, path)
+            self._notes.append(f"{key}: does not apply to mm2's internal topics")
 
-    def _defaults(self, defaults: Mapping[str, YamlEntry], line: int) -> None:
+    def _flatten_defaults(self, defaults: Mapping[str, YamlEntry], line: int) -> None:
         for name, entry in defaults.items():
             if name in mm2_property_keys.CONNECTOR_KEYS and name != flow_keys.ENABLED.name:
-                self._say(name, entry, f"{_DEFAULTS_SECTION}.{name}")
+                self._add_entry(name, entry, f"{_DEFAULTS_SECTION}.{name}")
         for option in flow_keys.YAML_DEFAULT_OPTIONS:
             if option.name not in defaults:
                 self._add_default(option.name, str(option.default), line=line)
 
-    def _flow(self, flow: YamlSection, defaults: Mapping[str, YamlEntry], path: str) -> None:
+    def _flatten_flow(
+        self, flow: YamlSection, defaults: Mapping[str, YamlEntry], path: str
+    ) -> None:
         given = {each.key: each for each in flow.entries}
-        name = f"{self._text(given.get('from'))}->{self._text(given.get('to'))}"
+        name = f"{self._get_text(given.get('from'))}->{self._get_text(given.get('to'))}"
         whole = {**defaults, **given}
         if flow_keys.ENABLED.name not in whole:
             self._add_default(f"{name}.enabled", "true", line=flow.line, path=path)
@@ -227,26 +239,28 @@ class _Flattener:
             ):
                 continue
             own = f"{_DEFAULTS_SECTION if inherited else path}.{key}"
-            position = self._text(entry).strip().lower()
+            position = self._get_text(entry).strip().lower()
             if key == flow_keys.START.name and position in ("earliest", "latest"):
                 self._add(f"{name}.{_RESET_KEY}", position, line=entry.line, path=own)
                 continue
-            self._say(f"{name}.{key}", entry, own)
+            self._add_entry(f"{name}.{key}", entry, own)
             if key in mm2_property_keys.EXTENSION_KEYS:
-                self._notes.append(f"{name}.{key}: Java's MirrorMaker 2 does not know it")
-        self._factors(name, whole, given, path)
+                self._notes.append(f"{name}.{key}: ignored by Java MirrorMaker 2")
+        self._flatten_factors(name, whole, given, path)
 
-    def _factors(
+    def _flatten_factors(
         self,
         name: str,
         whole: Mapping[str, YamlEntry],
         given: Mapping[str, YamlEntry],
         path: str,
     ) -> None:
-        """Every topic that is made for a flow has as many replicas, unless it is said of one."""
+        """Set the replication factor of all internal topics of a flow that have no own factor."""
         option = flow_keys.REPLICATION_FACTOR.name
         factor = whole.get(option)
-        value = self._text(factor) if factor is not None else flow_keys.REPLICATION_FACTOR.default
+        value = (
+            self._get_text(factor) if factor is not None else flow_keys.REPLICATION_FACTOR.default
+        )
         made = FlatProperty(
             key=option,
             value=str(value),
@@ -254,50 +268,52 @@ class _Flattener:
             path=f"{path if option in given else _DEFAULTS_SECTION}.{option}",
             is_default=factor is None,
         )
-        syncs = self._text(whole.get(keys.EMIT_SYNCS)).strip().lower() != "false"
+        syncs = self._get_text(whole.get(keys.EMIT_SYNCS)).strip().lower() != "false"
         for key in mm2_property_keys.FACTOR_KEYS:
             if key not in whole and (syncs or key != keys.SYNCS_TOPIC_FACTOR):
-                self._derive(f"{name}.{key}", made)
-        if self._text(whole.get(flow_keys.ENABLED.name)).strip().lower() != "false":
+                self._add_derived(f"{name}.{key}", made)
+        if self._get_text(whole.get(flow_keys.ENABLED.name)).strip().lower() != "false":
             self._factors_by_target.setdefault(name.partition("->")[2], []).append(made)
 
-    def _worker_factors(self) -> None:
-        """Workers of all flows to a cluster are told one number: the largest that a flow has."""
+    def _derive_worker_factors(self) -> None:
+        """Set the replication factor of worker topics: the largest of all flows to a cluster."""
         for target, given in self._factors_by_target.items():
-            unsaid = [
+            inexpressible = [
                 key
                 for key in mm2_property_keys.WORKER_FACTOR_KEYS
                 if f"{target}.{key}" not in self._pairs
             ]
             value = find_largest_factor([each.value for each in given])
-            if value is None and unsaid:
-                self._unsaid.append(_incomparable_factors(target, given))
+            if value is None and inexpressible:
+                self._inexpressible.append(_build_incomparable_factors_error(target, given))
             most = next((each for each in given if each.value == value), given[0])
-            for key in unsaid:
-                self._derive(f"{target}.{key}", most)
+            for key in inexpressible:
+                self._add_derived(f"{target}.{key}", most)
 
-    def _derive(self, key: str, made: FlatProperty) -> None:
-        """A property that has the value of another: mistakes in it are told where that stands."""
+    def _add_derived(self, key: str, made: FlatProperty) -> None:
+        """Add a property with the value and place of another, for problem reports."""
         self._pairs.setdefault(key, dataclasses.replace(made, key=key))
 
-    def _ours(self, section: str, entries: Iterable[YamlEntry], *, path: str) -> None:
+    def _flatten_extension_section(
+        self, section: str, entries: Iterable[YamlEntry], *, path: str
+    ) -> None:
         for entry in entries:
             key = f"mm2.{section}.{entry.key}"
             if isinstance(entry.value, YamlSection):
-                self._ours(
+                self._flatten_extension_section(
                     f"{section}.{entry.key}", entry.value.entries, path=f"{path}.{entry.key}"
                 )
             else:
-                self._say(key, entry, f"{path}.{entry.key}")
+                self._add_entry(key, entry, f"{path}.{entry.key}")
 
-    def _workers(self, aliases: Iterable[str], line: int) -> None:
-        """What is said of all workers goes to each cluster; of REST there is one for all."""
+    def _flatten_workers(self, aliases: Iterable[str], line: int) -> None:
+        """Add the sections `worker`, for each cluster, and `rest`, once."""
         for entry in _list_entries(self._root.get("rest")):
-            self._say(entry.key, entry, f"rest.{entry.key}")
+            self._add_entry(entry.key, entry, f"rest.{entry.key}")
         given = {each.key: each for each in _list_entries(self._root.get("worker"))}
         for alias in aliases:
             for key, entry in given.items():
-                self._say(f"{alias}.{key}", entry, f"worker.{key}")
+                self._add_entry(f"{alias}.{key}", entry, f"worker.{key}")
         delay = mm2_property_keys.REBALANCE_DELAY
         for key, value in mm2_property_keys.YAML_DEFAULTS.items():
             self._add_default(key, value, line=line, path=f"rest.{key}")
@@ -305,39 +321,39 @@ class _Flattener:
             value = str(mm2_property_keys.REBALANCE_DELAY_MS)
             self._add_default(f"{alias}.{delay}", value, line=line, path=f"worker.{delay}")
 
-    def _text(self, entry: YamlEntry | None) -> str:
+    def _get_text(self, entry: YamlEntry | None) -> str:
         value = entry.value if entry is not None else None
         return value.text or "" if isinstance(value, YamlScalar) else ""
 
-    def _say(self, key: str, entry: YamlEntry, path: str) -> None:
+    def _add_entry(self, key: str, entry: YamlEntry, path: str) -> None:
         node = entry.value
         if isinstance(node, YamlScalar):
             spelled = _canonical_spelling(entry.key, node.text or "")
-            text = self._texts.carried(spelled, path, line=entry.line)
+            text = self._texts.convert(spelled, path, line=entry.line)
             return self._add(key, text, line=entry.line, path=path)
         items = [
-            self._texts.carried(each.text or "", path, line=each.line)
+            self._texts.convert(each.text or "", path, line=each.line)
             for each in (node.items if isinstance(node, YamlList) else ())
             if isinstance(each, YamlScalar)
         ]
         for item in items:
             if "," in item or (len(items) == 1 and not item.strip()):
                 text = f"{item!r}, since commas separate the items of a list"
-                self._unsaid.append(InexpressibleKey(line=entry.line, key=path, text=text))
+                self._inexpressible.append(InexpressibleKey(line=entry.line, key=path, text=text))
         return self._add(key, ",".join(items), line=entry.line, path=path)
 
     def _add(self, key: str, value: str, *, line: int, path: str) -> None:
-        """What is said first counts: of itself before what it has from elsewhere."""
+        """Add a property unless it is already set."""
         self._pairs.setdefault(key, FlatProperty(key=key, value=value, line=line, path=path))
 
     def _add_default(self, key: str, value: str, *, line: int, path: str = "") -> None:
-        """As `_add`, of what the file does not say; mistakes in it are told at `line`."""
+        """Add a default unless the property is already set; problems are reported at `line`."""
         made = FlatProperty(key=key, value=value, line=line, path=path, is_default=True)
         self._pairs.setdefault(key, made)
 
 
 def _canonical_spelling(name: str, text: str) -> str:
-    """As connectors take it, which know no short names and no other case."""
+    """The spelling that connectors accept: full class names, and choices in exact case."""
     option = _CHOICE_OPTIONS.get(name)
     if option is None or config_providers.find_provider_names(text):
         return text
@@ -353,37 +369,39 @@ def _list_entries(entry: YamlEntry | None) -> tuple[YamlEntry, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertedFile:
-    """`unsaid` is what the other form has no words for; `notes` need nobody's attention."""
+    """The converted text, with settings that could not be expressed and informational notes."""
 
     text: str
-    unsaid: tuple[str, ...] = ()
+    inexpressible: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def convert_to_yaml(translated: TranslatedProperties, *, folder: pathlib.Path) -> ConvertedFile:
-    """A properties file that is right. Relative paths in it start at `folder`."""
+    """Convert a valid properties file to YAML. Relative paths in it start at `folder`."""
     texts = TextConverter(folder, {name: each.kind for name, each in translated.providers.items()})
     root = translated.document.root
     assert isinstance(root, YamlSection), "only what was read without mistakes"
-    tree = _YamlWriter(texts).plain(root)
+    tree = _YamlWriter(texts).convert_node(root)
     assert isinstance(tree, dict)
-    unsaid = _add_java_defaults(tree, translated, texts)
-    unsaid += map(str, texts.unsaid)
+    inexpressible = _add_java_defaults(tree, translated, texts)
+    inexpressible += map(str, texts.inexpressible)
     for name, each in translated.providers.items():
         if each.paths or each.names is not None:
             key = f"{config_providers.PROVIDERS_KEY}.{name}.param"
-            unsaid.append(f"{key}: providers have no bounds in YAML")
+            inexpressible.append(f"{key}: config providers cannot be restricted in YAML")
     notes = [f"{each.key}: {each.text}" for each in translated.warnings]
-    return ConvertedFile(text=yaml_file.format_yaml(tree), unsaid=tuple(unsaid), notes=tuple(notes))
+    return ConvertedFile(
+        text=yaml_file.format_yaml(tree), inexpressible=tuple(inexpressible), notes=tuple(notes)
+    )
 
 
 def _add_java_defaults(
     tree: dict[str, Any], translated: TranslatedProperties, texts: TextConverter
 ) -> list[str]:
-    """Workers' keys, and what is otherwise in YAML unless it is said; what has no place there."""
+    """Add worker keys and Java's defaults that differ in YAML; returns inexpressible keys."""
     tree["defaults"] = {**mm2_property_keys.JAVA_FLOW_DEFAULTS, **tree["defaults"]}
     said = {
-        key: texts.carried(pair.value, key, line=pair.line)
+        key: texts.convert(pair.value, key, line=pair.line)
         for key, pair in translated.workers.items()
     }
     aliases = sorted({flow["to"] for flow in tree["flows"]})
@@ -399,13 +417,13 @@ def _add_java_defaults(
     tree["worker"] = {**mm2_property_keys.JAVA_WORKER_DEFAULTS, **worker}
     for key in mm2_property_keys.WORKER_FACTOR_KEYS:
         if all(said.get(f"{alias}.{key}") == _find_worker_factor(tree, alias) for alias in aliases):
-            tree["worker"].pop(key)  # it is so in YAML
+            tree["worker"].pop(key)  # equals the derived default in YAML
             placed |= {f"{alias}.{key}" for alias in aliases}
-    return [f"{key}: is not the same for all workers" for key in said if key not in placed]
+    return [f"{key}: differs between workers" for key in said if key not in placed]
 
 
 def _find_worker_factor(tree: dict[str, Any], target: str) -> str | None:
-    """What workers' topics on this cluster have unless it is said (`properties_conversion`)."""
+    """The default replication factor of worker topics on this cluster in YAML."""
     name = flow_keys.REPLICATION_FACTOR.name
     usual = {name: flow_keys.REPLICATION_FACTOR.default, **tree["defaults"]}
     mine = [{**usual, **flow} for flow in tree["flows"] if flow["to"] == target]
@@ -414,36 +432,36 @@ def _find_worker_factor(tree: dict[str, Any], target: str) -> str | None:
 
 
 def convert_to_properties(root: YamlSection, *, folder: pathlib.Path) -> ConvertedFile:
-    """A YAML file that is right. Relative paths in it start at `folder`."""
+    """Convert a valid YAML file to properties. Relative paths in it start at `folder`."""
     found = flatten_file(root, folder=folder)
     return ConvertedFile(
         text="\n".join(
             java_properties.format_property(pair.key, pair.value) for pair in found.pairs
         )
         + "\n",
-        unsaid=tuple(map(str, found.unsaid)),
+        inexpressible=tuple(map(str, found.inexpressible)),
         notes=found.notes,
     )
 
 
 class _YamlWriter:
-    """From nodes to plain data, with placeholders and paths as YAML has them."""
+    """Converts YAML nodes to plain data, with placeholders and paths in YAML's form."""
 
     def __init__(self, texts: TextConverter) -> None:
         self._texts = texts
 
-    def plain(self, node: YamlNode, key: str = "") -> object:
+    def convert_node(self, node: YamlNode, key: str = "") -> object:
         if isinstance(node, YamlSection):
-            return {each.key: self.plain(each.value, each.key) for each in node.entries}
+            return {each.key: self.convert_node(each.value, each.key) for each in node.entries}
         if isinstance(node, YamlList):
-            return [self.plain(each, key) for each in node.items]
+            return [self.convert_node(each, key) for each in node.items]
         if node.text is None:
             return None
-        return self._texts.carried(node.text, key, line=node.line)
+        return self._texts.convert(node.text, key, line=node.line)
 
 
 def diff_settings(one: Mm2Settings, other: Mm2Settings) -> list[str]:
-    """Which settings are not the same in both."""
+    """Names of the settings that differ."""
     found: list[str] = []
     names = [[flow.name for flow in each.flows] for each in (one, other)]
     if sorted(names[0]) != sorted(names[1]):
@@ -480,5 +498,5 @@ def _describe_clients(found: Mm2Settings, name: str) -> Sequence[object]:
 
 
 def _without_paths(properties: Mapping[str, str]) -> dict[str, str]:
-    """Files are compared by what they hold (`security`), not by how they are called."""
+    """Properties without file locations: files are compared by content, in `security`."""
     return {key: text for key, text in properties.items() if not key.endswith(_LOCATION)}

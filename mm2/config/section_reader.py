@@ -1,7 +1,7 @@
-"""Reads one YAML section by a table of options and collects every problem.
+"""Reads the options of a YAML section and collects all problems.
 
-A key is read, refused by name, or unknown; `finish` reports the unknown ones. What was read is
-kept as text in `effective`, secrets already hidden, for `mm2 config show`.
+A key is read, refused by name, or unknown; `finish` reports refused and unknown keys. `effective`
+has the values as text, with secrets hidden, for `mm2 config show`.
 """
 
 from __future__ import annotations
@@ -28,39 +28,39 @@ AnyValueType = ValueType[object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigOption(Generic[T]):
-    """One setting. `default` is text as a user would write it; None: the setting is required."""
+    """A key of a section, with its type and default."""
 
     name: str
     kind: ValueType[T]
     default: str | tuple[str, ...] | None
+    """Text as in a file; None if there is no default."""
 
 
 @dataclass(slots=True)
 class ProblemCollector:
-    """What all readers of one file share: its problems, and where values come from.
-
-    `warnings` are to be told, and do not keep the file from being used. Relative paths in values
-    start at `folder`. `lenient`: unknown keys are warned of, as Java accepts anything.
-    """
+    """Collects the problems and warnings of one file, and resolves placeholders in its values."""
 
     folder: pathlib.Path
+    """Start of relative paths in values."""
     providers: ConfigTransformer
     lenient: bool = False
+    """Unknown keys cause warnings, not errors (`mm2.properties`, as in Java)."""
     warnings: list[ConfigProblem] = field(default_factory=list)
     problems: list[ConfigProblem] = field(default_factory=list)
+    """Errors: a file with any is refused."""
 
     def resolve(self, scalar: YamlScalar, key: str) -> ResolvedText | None:
-        """The scalar's text with placeholders filled; None after a problem was noted."""
+        """The scalar's text with placeholders resolved; None after a reported problem."""
         if scalar.text is None:
-            self.note(scalar.line, key, "has no value (write '' for an empty text, [] for a list)")
+            self.report(scalar.line, key, "has no value ('' is an empty text, [] an empty list)")
             return None
         try:
             return self.providers.resolve(scalar.text)
         except ProviderError as error:
-            self.note(scalar.line, key, str(error), allowed=config_providers.ALLOWED_PLACEHOLDERS)
+            self.report(scalar.line, key, str(error), allowed=config_providers.ALLOWED_PLACEHOLDERS)
             return None
 
-    def note(
+    def report(
         self,
         line: int,
         key: str,
@@ -70,7 +70,7 @@ class ProblemCollector:
         allowed: str | None = None,
         nearest: str | None = None,
     ) -> None:
-        """A mistake at `key` in `line`: the file is refused, and all mistakes are told at once."""
+        """Report an error at `key` in `line`. The file is refused once all errors are collected."""
         self.problems.append(
             ConfigProblem(
                 line=line, key=key, text=text, given=given, allowed=allowed, nearest=nearest
@@ -78,22 +78,22 @@ class ProblemCollector:
         )
 
     def warn(self, line: int, key: str, text: str, *, nearest: str | None = None) -> None:
-        """What is told and refuses nothing; the same thing once."""
+        """Report a warning, unless it was reported before."""
         found = ConfigProblem(line=line, key=key, text=text, nearest=nearest)
-        if found not in self.warnings:  # one property may be read for several kinds of clients
+        if found not in self.warnings:  # one property may be read for several client types
             self.warnings.append(found)
 
-    def note_unknown(self, line: int, key: str, *, nearest: str | None) -> None:
-        """A mistake; in a lenient file (`mm2.properties`) a warning, as in Java."""
+    def report_unknown(self, line: int, key: str, *, nearest: str | None) -> None:
+        """Report an unknown key: an error, or a warning if the file is `lenient`."""
         if self.lenient:
-            self.warn(line, key, "has no effect: is not a known key", nearest=nearest)
+            self.warn(line, key, "has no effect: unknown key", nearest=nearest)
         else:
-            self.note(line, key, "is not a known key", nearest=nearest)
+            self.report(line, key, "is not a known key", nearest=nearest)
 
 
 @dataclass(frozen=True, slots=True)
 class FreeKeyText:
-    """One text of a section of free keys."""
+    """One value of a section whose keys are not predefined."""
 
     text: str = field(repr=False)
     secret: bool
@@ -102,7 +102,7 @@ class FreeKeyText:
 
 @dataclass(frozen=True, slots=True)
 class _GivenTexts:
-    """A setting's texts as found; `secret` when any came through a provider."""
+    """The texts of a setting in the file; `secret` if a config provider resolved any of them."""
 
     texts: tuple[str, ...] = field(repr=False)
     secret: bool
@@ -120,30 +120,30 @@ class _GivenTexts:
 
 
 class SectionReader:
-    """One section, and behind it the section of defaults, if there is one.
+    """Reads one section, with the section of defaults as fallback.
 
-    `path` names the section in messages. Defaults are read as if they stood in the section, but
-    their mistakes are only noted by whoever reads the section of defaults for its own sake.
+    `path` names the section in messages. Problems in the defaults are not reported here but only
+    once, where the section of defaults itself is read.
     """
 
     def __init__(
         self,
-        account: ProblemCollector,
+        collector: ProblemCollector,
         section: YamlSection,
         *,
         path: str,
         defaults: YamlSection | None = None,
     ) -> None:
-        self.account = account
+        self.collector = collector
         self.section = section
         self.path = path
         self.effective: dict[str, PlainYaml] = {}
         self._defaults = defaults
-        self._unheard = ProblemCollector(account.folder, account.providers)
+        self._muted_collector = ProblemCollector(collector.folder, collector.providers)
         self._known: set[str] = set()
 
     def get(self, option: ConfigOption[T]) -> T:
-        """The setting's value; after a mistake, which is noted, its default."""
+        """The setting's value, or its default; also after a problem, which is reported."""
         assert option.default is not None, option.name
         value = self.require(option)
         if value is not None:
@@ -151,27 +151,27 @@ class SectionReader:
         return option.kind.parse(_default_texts(option.default))
 
     def require(self, option: ConfigOption[T]) -> T | None:
-        """The setting's value; None when it is missing or mistaken, which is noted."""
+        """The setting's value; None if it is missing or invalid, which is reported."""
         self._known.add(option.name)
-        entry = self._entry(option.name)
+        entry = self._find_entry(option.name)
         inherited = entry is not None and self.section.get(option.name) is None
-        account = self._unheard if inherited else self.account
-        given = self._find(option, entry, account)
+        collector = self._muted_collector if inherited else self.collector
+        given = self._read_given(option, entry, collector)
         if given is None:
             return None
         try:
             value = option.kind.parse(given.texts)
         except PatternError as error:
-            reason = "is no usable expression" if given.secret else error.reason
+            reason = "is not a valid regular expression" if given.secret else error.reason
             shown = config_errors.HIDDEN_VALUE if given.secret else error.pattern
-            account.note(given.line, given.path, reason, given=shown)
+            collector.report(given.line, given.path, reason, given=shown)
             return None
         except RefusedValueError as error:
-            account.note(given.line, given.path, str(error), given=given.shown)
+            collector.report(given.line, given.path, str(error), given=given.shown)
             return None
         except (ValueError, OverflowError):
             allowed = option.kind.allowed
-            account.note(
+            collector.report(
                 given.line, given.path, "is not allowed", given=given.shown, allowed=allowed
             )
             return None
@@ -181,21 +181,21 @@ class SectionReader:
             self.effective[option.name] = given.effective(is_list=option.kind.is_list)
         return value
 
-    def optional(self, option: ConfigOption[T]) -> T | None:
-        """The setting's value; None when it is left out, or mistaken, which is noted."""
+    def get_optional(self, option: ConfigOption[T]) -> T | None:
+        """The setting's value; None if it is not set, or invalid, which is reported."""
         self._known.add(option.name)
-        return self.require(option) if self._entry(option.name) is not None else None
+        return self.require(option) if self._find_entry(option.name) is not None else None
 
-    def texts(self, name: str) -> dict[str, FreeKeyText]:
-        """A section of free keys with one text each; mistakes are noted and left out."""
+    def read_texts(self, name: str) -> dict[str, FreeKeyText]:
+        """Read a section with arbitrary keys and single values; problems are reported."""
         self._known.add(name)
         entry = self.section.get(name)
         path = f"{self.path}.{name}"
-        section = None if entry is None else as_section(self.account, entry, path=path)
+        section = None if entry is None else as_section(self.collector, entry, path=path)
         if section is None:
             return {}
         found = {
-            item.key: _read_entry(self.account, item, f"{path}.{item.key}")
+            item.key: _read_entry(self.collector, item, f"{path}.{item.key}")
             for item in section.entries
         }
         return {
@@ -204,8 +204,8 @@ class SectionReader:
             if given is not None
         }
 
-    def family(self, prefixes: tuple[str, ...]) -> list[tuple[str, YamlEntry]]:
-        """Every entry whose key begins so, behind its section's path; the defaults' come first."""
+    def find_prefixed(self, prefixes: tuple[str, ...]) -> list[tuple[str, YamlEntry]]:
+        """Entries with these key prefixes and the path of their section, defaults first."""
         defaults = self._defaults.entries if self._defaults is not None else ()
         found = [(_DEFAULTS_SECTION, entry) for entry in defaults]
         found += [(self.path, entry) for entry in self.section.entries]
@@ -213,48 +213,49 @@ class SectionReader:
         self._known.update(entry.key for _, entry in taken)
         return taken
 
-    def line_of(self, name: str) -> int:
-        """Where the setting stands; the section's own line when it is left to its default."""
-        entry = self._entry(name)
+    def get_line(self, name: str) -> int:
+        """Line of the setting; the line of the section if the setting is not set."""
+        entry = self._find_entry(name)
         return self.section.line if entry is None else entry.line
 
-    def warn_given(self, name: str, text: str) -> None:
-        """Warn of this key if it stands in the section itself, not only in its defaults."""
+    def warn_if_set(self, name: str, text: str) -> None:
+        """Warn about this key if the section itself, not only the defaults, sets it."""
         entry = self.section.get(name)
         if entry is not None:
-            self.account.warn(entry.line, f"{self.path}.{name}", text)
+            self.collector.warn(entry.line, f"{self.path}.{name}", text)
 
-    def take_rest(self, *, refused: Mapping[str, str], families: Mapping[str, str]) -> None:
-        """Take every key that nobody knows, here and in the defaults, as one text each."""
+    def accept_remaining(self, *, refused: Mapping[str, str], families: Mapping[str, str]) -> None:
+        """Read all unknown keys of the section and the defaults as single values."""
         known = self._known | set(refused)
-        self._take(lambda name: name not in known and _find_family(name, families) is None)
+        self._accept_entries(
+            lambda name: name not in known and _find_family(name, families) is None
+        )
 
-    def take_family(self, prefixes: tuple[str, ...]) -> None:
-        """Take every key that begins so, as `take_rest`."""
-        self._take(lambda name: name.startswith(prefixes))
+    def accept_prefixed(self, prefixes: tuple[str, ...]) -> None:
+        """Read all keys with these prefixes as single values."""
+        self._accept_entries(lambda name: name.startswith(prefixes))
 
-    def _take(self, wanted: Callable[[str], bool]) -> None:
-        for name, entry in self.each_entry().items():
+    def _accept_entries(self, wanted: Callable[[str], bool]) -> None:
+        for name, entry in self.merged_entries().items():
             if wanted(name):
                 self._known.add(name)
                 inherited = self.section.get(name) is None
-                account = self._unheard if inherited else self.account
-                given = _read_entry(account, entry, f"{self.path}.{name}")
+                collector = self._muted_collector if inherited else self.collector
+                given = _read_entry(collector, entry, f"{self.path}.{name}")
                 if given is not None:
                     self.effective[name] = given.effective(is_list=False)
 
-    def each_entry(self) -> dict[str, YamlEntry]:
-        """By name, the section's own before the defaults'."""
+    def merged_entries(self) -> dict[str, YamlEntry]:
+        """The entries of the section and the defaults by name; the section's take precedence."""
         behind = self._defaults.entries if self._defaults is not None else ()
         return {each.key: each for each in (*behind, *self.section.entries)}
 
     def finish(
         self, *, refused: Mapping[str, str], families: Mapping[str, str] | None = None
     ) -> None:
-        """Note every key that was not read.
+        """Report every key that was not read, as refused or unknown.
 
-        `refused` names keys that are known and not taken, with the reason; `families` does so by
-        the beginning of a name.
+        `refused` has the reasons by key, `families` by key prefix.
         """
         for entry in self.section.entries:
             if entry.key in self._known:
@@ -262,26 +263,26 @@ class SectionReader:
             path = f"{self.path}.{entry.key}" if self.path else entry.key
             reason = refused.get(entry.key) or _find_family(entry.key, families or {})
             if reason is not None:
-                self.account.note(entry.line, path, reason)
+                self.collector.report(entry.line, path, reason)
             else:
                 nearest = config_errors.find_nearest_name(entry.key, self._known | set(refused))
-                self.account.note_unknown(entry.line, path, nearest=nearest)
+                self.collector.report_unknown(entry.line, path, nearest=nearest)
 
-    def _entry(self, name: str) -> YamlEntry | None:
+    def _find_entry(self, name: str) -> YamlEntry | None:
         own = self.section.get(name)
         if own is None and self._defaults is not None:
             return self._defaults.get(name)
         return own
 
-    def _find(
-        self, option: ConfigOption[T], entry: YamlEntry | None, account: ProblemCollector
+    def _read_given(
+        self, option: ConfigOption[T], entry: YamlEntry | None, collector: ProblemCollector
     ) -> _GivenTexts | None:
         path = f"{self.path}.{option.name}" if self.path else option.name
         if entry is not None:
-            return _read_entry(account, entry, path, is_list=option.kind.is_list)
+            return _read_entry(collector, entry, path, is_list=option.kind.is_list)
         if option.default is None:
             text = f"{option.name} is missing"
-            account.note(self.section.line, self.path, text, allowed=option.kind.allowed)
+            collector.report(self.section.line, self.path, text, allowed=option.kind.allowed)
             return None
         return _GivenTexts(
             _default_texts(option.default), secret=False, line=self.section.line, path=path
@@ -289,29 +290,31 @@ class SectionReader:
 
 
 def _read_entry(
-    account: ProblemCollector, entry: YamlEntry, path: str, *, is_list: bool = False
+    collector: ProblemCollector, entry: YamlEntry, path: str, *, is_list: bool = False
 ) -> _GivenTexts | None:
     node = entry.value
     if isinstance(node, YamlScalar):
-        resolved = account.resolve(node, path)
+        resolved = collector.resolve(node, path)
         if resolved is None:
             return None
         texts = _split_list(resolved.text) if is_list else (resolved.text,)
         return _GivenTexts(texts, secret=resolved.secret, line=entry.line, path=path)
     if is_list and isinstance(node, YamlList):
-        return _read_items(account, node, path)
-    what = "a list" if is_list else "one value"
-    account.note(entry.line, path, f"has to be {what}, not a {_describe_node(node)}")
+        return _read_items(collector, node, path)
+    expected = "a list" if is_list else "a single value"
+    collector.report(entry.line, path, f"must be {expected}, not a {_describe_node(node)}")
     return None
 
 
-def _read_items(account: ProblemCollector, node: YamlList, path: str) -> _GivenTexts | None:
+def _read_items(collector: ProblemCollector, node: YamlList, path: str) -> _GivenTexts | None:
     found: list[ResolvedText] = []
     for item in node.items:
         if not isinstance(item, YamlScalar):
-            account.note(item.line, path, f"has to hold texts, not a {_describe_node(item)}")
+            collector.report(
+                item.line, path, f"must be a list of texts, not of a {_describe_node(item)}"
+            )
             return None
-        resolved = account.resolve(item, path)
+        resolved = collector.resolve(item, path)
         if resolved is None:
             return None
         found.append(resolved)
@@ -327,14 +330,14 @@ def _default_texts(default: str | tuple[str, ...]) -> tuple[str, ...]:
     return default if isinstance(default, tuple) else (default,)
 
 
-def as_section(account: ProblemCollector, entry: YamlEntry, *, path: str) -> YamlSection | None:
-    """The entry's section; an empty entry is an empty section. None after a noted problem."""
+def as_section(collector: ProblemCollector, entry: YamlEntry, *, path: str) -> YamlSection | None:
+    """The entry's section; an empty entry is an empty section. None after a reported problem."""
     node = entry.value
     if isinstance(node, YamlSection):
         return node
     if isinstance(node, YamlScalar) and node.text is None:
         return YamlSection(entries=(), line=entry.line)
-    account.note(entry.line, path, f"has to be a section of keys, not a {_describe_node(node)}")
+    collector.report(entry.line, path, f"must be a section of keys, not a {_describe_node(node)}")
     return None
 
 
@@ -343,7 +346,7 @@ def _find_family(name: str, families: Mapping[str, str]) -> str | None:
 
 
 def _split_list(text: str) -> tuple[str, ...]:
-    """As `ConfigDef` parses LIST: blanks around commas go, an empty text is an empty list."""
+    """Split a list as `ConfigDef` does: trim the items; an empty text is an empty list."""
     stripped = text.strip()
     return tuple(item.strip() for item in stripped.split(",")) if stripped else ()
 

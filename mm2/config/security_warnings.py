@@ -1,4 +1,4 @@
-"""Warnings about settings that are allowed but unsafe, logged once when the file is read."""
+"""Warns of settings that are allowed but insecure, once when the file is read."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _REST_PREFIXES = ("listeners.", "admin.listeners.", "rest.")
 
 
 def find_warnings(flat: FlatProperties) -> list[ConfigProblem]:
-    """At the lines of the file. Of secrets one for all, with their keys."""
+    """Security warnings with their lines; all plaintext secrets are in one warning."""
     return [*_warn_unsigned(flat), *_warn_inline_secrets(flat)]
 
 
 def is_unsigned_protocol(protocol: str) -> bool:
-    """Is it one of Connect's protocols that sign nothing?"""
+    """Whether this Connect protocol does not sign requests between nodes."""
     given = protocol.strip().lower()
     return given in worker_keys.PROTOCOLS and given != SESSIONED_PROTOCOL
 
@@ -46,7 +46,7 @@ def _warn_unsigned(flat: FlatProperties) -> list[ConfigProblem]:
 
 
 def _warn_inline_secrets(flat: FlatProperties) -> list[ConfigProblem]:
-    """Those that leaders write to the topics of configurations, where a reference stays one."""
+    """Warn of secrets in plaintext, which leaders write to config topics; references are safe."""
     try:
         flows = dedicated_mode.list_flows(flat.resolve(flat.props))
     except ConfigError:

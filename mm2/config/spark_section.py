@@ -1,4 +1,4 @@
-"""Reads the section `spark`: where copy processes run, and Spark's own settings."""
+"""Reads the section `spark`: where copy processes run, and Spark properties."""
 
 from __future__ import annotations
 
@@ -31,20 +31,19 @@ _APP_NAME = ConfigOption(name="app.name", kind=value_types.text(), default="mm2"
 _UI = ConfigOption(name="ui", kind=value_types.boolean(), default="false")
 _CONTROL_HOST = ConfigOption(name="control.host", kind=engine_config.HOST, default=None)
 _CONTROL_PORT = ConfigOption(name="control.port", kind=engine_config.PORT, default="0")
-_PYTHON = ConfigOption(
-    name="python", kind=value_types.text("the path of an interpreter"), default=None
-)
+_PYTHON = ConfigOption(name="python", kind=value_types.text("path of an interpreter"), default=None)
 _INSECURE = ConfigOption(name="allow.insecure.spark", kind=value_types.boolean(), default="false")
 _CONF = "conf"
-# As Spark's own `spark.redaction.regex`.
+# The default of Spark's `spark.redaction.regex`.
 _SENSITIVE = re.compile("(?i)secret|password|token|access[.]?key")
 
 
 def read_spark(
-    account: ProblemCollector, section: YamlSection
+    collector: ProblemCollector, section: YamlSection
 ) -> tuple[EngineSettings, Mapping[str, PlainYaml]]:
-    """The settings, and their texts for people; mistakes are noted and stay at their default."""
-    found = SectionReader(account, section, path="spark")
+    """Read section `spark`: the settings, and their texts. Invalid values are reported and
+    replaced by the default."""
+    found = SectionReader(collector, section, path="spark")
     conf = _read_conf(found)
     spark = EngineSettings(
         engine=found.get(_ENGINE),
@@ -52,26 +51,26 @@ def read_spark(
         app_name=found.get(_APP_NAME),
         conf={**{name: given.text for name, given in conf.items()}, **_read_driver(found)},
         ui=found.get(_UI),
-        control_host=found.optional(_CONTROL_HOST),
+        control_host=found.get_optional(_CONTROL_HOST),
         control_port=found.get(_CONTROL_PORT),
-        python=found.optional(_PYTHON),
+        python=found.get_optional(_PYTHON),
         allow_insecure_spark=found.get(_INSECURE),
     )
     found.finish(refused={})
-    _check_security(account, spark, conf)
+    _check_security(collector, spark, conf)
     return spark, found.effective
 
 
 def _read_conf(found: SectionReader) -> dict[str, FreeKeyText]:
     conf: dict[str, FreeKeyText] = {}
     shown: dict[str, str] = {}
-    for name, given in found.texts(_CONF).items():
+    for name, given in found.read_texts(_CONF).items():
         key = f"spark.{_CONF}.{name}"
         if name in engine_config.RESERVED_SPARK_CONF:
-            found.account.note(given.line, key, engine_config.RESERVED_SPARK_CONF[name])
+            found.collector.report(given.line, key, engine_config.RESERVED_SPARK_CONF[name])
         elif not name.startswith("spark."):
-            text = "is no Spark setting: their names begin with spark."
-            found.account.note(given.line, key, text, nearest=f"spark.{name}")
+            text = "is not a Spark property: their names begin with spark."
+            found.collector.report(given.line, key, text, nearest=f"spark.{name}")
         else:
             conf[name] = given
             secret = given.secret or _SENSITIVE.search(name)
@@ -82,13 +81,13 @@ def _read_conf(found: SectionReader) -> dict[str, FreeKeyText]:
 
 
 def _read_driver(found: SectionReader) -> dict[str, str]:
-    """How executors reach the driver: short keys for what a cluster nearly always needs."""
+    """Spark properties of the short keys for the driver's address, which clusters usually need."""
     hosts = {
-        name: found.optional(_conf_option(name, engine_config.HOST))
+        name: found.get_optional(_conf_option(name, engine_config.HOST))
         for name in engine_config.DRIVER_HOSTS
     }
     ports = {
-        name: found.optional(_conf_option(name, engine_config.PORT))
+        name: found.get_optional(_conf_option(name, engine_config.PORT))
         for name in engine_config.DRIVER_PORTS
     }
     given = {**hosts, **{name: port and str(port) for name, port in ports.items()}}
@@ -100,12 +99,12 @@ def _conf_option(name: str, kind: ValueType[T]) -> ConfigOption[T]:
 
 
 def _check_security(
-    account: ProblemCollector, spark: EngineSettings, conf: Mapping[str, FreeKeyText]
+    collector: ProblemCollector, spark: EngineSettings, conf: Mapping[str, FreeKeyText]
 ) -> None:
-    """Report where the file switches off what the engine switches on."""
+    """Report Spark properties that disable required security."""
     for name in spark.required_security:
         if name in conf and conf[name].text.lower() != "true":
-            account.note(
+            collector.report(
                 conf[name].line,
                 f"spark.{_CONF}.{name}",
                 f"would leave the connections of {spark.name} unauthenticated or unencrypted",

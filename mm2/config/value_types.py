@@ -1,7 +1,7 @@
-"""Types of configuration values: what a text may be, how it is parsed, what is allowed.
+"""Types of configuration values: how a text is parsed, and a description of allowed values.
 
-Texts are read as Kafka's `ConfigDef` reads them: trimmed, booleans true or false in any case.
-Parsers raise `ValueError`; the constants `*_ALLOWED` and `allowed` say what may be given.
+Texts are parsed as Kafka's `ConfigDef` does: trimmed; booleans are true or false in any case.
+Parsers raise `ValueError`; `allowed` and the constants `*_ALLOWED` describe the allowed values.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mm2.topics.filters import NamePatterns
 from mm2.topics.flow_config import StartAt, StartPosition, TopicThrottle
 
 MAX_TIMESTAMP_MS = 253_402_300_799_999
-"""The end of the year 9999 (UTC), milliseconds since 1970: no later time can be told to people."""
+"""The end of the year 9999 (UTC) in milliseconds since 1970: later times cannot be formatted."""
 MIN_RATE_BYTES_S = 1_000
-"""Less than this could not move a batch in any time that somebody waits."""
+"""At a lower rate, a single batch would take unreasonably long."""
 START_ALLOWED = "earliest, latest, or a time with its zone such as 2026-01-31T08:00:00Z"
 NO_LIMIT = "none"
-RATE_ALLOWED = f"bytes per second from {MIN_RATE_BYTES_S}: 500kB, 20MB, 1GiB and the like"
+RATE_ALLOWED = f"bytes per second, at least {MIN_RATE_BYTES_S}, such as 500kB, 20MB or 1GiB"
 LIMIT_ALLOWED = f"{RATE_ALLOWED}, or {NO_LIMIT}"
 
 _RATE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) *([A-Za-z]*)(?:/s)?")
@@ -43,7 +43,7 @@ _RATE_FACTORS = {
 
 
 def parse_byte_rate(text: str) -> int:
-    """Bytes per second: `500kB`, `20MB`, `1GiB`, with or without `/s`."""
+    """Parse a rate such as `500kB`, `20MB/s` or `1GiB` to bytes per second."""
     found = _RATE.fullmatch(text.strip())
     factor = _RATE_FACTORS.get(found[2].lower()) if found else None
     rate = int(float(found[1]) * factor) if found and factor else 0
@@ -53,7 +53,7 @@ def parse_byte_rate(text: str) -> int:
 
 
 def parse_topic_throttle(text: str) -> TopicThrottle:
-    """`EXPRESSION=RATE`."""
+    """Parse `EXPRESSION=RATE`."""
     expression, _, rate = text.rpartition("=")
     if not expression.strip():
         raise ValueError(text)
@@ -61,17 +61,17 @@ def parse_topic_throttle(text: str) -> TopicThrottle:
 
 
 def parse_throttle(text: str) -> int:
-    """As `parse_byte_rate`, or `none`: 0."""
+    """Parse a rate as `parse_byte_rate`, or `none` for no limit: 0."""
     return 0 if text.strip().lower() == NO_LIMIT else parse_byte_rate(text)
 
 
 def parse_start_position(text: str) -> StartPosition:
-    """Where a partition without any progress begins."""
+    """Parse `earliest`, `latest` or an ISO 8601 time with a time zone."""
     if text.lower() in (StartAt.EARLIEST.value, StartAt.LATEST.value):
         return StartPosition(StartAt(text.lower()))
     moment = datetime.datetime.fromisoformat(text)
     if moment.tzinfo is None:
-        raise ValueError("no zone")
+        raise ValueError("no time zone")
     since_epoch = moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     milliseconds = since_epoch // datetime.timedelta(milliseconds=1)
     if not 0 <= milliseconds <= MAX_TIMESTAMP_MS:
@@ -84,30 +84,30 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class RefusedValueError(ValueError):
-    """A text that cannot be used for a reason that `allowed` does not tell."""
+    """An invalid value; its message explains more than `ValueType.allowed`."""
 
 
 class ValueType(Protocol[T_co]):
-    """How one setting's text is understood."""
+    """Parses the text of a setting."""
 
     @property
     def allowed(self) -> str:
-        """What may be given, for people."""
+        """Description of the allowed values, for messages."""
         ...
 
     @property
     def is_list(self) -> bool:
-        """Are several values taken, as a YAML list or separated by commas?"""
+        """Whether the setting is a list: a YAML list, or values separated by commas."""
         ...
 
     def parse(self, texts: tuple[str, ...]) -> T_co:
-        """`texts` has exactly one item unless `is_list`. Raises `ValueError`."""
+        """Parse the texts, exactly one unless `is_list`. Raises `ValueError` if not allowed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SingleValue(Generic[T]):
-    """A single value, read by `read` from trimmed text."""
+    """Type of single values; `read` parses the trimmed text."""
 
     allowed: str
     read: Callable[[str], T]
@@ -123,7 +123,7 @@ class SingleValue(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class PatternListType:
-    """A list of regular expressions."""
+    """Type of lists of regular expressions."""
 
     allowed: str = "regular expressions, as a YAML list or separated by commas"
 
@@ -137,7 +137,7 @@ class PatternListType:
 
 @dataclass(frozen=True, slots=True)
 class TextListType:
-    """A list of any texts."""
+    """Type of lists of texts."""
 
     allowed: str = "texts, as a YAML list or separated by commas"
 
@@ -151,7 +151,7 @@ class TextListType:
 
 @dataclass(frozen=True, slots=True)
 class TopicThrottleListType:
-    """A list of `EXPRESSION=RATE`."""
+    """Type of lists of `EXPRESSION=RATE`."""
 
     allowed: str = "EXPRESSION=RATE, such as orders.*=5MB, as a YAML list or separated by commas"
 
@@ -164,16 +164,18 @@ class TopicThrottleListType:
 
 
 def text(allowed: str = "text") -> SingleValue[str]:
+    """Type of non-empty texts."""
     return SingleValue(allowed, _parse_not_blank)
 
 
 def boolean() -> SingleValue[bool]:
+    """Type of booleans: true or false in any case."""
     return SingleValue("true or false", _parse_boolean)
 
 
 def integer(least: int, most: int | None = None, *, or_minus_one: bool = False) -> SingleValue[int]:
-    """A whole number from `least` to `most`, or -1 where that has a meaning of its own."""
-    words = f"a whole number from {least}" + (f" to {most}" if most is not None else " up")
+    """Type of whole numbers from `least` to `most`, or also -1."""
+    words = f"whole number from {least}" + (f" to {most}" if most is not None else "")
     words += ", or -1" if or_minus_one else ""
 
     def read(value: str) -> int:
@@ -187,12 +189,12 @@ def integer(least: int, most: int | None = None, *, or_minus_one: bool = False) 
 
 
 def byte_rate() -> SingleValue[int]:
-    """Bytes per second: `500kB`, `20MB`, `1GiB`, with or without `/s`."""
+    """Type of rates in bytes per second (`parse_byte_rate`)."""
     return SingleValue(RATE_ALLOWED, parse_byte_rate)
 
 
 def choice(*names: str) -> SingleValue[str]:
-    """One of `names`, in any case; the answer is spelled as in `names`."""
+    """Type of choices: one of `names` in any case, returned as spelled in `names`."""
 
     def read(value: str) -> str:
         for name in names:
@@ -204,7 +206,7 @@ def choice(*names: str) -> SingleValue[str]:
 
 
 def plugin_class(*names: str) -> SingleValue[str]:
-    """One of `names`, as in `choice`, or a class of Python, which is imported."""
+    """Type of class names: one of `names`, or a Python class, which is imported."""
     shipped = choice(*names)
 
     def read(value: str) -> str:
@@ -223,7 +225,7 @@ def plugin_class(*names: str) -> SingleValue[str]:
 
 
 def text_matching(pattern: str, allowed: str) -> SingleValue[str]:
-    """Text that matches the whole regular expression `pattern`."""
+    """Type of texts that fully match the regular expression `pattern`."""
 
     def read(value: str) -> str:
         if not re.fullmatch(pattern, value):
@@ -234,6 +236,7 @@ def text_matching(pattern: str, allowed: str) -> SingleValue[str]:
 
 
 def start_position() -> SingleValue[StartPosition]:
+    """Type of start positions (`parse_start_position`)."""
     return SingleValue(START_ALLOWED, parse_start_position)
 
 

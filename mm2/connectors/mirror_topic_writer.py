@@ -49,7 +49,7 @@ MIRROR_PROBLEM_CAUSES = (
     MIRROR_TOO_SMALL_CAUSE,
 )
 """All causes of problems and findings, as in the metric label `cause`. Explained in
-`deploy/guides/halt-reasons.md`.
+`docs/guides/halt-reasons.md`.
 """
 SOURCE_TOPIC_OPERATIONS = ("Describe", "DescribeConfigs", "Read")
 MIRROR_TOPIC_OPERATIONS = (

@@ -68,7 +68,7 @@ def test_up_serves_and_down_leaves_nothing(home):
     assert not any(processes.is_alive(pid) for pid in pids)
     assert not home.clusters.exists()
     assert _run(home, "status").returncode == 1
-    assert _run(home, "down").stderr.strip() == "nothing was up"
+    assert _run(home, "down").stderr.strip() == "no sandbox was running"
 
 
 def test_brokers_die_with_a_killed_supervisor_and_the_next_up_cleans(home):

@@ -204,7 +204,7 @@ def test_a_time_is_a_record(scene: Scene) -> None:
 
 def test_what_nobody_knows_is_no_success(scene: Scene) -> None:
     told = scene.translate("--topic", "nowhere", "--partition", "0", "--offset", "1", code=1)
-    assert "unknown: nothing is known to have been copied of it" in told
+    assert "unknown: the offset map has no replicated records of this partition" in told
     told = scene.translate("--group", f"{scene.topic}-nobody", code=1)
     assert "has no offsets on east" in told
 

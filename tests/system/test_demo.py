@@ -30,7 +30,7 @@ CLUSTERS_UP = "two Kafka clusters are up"
 TRAFFIC_SENT = "real clients have filled"
 BACKLOG_COPIED = "the mirror began to copy"
 OUR_TRACE = f'File "{support_processes.ROOT}/mm2/'
-KEPT = "Everything goes on until Ctrl-C"
+KEPT = "Running until Ctrl-C"
 
 
 class Demo:

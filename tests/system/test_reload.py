@@ -217,7 +217,7 @@ def test_budgets_are_followed_live(
         operator.begin_counting()
         flow = operator.given["flows"][0]
         flow["throttle.topics"] = [f"{re.escape(slow)}=50kB"]
-        assert "is changed as it runs" in operator.reload()
+        assert "is reconfigured while it runs" in operator.reload()
         started_s = mirror.CLOCK.now_s()
         for name, count in ((slow, SLOW_RECORDS), (fast, 60)):
             payload = [

@@ -51,7 +51,7 @@ def test_no_code_is_promised_that_a_command_never_returns():
 
 def test_a_reset_tells_apart_what_was_recorded_and_what_was_not():
     told = exit_codes.COMMAND_EXIT_CODES["topic reset"]
-    assert "it is recorded, but" in told[exit_codes.FAILED]
+    assert "the reset is recorded, but" in told[exit_codes.FAILED]
     assert "could not be recorded" in told[exit_codes.FAILED]
     assert exit_codes.UNKNOWN in told
 

@@ -34,13 +34,13 @@ ENDS = ("--from", "east", "--to", "west")
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["failover", *ENDS, "--execute", "--resume"], "say either"),
-        (["failover", *ENDS, "--resume"], "name it with --journal"),
-        (["failover", *ENDS, "--planned", "--origin-lost"], "that --origin-lost gives up"),
+        (["failover", *ENDS, "--execute", "--resume"], "use only one"),
+        (["failover", *ENDS, "--resume"], "add --journal FILE"),
+        (["failover", *ENDS, "--planned", "--origin-lost"], "but --origin-lost skips it"),
         (["failover", "--from", "east", "--to", "wst"], "did you mean 'east->west'?"),
         (["failover", *ENDS, "--settle", "0"], "--settle"),
-        (["failover", *ENDS, "--accept", "lagg:mail"], "--accept lagg:mail: no finding has this"),
-        (["failover", *ENDS, "--accept", "lagg"], "one of again, as-of-checkpoint, "),
+        (["failover", *ENDS, "--accept", "lagg:mail"], "--accept lagg:mail: unknown finding code"),
+        (["failover", *ENDS, "--accept", "lagg"], "Known codes: again, as-of-checkpoint, "),
         (["failover", "--from", "east"], "--to"),
         (["failback", "--from", "west", "--to", "north"], "no flow 'west->north'"),
         (["failback", *ENDS, "--planned"], "--planned"),
@@ -87,13 +87,13 @@ ORDER = MoveOptions(
     destination="west",
     groups=(),
     accepted=(),
-    sets_back=False,
+    rewind=False,
     execute=False,
     journal=pathlib.Path("j.jsonl"),
-    goes_on=True,
-    settle_s=1.0,
+    resume=True,
+    stable_for_s=1.0,
     wait_s=1.0,
-    look_s=1.0,
+    inspect_timeout_s=1.0,
     file=pathlib.Path("c.yaml"),
     as_json=False,
 )
@@ -117,11 +117,11 @@ def begun(tmp_path: pathlib.Path) -> pathlib.Path:
     ("changed", "now", "words"),
     [
         ({}, {}, ""),
-        ({"planned": True}, {}, "not a switch-over"),
-        ({"sets_back": True}, {}, "begun without --set-back"),
+        ({"planned": True}, {}, "no switch-over"),
+        ({"rewind": True}, {}, "sets no group back"),
         ({"groups": ("x",)}, {}, "all of the flow"),
-        ({}, {"flow": "east->north"}, "of the flow east->west"),
-        ({}, {"hooks": frozenset()}, "the file has no more: stop-consumers"),
+        ({}, {"flow": "east->north"}, "its flow is east->west"),
+        ({}, {"hooks": frozenset()}, "no longer has: stop-consumers"),
         (
             {},
             {"clusters": ClusterIds(origin="idE", destination="idN")},
@@ -211,14 +211,14 @@ def equipment(tmp_path: pathlib.Path, **mirrored: object) -> Any:
 @pytest.mark.parametrize("as_json", [False, True])
 def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, as_json):
     path = tmp_path / "new.jsonl"
-    order = dataclasses.replace(ORDER, execute=True, goes_on=False, journal=path, as_json=as_json)
+    order = dataclasses.replace(ORDER, execute=True, resume=False, journal=path, as_json=as_json)
     with pytest.raises(FatalError, match="nobody is there"):  # exits with FAILED
         failover.begin_move(order, equipment(tmp_path))
     captured = capsys.readouterr()
     told = captured.err if as_json else captured.out
     assert "4 records of east are not on west (lag)" in told
     assert "NOTE   not checked, may fail later: somebody is away (not-looked-at)" in told
-    assert told.index("verdict: GO, AT A COST") < told.index("the journal is")
+    assert told.index("verdict: GO, AT A COST") < told.index("journal: ")
     assert "nothing was changed" not in told
     assert not (as_json and captured.out)
     assert "geheim" not in captured.out + captured.err
@@ -246,7 +246,7 @@ def test_on_a_terminal_the_name_of_the_flow_is_asked_for(
     monkeypatch.setattr("sys.stdin", Terminal(typed))
     monkeypatch.setattr("sys.stdout", screen)
     path = tmp_path / "new.jsonl"
-    order = dataclasses.replace(ORDER, execute=True, goes_on=False, journal=path, yes=yes)
+    order = dataclasses.replace(ORDER, execute=True, resume=False, journal=path, yes=yes)
     if begun:
         with pytest.raises(FatalError, match="nobody is there"):  # the first step
             failover.begin_move(order, equipment(tmp_path))
@@ -262,12 +262,14 @@ def test_on_a_terminal_the_name_of_the_flow_is_asked_for(
 def test_without_a_terminal_nothing_is_asked(tmp_path: pathlib.Path, monkeypatch, name):
     monkeypatch.setattr(f"sys.{name}", Terminal())  # the other one is none
     path = tmp_path / "new.jsonl"
-    order = dataclasses.replace(ORDER, execute=True, goes_on=False, journal=path)
+    order = dataclasses.replace(ORDER, execute=True, resume=False, journal=path)
     with pytest.raises(FatalError, match="nobody is there"):
         failover.begin_move(order, equipment(tmp_path))
 
 
-DO_IT = "nothing was changed. To do it: mm2 failover --from east --to west --config c.yaml"
+DO_IT = (
+    "nothing was changed. To execute the plan: mm2 failover --from east --to west --config c.yaml"
+)
 
 
 @pytest.mark.parametrize(
@@ -278,18 +280,19 @@ DO_IT = "nothing was changed. To do it: mm2 failover --from east --to west --con
             {},
             [
                 f"{DO_IT} --group g --execute",
-                "east answers: with --planned it is left when all is copied",
+                "east is reachable: with --planned, the move waits until all records are "
+                "replicated",
             ],
         ),
         ({"planned": True}, {}, [f"{DO_IT} --planned --execute"]),
         ({}, {"copied_to": 9}, [f"{DO_IT} --execute"]),
-        ({"lost": True}, {"copied_to": 9}, [f"{DO_IT} --origin-lost --execute"]),
+        ({"origin_lost": True}, {"copied_to": 9}, [f"{DO_IT} --origin-lost --execute"]),
         (
             {},
             {"stopped": "it was made anew"},
             [
-                "nothing was changed. Mend what forbids it, or accept it by its code, and it "
-                "counts as a cost: --accept CODE"
+                "nothing was changed. Fix the blocking findings, or accept each as a cost with "
+                "--accept CODE"
             ],
         ),
     ],
@@ -297,7 +300,7 @@ DO_IT = "nothing was changed. To do it: mm2 failover --from east --to west --con
 )
 def test_a_plan_ends_with_the_way_on(tmp_path: pathlib.Path, capsys, given, mirrored, last):
     given = {"accepted": ("no-such-group:g",)} | given
-    order = dataclasses.replace(ORDER, goes_on=False, journal=tmp_path / "new.jsonl", **given)
+    order = dataclasses.replace(ORDER, resume=False, journal=tmp_path / "new.jsonl", **given)
     code = failover.begin_move(order, equipment(tmp_path, **mirrored))
     said = [
         each.replace(" --accept no-such-group:g", "")
@@ -329,8 +332,8 @@ class Exporting:
 def exporting_order(tmp_path: pathlib.Path, **given: Any) -> MoveOptions:
     return dataclasses.replace(
         ORDER,
-        back=True,
-        goes_on=False,
+        is_failback=True,
+        resume=False,
         journal=tmp_path / "new.jsonl",
         export=tmp_path / "left.jsonl",
         accepted=("no-such-group:g", "lag"),
@@ -354,7 +357,9 @@ def test_what_never_left_is_exported_without_a_move(
         exported = {"file": str(order.export), "records": 7}
         assert json.loads(said)["exported"] == exported
         return
-    assert f"{order.export} has what west holds and east never got: 7 records" in said
+    assert (
+        f"exported to {order.export}: 7 records of west that were never replicated to east" in said
+    )
     last = said.splitlines()[-1]
     assert "nothing was changed" in last
     assert "--export" not in last  # it is there

@@ -99,7 +99,7 @@ def test_rates_are_set_and_given_back(herder, config, capsys):
     assert told == "east->west: throttled to 20 MB/s until changed\n"
     assert live(herder) == {"live.throttle": "20MB", "live.throttle.topic.orders": "none"}
     told = run(config, capsys, "throttle", "default")
-    assert told == "east->west: limited as the configuration says\n"
+    assert told == "east->west: throttled to the limit of the configuration\n"
     assert live(herder) == {"live.throttle.topic.orders": "none"}
 
 

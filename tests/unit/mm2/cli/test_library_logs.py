@@ -40,7 +40,7 @@ def test_after_a_crash_it_is_there(caplog):
     with contextlib.suppress(ZeroDivisionError), library_logs.redirect_library_logs() as made:
         logging.getLogger("librdkafka").warning("broker gone")
         raise ZeroDivisionError
-    assert f"the log of the Kafka and Spark libraries is in {made.path}" in caplog.text
+    assert f"log of the Kafka and Spark libraries: {made.path}" in caplog.text
     shutil.rmtree(made.path.parent)
 
 

@@ -68,5 +68,7 @@ def test_the_only_flow_need_not_be_named(settings):
     both = config_loader.parse(
         TEXT.replace(", enabled: false", ""), file="c.yaml", folder=pathlib.Path(), environment={}
     )
-    with pytest.raises(click.UsageError, match="several flows: say --flow, one of 'a->b', 'b->a'"):
+    with pytest.raises(
+        click.UsageError, match="several flows: pass --flow with one of 'a->b', 'b->a'"
+    ):
         options.find_only_flow(both, None, hint="--flow")

@@ -70,7 +70,7 @@ def test_the_command_line_wins_over_the_variable_over_the_default(given, file, e
 
 
 def test_two_different_files_are_an_error():
-    with pytest.raises(click.UsageError, match=r"FILE is a\.yaml, --config is b\.yaml"):
+    with pytest.raises(click.UsageError, match=r"FILE is a\.yaml but --config is b\.yaml"):
         choose("a.yaml", "b.yaml")
 
 
@@ -86,12 +86,12 @@ def test_without_any_file_the_message_says_what_to_do(empty_folder):
     with pytest.raises(ConfigFileNotFoundError) as caught:
         choose()
     assert caught.value.message == (
-        f"no configuration: clusters.yaml is not in {empty_folder}; "
+        f"no configuration file: there is no clusters.yaml in {empty_folder}; "
         "pass --config FILE or set MM2_CONFIG"
     )
     with pytest.raises(ConfigFileNotFoundError) as caught:
         choose(variable="/no/such.yaml")
-    assert "MM2_CONFIG names /no/such.yaml, which does not exist" in caught.value.message
+    assert "MM2_CONFIG is /no/such.yaml, which does not exist" in caught.value.message
 
 
 def words_of(name: str) -> list[str]:
@@ -115,7 +115,10 @@ def words_of(name: str) -> list[str]:
 @pytest.mark.parametrize("name", READING)
 def test_every_command_that_reads_the_configuration_needs_one(name, empty_folder, capsys):
     assert main.run_command(words_of(name)) == exit_codes.BAD_INPUT
-    assert f"no configuration: clusters.yaml is not in {empty_folder}" in capsys.readouterr().err
+    assert (
+        f"no configuration file: there is no clusters.yaml in {empty_folder}"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("name", READING)
@@ -142,7 +145,7 @@ def test_every_command_takes_it_by_option_and_by_variable(
 )
 def test_commands_refuse_two_different_files(words, capsys):
     assert main.run_command(words) == exit_codes.BAD_INPUT
-    assert "name the configuration once" in capsys.readouterr().err
+    assert "pass the configuration file only once" in capsys.readouterr().err
 
 
 def test_no_command_that_reads_the_configuration_is_missing_here():

@@ -102,7 +102,7 @@ def test_a_dead_broker_is_said_by_status_and_by_up(running, capsys):
         assert (
             "broker 1 at 127.0.0.1:19092: dead: process 101 has ended; its log: /east" in said.out
         )
-        assert "not up: broker 1 of east;" in said.err
+        assert "not up: broker 1 of east." in said.err
 
 
 def test_status_as_json_has_properties_and_the_health_of_each_broker(running, capsys):

@@ -171,7 +171,7 @@ def test_one_topic_or_none_of_that_name(process, config, capsys):
     assert main.run_command(["lag", str(config), "--topic", "east.orders"]) == exit_codes.DONE
     assert "orders  0  " in capsys.readouterr().out
     assert main.run_command(["lag", str(config), "--topic", "users"]) == exit_codes.BAD_INPUT
-    assert "no flow has anything of 'users'" in capsys.readouterr().err
+    assert "no flow replicates 'users'" in capsys.readouterr().err
 
 
 def test_clusters_that_do_not_answer_are_told(process, config, capsys):

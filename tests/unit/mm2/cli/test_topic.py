@@ -34,7 +34,10 @@ from mm2.repair.topic_reset import ResetDecision, ResetOutcome, ResetWaiter
         (["east->west", "t", "--from", "offset:\u0663"], "or offset:N"),
         (["east->west", "t", "--from", "9" * 15], "or offset:N"),
         (["east->west", "t", "--from", "9999-12-31T23:59:59-14:00"], "or offset:N"),
-        (["east->west", "t", "--from", "offset:7"], "name one with --partition as well"),
+        (
+            ["east->west", "t", "--from", "offset:7"],
+            "offset:N applies to a single partition: add --partition",
+        ),
     ],
 )
 def test_wrong_usage_is_refused_before_anything_is_asked(config, arguments, words, capsys):
@@ -189,7 +192,7 @@ def test_what_was_recorded_is_printed_also_if_what_follows_fails(
     told = capsys.readouterr()
     said = json.loads(told.out)
     assert (said["decisions"], said["error"]) == ([RECORDED], "west does not answer")
-    assert "mm2: the reset is recorded, but then: west does not answer. " in told.err
+    assert "mm2: the reset is recorded, but a later step failed: west does not answer. " in told.err
     assert "mm2 restart 'east->west'" in told.err
     assert reset(config) == exit_codes.FAILED
     assert capsys.readouterr().out.startswith(f"{RECORDED}\nrecorded in ")

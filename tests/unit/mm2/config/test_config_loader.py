@@ -114,10 +114,10 @@ def test_short_names_of_shipped_filters_are_javas():
     [
         ("topic.filter.class", "no.such:Thing", "there is no class no.such:Thing: No module"),
         ("topic.filter.class", f"{OWN}:Nobody", "has no attribute 'Nobody'"),
-        ("topic.filter.class", f"{OWN}:Fails", "it cannot be made: RuntimeError: out of paper"),
-        ("topic.filter.class", f"{OWN}:OnlyRetention", "it has no should_replicate_topic"),
+        ("topic.filter.class", f"{OWN}:Fails", "creating it failed: RuntimeError: out of paper"),
+        ("topic.filter.class", f"{OWN}:OnlyRetention", "the class has no should_replicate_topic"),
         ("group.filter.class", "broken_module:Filter", "cannot be imported: SyntaxError"),
-        ("replication.policy.class", f"{OWN}:Suffixes", "it has no format_remote_topic"),
+        ("replication.policy.class", f"{OWN}:Suffixes", "the class has no format_remote_topic"),
         ("replication.policy.class", "Mine", "or a Python class: package.module:Class"),
         ("topic.filter.class", "org.apache.kafka.connect.mirror.X", "or a Python class"),
     ],
@@ -149,7 +149,7 @@ def test_a_policy_that_keeps_names_is_looked_at_as_one():
     assert read(tree).flows[0].target_topics is TargetTopicAccess.SHARED
     tree["clusters"]["c"] = {"bootstrap.servers": "c:1"}
     tree["flows"] += [{**tree["flows"][0], "from": one, "to": to} for one, to in ("bc", "ca")]
-    with pytest.raises(SettingsError, match="in a circle"):
+    with pytest.raises(SettingsError, match="form a replication loop"):
         read(tree)
 
 
@@ -188,7 +188,7 @@ def test_settings_of_transforms_at_the_top_of_properties_reach_nobody_as_in_java
         read_properties(*(f"{key}={value}" for key, value in STAMP.items()))
     assert "transforms.stamp.type is missing" in str(caught.value)
     found = read_properties("transforms.stamp.stamp=x")
-    assert any("write A->B.transforms.stamp.stamp" in line for line in found.warning_lines())
+    assert any("use A->B.transforms.stamp.stamp" in line for line in found.warning_lines())
 
 
 def test_what_is_wrong_with_a_transform_is_told_at_its_place():

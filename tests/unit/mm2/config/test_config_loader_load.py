@@ -80,8 +80,8 @@ sparc: {}
         ("hello", "sections clusters and flows"),
         ("- a", "sections clusters and flows"),
         ("{", "is not YAML"),
-        ("clusters:\nflows:\n", "has to be a list"),
-        ("clusters: {}\nflows: []\n", "no flow that is enabled"),
+        ("clusters:\nflows:\n", "must be a list"),
+        ("clusters: {}\nflows: []\n", "no enabled flow"),
         ("clusters: {}\n", "flows is missing"),
         ("flows: []\n", "clusters is missing"),
         ("clusters: []\nflows: []\n", "a section of keys, not a list"),
@@ -192,6 +192,6 @@ def test_a_file_that_others_can_write_is_warned_of(tmp_path):
     path.write_text(WITH_HOOKS.replace("hooks:", "#"))
     path.chmod(0o666)
     assert config_loader.load(path, environment={}).warning_lines() == [
-        f"{path}: other users can write to this file and so control mm2; to prevent it, run: "
+        f"{path}: other users can write to this file and thus control mm2; to prevent it, run: "
         f"chmod go-w {path}"
     ]

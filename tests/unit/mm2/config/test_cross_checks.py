@@ -50,13 +50,13 @@ def test_a_cluster_with_mistakes_is_known_all_the_same(wrong):
 
 def test_a_flow_needs_two_clusters(wrong):
     (problem,) = wrong(flows("a a"))
-    assert problem.text.startswith("is the source itself")
+    assert problem.text.startswith("is also the source")
 
 
 def test_the_same_flow_twice(wrong):
     (problem,) = wrong(flows("a b, topics: x", "b a", "a b, topics: y"))
     assert (problem.line, problem.key) == (5, "flows[2]")
-    assert "first in line 3" in problem.text
+    assert "already defined in line 3" in problem.text
 
 
 def test_a_separator_that_is_in_an_alias(wrong, read):
@@ -99,7 +99,7 @@ def test_settings_that_follow_both_ways_undo_each_other(read):
 def test_names_kept_all_round_run_in_a_circle(wrong, there, on, back):
     (problem,) = wrong(flows(identity("a b", there), identity("b c", on), identity("c a", back)))
     assert problem.line == 5
-    assert "in a circle" in problem.text
+    assert "form a replication loop" in problem.text
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,9 @@ def mesh(count: int, topics: str) -> str:
 def test_a_large_mesh_is_judged_in_time(read, wrong):
     """Its circles cannot be counted: ten clusters have a million."""
     assert len(read(mesh(10, "t{}")).flows) == 90
-    circles = [problem for problem in wrong(mesh(10, "t")) if "in a circle" in problem.text]
+    circles = [
+        problem for problem in wrong(mesh(10, "t")) if "form a replication loop" in problem.text
+    ]
     assert 1 < len(circles) <= 20
 
 

@@ -57,7 +57,7 @@ def test_every_key_is_understood():
         ("master", "mesos://x", "spark://host:port"),
         ("control.port", "99999", "from 0 to 65535"),
         ("ui", "yes", "true or false"),
-        ("mastr", "local", "mm2.spark.mastr is not known"),
+        ("mastr", "local", "mm2.spark.mastr is not a known key"),
         ("conf.spark.task.maxFailures", "4", "cannot be set"),
         ("conf.cores.max", "4", "begin with spark."),
     ],

@@ -37,7 +37,7 @@ def wrong(
     [
         ("worker", "session.timeout.ms", "soon", "Not a number of type INT"),
         ("worker", "connect.protocol", "telepathy", "telepathy"),
-        ("worker", "task.restart.max", "-2", "a whole number, or -1: always"),
+        ("worker", "task.restart.max", "-2", "a whole number, or -1 for no limit"),
         ("worker", "config.storage.replication.factor", "0", "0"),
         ("rest", "listeners", "gopher://:1", "gopher"),
     ],
@@ -54,8 +54,8 @@ def test_of_yaml_the_sections_are_named(section, key, value, words):
         ("b.session.timeout.ms = soon", "Not a number of type INT"),
         ("b.connect.protocol = telepathy", "telepathy"),
         ("task.shutdown.graceful.timeout.ms = x", "x"),
-        ("task.restart.max = often", "a whole number, or -1: always"),
-        ("b.task.restart.max = often", "a whole number, or -1: always"),
+        ("task.restart.max = often", "a whole number, or -1 for no limit"),
+        ("b.task.restart.max = often", "a whole number, or -1 for no limit"),
         ("b.key.converter = no.such:Converter", "no.such:Converter"),
     ],
 )

@@ -45,8 +45,8 @@ def test_without_any(read):
 @pytest.mark.parametrize(
     ("text", "key", "words"),
     [
-        ("  stop-producer: {command: [x]}\n", "hooks.stop-producer", "is no step"),
-        ("  fence: {command: [x]}\n", "hooks.fence", "is no step"),
+        ("  stop-producer: {command: [x]}\n", "hooks.stop-producer", "is not a hook"),
+        ("  fence: {command: [x]}\n", "hooks.fence", "is not a hook"),
         ("  stop-producers: {command: 'x --all'}\n", "hooks.stop-producers.command", "a list"),
         ("  stop-producers: {command: []}\n", "hooks.stop-producers.command", "a list"),
         ("  stop-producers: {command: ['']}\n", "hooks.stop-producers.command", "a list"),

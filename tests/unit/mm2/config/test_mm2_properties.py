@@ -58,22 +58,25 @@ def test_a_flow_with_what_it_inherits(read):
     ("line", "words"),
     [
         ("topics.exlude = x", "did you mean 'topics.exclude'?"),
-        ("a->b.topcs = x", "is not a known key; did you mean 'topics'?"),
-        ("a.sasl.mechanisms = x", "is not a known key; did you mean 'sasl.mechanism'?"),
+        ("a->b.topcs = x", "has no effect: unknown key; did you mean 'topics'?"),
+        ("a.sasl.mechanisms = x", "has no effect: unknown key; did you mean 'sasl.mechanism'?"),
         ("a.consumer.fetch.mn.bytes = 1", "did you mean 'fetch.min.bytes'?"),
-        ("a->c.enabled = true", "has no effect: names no two of a, b"),
-        ("a.request.timeout.ms = 1", "write a.consumer.request.timeout.ms"),
-        ("a.producer.linger.ms = 1", "record batches are passed on"),
+        ("a->c.enabled = true", "has no effect: not a flow between two of a, b"),
+        ("a.request.timeout.ms = 1", "use a.consumer.request.timeout.ms"),
+        ("a.producer.linger.ms = 1", "record batches are copied unchanged"),
         ("a.consumer.isolation.level = read_uncommitted", "only records of committed"),
-        ("consumer.fetch.min.bytes = 1", "write A.consumer.fetch.min.bytes"),
-        ("use.defaults.from = source", "write A->B.use.defaults.from"),
-        ("offset.flush.interval.ms = 1", "write B.offset.flush.interval.ms, for flows to B"),
-        ("a->b.producer.acks = 1", "write A->B.producer.override."),
-        ("a->b.consumer.bootstrap.servers = x:1", "what cluster a says of bootstrap.servers"),
-        ("a->b.source.cluster.fetch.min.bytes = 1", "write it at the cluster"),
-        ("a->b.name = x", "a flow is called by its two aliases"),
-        ("a->b.groups = ${vault:x}", "is taken as it stands: config.providers has no 'vault'"),
-        ("mm2.metrics.prt = 1", "has no effect: is not a known key; did you mean 'port'?"),
+        ("consumer.fetch.min.bytes = 1", "use A.consumer.fetch.min.bytes"),
+        ("use.defaults.from = source", "use A->B.use.defaults.from"),
+        ("offset.flush.interval.ms = 1", "use B.offset.flush.interval.ms for flows to B"),
+        ("a->b.producer.acks = 1", "use A->B.producer.override."),
+        (
+            "a->b.consumer.bootstrap.servers = x:1",
+            "bootstrap.servers of cluster a takes precedence",
+        ),
+        ("a->b.source.cluster.fetch.min.bytes = 1", "use the prefix of the cluster"),
+        ("a->b.name = x", "the name of a flow consists of its two cluster aliases"),
+        ("a->b.groups = ${vault:x}", "the placeholder of provider 'vault' is used literally"),
+        ("mm2.metrics.prt = 1", "has no effect: unknown key; did you mean 'port'?"),
         ("a->b.enabled = true", ""),
     ],
 )
@@ -88,7 +91,7 @@ def test_what_has_no_effect_is_told_by_its_key(read, line, words):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("topics.blacklist = x", "write topics.exclude"),
+        ("topics.blacklist = x", "use topics.exclude"),
         ("a->b.transforms = route", "transforms.route.type is missing"),
         ("topic.filter.class = com.example.Mine", "there is no class com.example.Mine"),
         ("value.converter = org.apache.kafka.connect.json.JsonConverter", "not supported yet"),
@@ -118,7 +121,7 @@ def test_what_would_change_the_data_is_refused_by_its_key(wrong, line, words):
         ("clusters = \n", "clusters", "is missing"),
         ("clusters=a,b\na.bootstrap.servers=a:1\na->b.enabled=true\n", "b",
          "bootstrap.servers is missing"),
-        (BASE.replace("true", "false"), "", "no flow is enabled: write A->B.enabled"),
+        (BASE.replace("true", "false"), "", "no flow is enabled: set A->B.enabled"),
         (BASE + "config.providers=x\n", "config.providers.x.class", "is missing"),
         (BASE + "config.providers=x\nconfig.providers.x.class=com.Vault\n",
          "config.providers.x.class", "is no provider that is here"),
@@ -193,7 +196,7 @@ def test_providers_are_bounded_as_declared(read, wrong, tmp_path):
 def test_a_key_that_is_here_twice_is_told(read):
     (warning,) = read("tasks.max = 2", "tasks.max = 3").warnings
     assert (warning.line, warning.key) == (5, "tasks.max")
-    assert warning.text == "has no effect: the key is here again in line 6"
+    assert warning.text == "has no effect: the key is set again in line 6"
 
 
 def test_files_are_iso_8859_1_and_that_is_told(tmp_path):
@@ -204,8 +207,8 @@ def test_files_are_iso_8859_1_and_that_is_told(tmp_path):
     assert isinstance(names, NameFilter)
     assert names.include.items == ("caf\u00c3\u00a9|t\u00fc",)
     (line,) = found.warning_lines()
-    assert line.startswith(f"{path}:6: holds characters beyond ASCII")
-    assert line.endswith("write \\uXXXX")
+    assert line.startswith(f"{path}:6: has non-ASCII characters")
+    assert line.endswith("use \\uXXXX")
 
 
 def test_an_alias_with_a_dot_has_its_own_keys(read):

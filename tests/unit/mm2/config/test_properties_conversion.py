@@ -65,15 +65,15 @@ def test_real_files_go_to_yaml_and_back(shape, place):
     there = properties_conversion.convert_to_yaml(
         mm2_properties.translate_properties(text), folder=place
     )
-    of_workers = "is not the same for all workers"
-    assert [x for x in there.unsaid if "param" not in x and not x.endswith(of_workers)] == []
+    of_workers = "differs between workers"
+    assert [x for x in there.inexpressible if "param" not in x and not x.endswith(of_workers)] == []
     assert "hunter2" not in there.text
     elsewhere = pathlib.Path("/elsewhere")
     assert properties_conversion.diff_settings(before, from_yaml(there.text, elsewhere)) == []
     root = yaml_file.parse_yaml(there.text).root
     assert isinstance(root, YamlSection)
     back = properties_conversion.convert_to_properties(root, folder=elsewhere)
-    assert back.unsaid == ()
+    assert back.inexpressible == ()
     assert properties_conversion.diff_settings(before, from_properties(back.text, elsewhere)) == []
 
 
@@ -154,14 +154,14 @@ def test_any_yaml_goes_to_properties_and_back(tree):
     text = yaml_file.format_yaml(tree)
     before = from_yaml(text)
     there = to_properties(text)
-    assert there.unsaid == ()
+    assert there.inexpressible == ()
     assert there.text.isascii()
     after = from_properties(there.text)
     assert properties_conversion.diff_settings(before, after) == []
     back = properties_conversion.convert_to_yaml(
         mm2_properties.translate_properties(there.text), folder=HERE
     )
-    assert back.unsaid == ()
+    assert back.inexpressible == ()
     assert properties_conversion.diff_settings(before, from_yaml(back.text)) == []
 
 
@@ -173,7 +173,9 @@ def test_any_yaml_goes_to_properties_and_back(tree):
     ],
 )
 def test_what_properties_cannot_say_is_named(flow, words):
-    (line,) = to_properties(f"clusters: {{a: {{}}}}\nflows: [{{from: a, to: b, {flow}}}]\n").unsaid
+    (line,) = to_properties(
+        f"clusters: {{a: {{}}}}\nflows: [{{from: a, to: b, {flow}}}]\n"
+    ).inexpressible
     assert line.startswith("flows[0].topics: ")
     assert words in line
 
@@ -188,9 +190,9 @@ def test_what_yaml_cannot_say_is_named():
     found = properties_conversion.convert_to_yaml(
         mm2_properties.translate_properties(text), folder=HERE
     )
-    first, second = found.unsaid
-    assert first == "topics: a text that looks like the placeholder ${vault:…}"
-    assert second == "config.providers.env.param: providers have no bounds in YAML"
+    first, second = found.inexpressible
+    assert first == "topics: a literal text that looks like the placeholder ${vault:…}"
+    assert second == "config.providers.env.param: config providers cannot be restricted in YAML"
 
 
 def test_a_difference_is_seen():
@@ -289,11 +291,11 @@ def test_a_stated_factor_goes_before_the_clusters_own():
 
 def test_factors_that_cannot_be_compared_have_to_be_stated():
     text = THREE.replace("replication.factor: 10", "replication.factor: '${env:F}'")
-    (found,) = flat(text).unsaid
+    (found,) = flat(text).inexpressible
     assert (found.line, found.key) == (5, "flows[1].replication.factor")
     assert "config.storage.replication.factor" in found.text
     stated = "".join(f"  {key}: 3\n" for key in mm2_property_keys.WORKER_FACTOR_KEYS)
-    assert flat(f"{text}worker:\n{stated}").unsaid == ()
+    assert flat(f"{text}worker:\n{stated}").inexpressible == ()
 
 
 def test_checkpoints_and_groups_are_a_matter_of_seconds_unless_something_else_is_asked_for():
@@ -319,5 +321,5 @@ def test_every_property_says_where_it_is_from():
 
 @pytest.mark.parametrize("listed", ["['x{1,2}']", "['']"])
 def test_a_list_whose_items_hold_commas_cannot_be_said(listed):
-    (found,) = flat(TEXT.replace("[x, y]", listed)).unsaid
+    (found,) = flat(TEXT.replace("[x, y]", listed)).inexpressible
     assert (found.line, found.key) == (7, "flows[0].topics")

@@ -87,11 +87,11 @@ def test_masters(read, wrong, master, good):
 @pytest.mark.parametrize(
     ("conf", "words"),
     [
-        ("spark.task.maxFailures: 4", "mm2 restarts copies"),
-        ("spark.master: yarn", "write master"),
-        ("spark.ui.enabled: true", "write ui"),
+        ("spark.task.maxFailures: 4", "mm2 restarts failed copy processes"),
+        ("spark.master: yarn", "use the key master"),
+        ("spark.ui.enabled: true", "use the key ui"),
         ("cores.max: 4", "names begin with spark."),
-        ("spark.cores.max: [4]", "has to be one value"),
+        ("spark.cores.max: [4]", "must be a single value"),
     ],
 )
 def test_spark_settings_that_are_not_taken(wrong, conf, words):

@@ -504,8 +504,8 @@ def test_keys_that_act_on_nothing_are_told_and_no_others(running, caplog):
     running.start(errors_tolerance="all", topicz="orders", throttle="1MB", mm2_engine="inline")
     told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert told == [
-        "errors.tolerance has no effect: mm2 copies whole batches and converts no records",
-        "topicz has no effect: is not a known key",
+        "errors.tolerance has no effect: mm2 copies whole batches without converting records",
+        "topicz has no effect: unknown key",
     ]
 
 

@@ -91,7 +91,7 @@ def made(running):
 
 def test_what_changed_is_told_and_done(running, made):
     running.file = FLOW.replace("to: b", "to: b, throttle: 1MB")
-    expected = ("a->b is changed as it runs", "  throttle: not set -> 1000000")
+    expected = ("a->b is reconfigured while it runs", "  throttle: not set -> 1000000")
     dry = made.reload(DRY)
     assert dry.lines == (*expected, "dry run: nothing was applied")
     assert (dry.code, dry.detail["outcome"]) == (exit_codes.DONE, "dry run")
