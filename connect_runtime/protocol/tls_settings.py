@@ -1,7 +1,7 @@
 """Reads a client's `ssl.*` properties: trusted authorities, certificate, key and hostname check.
 
-Stores are PEM or PKCS12. A file that is declared JKS but contains PKCS12 (keytool's default since
-Java 9) is read as Java reads it (`keystore.type.compat`). A real JKS store is refused, with the
+Stores are PEM or PKCS12. A file that is declared as JKS but contains PKCS12 (keytool's default
+since Java 9) is read, as in Java (`keystore.type.compat`). A real JKS store is rejected with the
 command that converts it.
 """
 
@@ -31,43 +31,43 @@ _STORE_TYPES = ("PEM", "PKCS12", "JKS")
 _CERTIFICATE_MARK = "-----BEGIN CERTIFICATE-----"
 _KEY_MARK = "PRIVATE KEY-----"
 _NO_STORE_PASSWORD_ADVICE = (
-    "remove it: PEM stores have no password (an encrypted key: ssl.key.password)"  # noqa: S105
+    "remove it: PEM stores have no password (for an encrypted key: ssl.key.password)"  # noqa: S105
 )
 _CONVERT_ADVICE = (
     "convert it: keytool -importkeystore -srckeystore <store> -destkeystore store.p12 "
-    "-deststoretype PKCS12, then type PKCS12 and location store.p12; or on to PEM: "
-    "openssl pkcs12 -in store.p12 -nodes -out store.pem, then type PEM and location store.pem"
+    "-deststoretype PKCS12, then set type PKCS12 and location store.p12; or further to PEM: "
+    "openssl pkcs12 -in store.p12 -nodes -out store.pem, then set type PEM and location store.pem"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyStoreContent:
-    """What is in a key store, as PEM texts; "" for what it does not hold. The key is in clear."""
+    """Content of a key store as PEM texts; "" for missing parts. The key is unencrypted."""
 
     certificates_pem: str = ""
-    """Our own chain first where there is a key, then all others."""
+    """The store's own chain first if it has a key, then all other certificates."""
     key_pem: str = field(default="", repr=False)
 
 
 class JksFormatError(ValueError):
-    """A store in Sun's own format, which only Java reads."""
+    """The store has Sun's JKS format, which only Java can read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFiles:
-    """How files are read; both may raise OSError.
-
-    text(path): a text file, or UnicodeError. store(path, password): a PKCS12 file, or ValueError
-    that says what is wrong with it, JksFormat if it is a JKS one.
-    """
+    """Functions that read files. Both may raise OSError."""
 
     text: Callable[[str], str]
+    """Reads a text file at a path. Raises UnicodeError."""
     store: Callable[[str, str], KeyStoreContent]
+    """Reads a PKCS12 file at (path, password). Raises ValueError if it is unusable, also
+    JksFormatError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """PEM texts; None: the system's authorities, no certificate of our own, no password."""
+    """TLS settings as PEM texts; None for the system's authorities, no client certificate, no
+    password."""
 
     ca_pem: str | None = field(default=None, repr=False)
     certificate_pem: str | None = field(default=None, repr=False)
@@ -77,13 +77,14 @@ class TlsSettings:
 
 
 def read_tls_settings(account: PropertyReader, files: StoreFiles, *, uses_tls: bool) -> TlsSettings:
-    """The ssl.* properties; mistakes are noted. Without TLS stores are not looked at."""
+    """Read the ssl.* properties; errors are collected in `account`. Without TLS, stores are not
+    read."""
     check_hostname = _read_hostname_check(account)
     if not uses_tls:
         return TlsSettings(check_hostname=check_hostname)
     reader = _TlsSettingsReader(account, files)
-    authorities = reader.authorities()
-    certificate, key, password = reader.own()
+    authorities = reader.read_authorities()
+    certificate, key, password = reader.read_own()
     return TlsSettings(
         ca_pem=authorities,
         certificate_pem=certificate,
@@ -106,66 +107,66 @@ class _TlsSettingsReader:
         self._account = account
         self._files = files
 
-    def authorities(self) -> str | None:
+    def read_authorities(self) -> str | None:
         name = "ssl.truststore.certificates"
         given = self._account.get(name)
         if given:
-            self._inline_needs_pem("truststore", name)
-            return self._pem(name, given, needs=_CERTIFICATE_MARK)
-        if not self._wanted("truststore"):
+            self._require_pem_type("truststore", name)
+            return self._check_pem(name, given, needs=_CERTIFICATE_MARK)
+        if not self._is_configured("truststore"):
             return None
-        if self._type("truststore") == "PEM":
-            return self._pem_file("truststore", needs=_CERTIFICATE_MARK)
-        store = self._store("truststore")
+        if self._read_type("truststore") == "PEM":
+            return self._read_pem_file("truststore", needs=_CERTIFICATE_MARK)
+        store = self._read_store("truststore")
         if store is None:
             return None
         if not store.certificates_pem:
-            problem = "there is no certificate in it"
+            problem = "it contains no certificate"
             self._account.error("ssl.truststore.location", problem, "name a trust store")
         return store.certificates_pem
 
-    def own(self) -> tuple[str | None, str | None, str | None]:
-        """(certificate chain, key, password of the key)."""
+    def read_own(self) -> tuple[str | None, str | None, str | None]:
+        """Return (certificate chain, key, password of the key)."""
         chain_name, key_name = "ssl.keystore.certificate.chain", "ssl.keystore.key"
         chain, key = self._account.get(chain_name), self._account.get(key_name)
         password = self._account.get("ssl.key.password") or None
         if chain or key:
-            self._inline_needs_pem("keystore", chain_name)
+            self._require_pem_type("keystore", chain_name)
             if not (chain and key):
                 missing = key_name if chain else chain_name
                 self._account.error(
                     missing, "it is missing", f"{chain_name} and {key_name} go together"
                 )
-            found = self._pem(chain_name, chain, needs=_CERTIFICATE_MARK) if chain else None
-            return found, self._key(key_name, key) if key else None, password
-        if not self._wanted("keystore"):
+            found = self._check_pem(chain_name, chain, needs=_CERTIFICATE_MARK) if chain else None
+            return found, self._check_key(key_name, key) if key else None, password
+        if not self._is_configured("keystore"):
             return None, None, None
-        if self._type("keystore") != "PEM":
-            return self._own_store()
-        text = self._pem_file("keystore", needs=_CERTIFICATE_MARK)
+        if self._read_type("keystore") != "PEM":
+            return self._read_own_store()
+        text = self._read_pem_file("keystore", needs=_CERTIFICATE_MARK)
         if text is None:
             return None, None, None
-        return text, self._key("ssl.keystore.location", text), password
+        return text, self._check_key("ssl.keystore.location", text), password
 
-    def _own_store(self) -> tuple[str | None, str | None, str | None]:
+    def _read_own_store(self) -> tuple[str | None, str | None, str | None]:
         password = self._account.get("ssl.key.password")
         if password and password != self._account.get("ssl.keystore.password"):
-            problem = "it is not ssl.keystore.password"
+            problem = "it differs from ssl.keystore.password"
             self._account.error("ssl.key.password", problem, "a PKCS12 store has one password")
-        store = self._store("keystore")
+        store = self._read_store("keystore")
         if store is None:
             return None, None, None
         if not (store.key_pem and store.certificates_pem):
-            problem = "there is no private key with its certificate in it"
+            problem = "it contains no private key with its certificate"
             self._account.error("ssl.keystore.location", problem, "name the client's own key store")
         return store.certificates_pem, store.key_pem, None
 
-    def _wanted(self, store: str) -> bool:
-        """Is a store named at all? Its type alone counts, since then the location is missing."""
+    def _is_configured(self, store: str) -> bool:
+        """Return whether a store is configured; a type alone counts (its location is missing)."""
         found = (self._account.get(f"ssl.{store}.{key}") for key in ("location", "type"))
         return any(found)
 
-    def _type(self, store: str) -> str:
+    def _read_type(self, store: str) -> str:
         key = f"ssl.{store}.type"
         kind = self._account.get(key, "JKS").upper()
         if kind not in _STORE_TYPES:
@@ -174,10 +175,12 @@ class _TlsSettingsReader:
             )
             return "PKCS12"
         if kind == "PEM" and self._account.get(f"ssl.{store}.password"):
-            self._account.error(f"ssl.{store}.password", "it has no use", _NO_STORE_PASSWORD_ADVICE)
+            self._account.error(
+                f"ssl.{store}.password", "it has no effect", _NO_STORE_PASSWORD_ADVICE
+            )
         return kind
 
-    def _store(self, store: str) -> KeyStoreContent | None:
+    def _read_store(self, store: str) -> KeyStoreContent | None:
         key = f"ssl.{store}.location"
         path = self._account.get(key)
         if not path:
@@ -197,18 +200,20 @@ class _TlsSettingsReader:
             self._account.error(key, f"{path} cannot be opened: {error}", advice)
         return None
 
-    def _inline_needs_pem(self, store: str, name: str) -> None:
+    def _require_pem_type(self, store: str, name: str) -> None:
         kind = self._account.get(f"ssl.{store}.type", "PEM").upper()
         if kind != "PEM":
-            self._account.error(f"ssl.{store}.type", f"it is {kind} beside {name}", "write PEM")
+            self._account.error(
+                f"ssl.{store}.type", f"it is {kind}, but {name} is set", "set it to PEM"
+            )
 
-    def _key(self, name: str, text: str) -> str | None:
+    def _check_key(self, name: str, text: str) -> str | None:
         if "ENCRYPTED" in text and not self._account.get("ssl.key.password"):
-            problem = f"it is missing, the key in {name} is encrypted"
+            problem = f"it is missing, but the key in {name} is encrypted"
             self._account.error("ssl.key.password", problem, "set it")
-        return self._pem(name, text, needs=_KEY_MARK)
+        return self._check_pem(name, text, needs=_KEY_MARK)
 
-    def _pem_file(self, store: str, *, needs: str) -> str | None:
+    def _read_pem_file(self, store: str, *, needs: str) -> str | None:
         key = f"ssl.{store}.location"
         path = self._account.get(key)
         if not path:
@@ -223,12 +228,12 @@ class _TlsSettingsReader:
         except UnicodeError:
             self._account.error(key, f"{path} is not a text file", "name a PEM file")
             return None
-        return self._pem(key, text, needs=needs)
+        return self._check_pem(key, text, needs=needs)
 
-    def _pem(self, key: str, text: str, *, needs: str) -> str | None:
+    def _check_pem(self, key: str, text: str, *, needs: str) -> str | None:
         if needs in text:
             return text
         what = "certificate" if needs == _CERTIFICATE_MARK else "private key"
-        advice = "give PEM text, -----BEGIN … lines included"
-        self._account.error(key, f"there is no {what} in it", advice)
+        advice = "provide PEM text, including the -----BEGIN … lines"
+        self._account.error(key, f"it contains no {what}", advice)
         return None

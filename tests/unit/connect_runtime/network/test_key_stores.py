@@ -55,7 +55,7 @@ def test_a_file_that_is_far_too_large_is_not_read_to_its_end(tmp_path):
     with (tmp_path / "large").open("wb") as large:
         large.truncate(1 << 40)
     files = key_stores.create_store_files(tmp_path)
-    with pytest.raises(OSError, match="it is larger than 8 MB"):
+    with pytest.raises(OSError, match="larger than 8 MiB"):
         files.text("large")
 
 

@@ -89,7 +89,7 @@ def test_what_kio_writes_has_the_shape_and_every_truncation_has_not(api_key, ver
     for _ in range(2):
         body = kio_bytes.written(kio_bytes.random_entity(entity_type, rng))
         assert framing.check_shape(entity_type, memoryview(body)) == body
-        with pytest.raises(ValueError, match="bytes left over"):
+        with pytest.raises(ValueError, match="unexpected bytes at the end"):
             framing.check_shape(entity_type, memoryview(body + b"\x00"))
         for end in rng.sample(range(len(body)), min(10, len(body))):
             with pytest.raises((IndexError, ValueError)):
