@@ -533,7 +533,7 @@ def test_a_refusal_says_what_to_check_and_no_secret(status):
         decode(answer(said, status))
     text = str(raised.value)
     assert f"status {status} (invalid_client); the token request" in text
-    assert "a token for client 'mm2' was refused: check its id, its secret" in text
+    assert "the token request of client 'mm2' was refused: check client id, secret" in text
     assert raised.value.address == "id.example.com:443"
 
 
@@ -596,7 +596,7 @@ def test_an_answer_without_a_usable_token_is_a_refusal(said, problem):
 def test_an_expired_token_and_another_server_may_be_other_next_time():
     with pytest.raises(ConnectionFailed, match="already expired"):
         decode(answer({"access_token": "opaque", "expires_in": 0}))
-    with pytest.raises(ConnectionFailed, match="no HTTP server"):
+    with pytest.raises(ConnectionFailed, match="does not respond with HTTP"):
         decode(b"SSH-2.0-x\r\n\r\n\r\n")
 
 

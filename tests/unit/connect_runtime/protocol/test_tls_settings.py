@@ -28,7 +28,7 @@ def read_store(path: str, password: str) -> KeyStoreContent:
     if path not in STORES:
         raise FileNotFoundError(2, "No such file or directory", path)
     if password != "storepw":
-        raise ValueError("its password is another one")
+        raise ValueError("wrong password, or not")
     return STORES[path]
 
 
@@ -85,7 +85,7 @@ def test_a_keystore_brings_certificate_and_key_without_a_password(key_password):
         (
             {"truststore__location": "trust.p12", "truststore__password": "guess"},
             "ssl.truststore.location",
-            "cannot be opened: its password is another one; check ssl.truststore.password",
+            "cannot be opened: wrong password, or not; check ssl.truststore.password",
         ),
         (
             {"keystore__location": "none.p12"},
