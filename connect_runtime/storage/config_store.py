@@ -1,7 +1,7 @@
 """Backing store of connector configurations: the folded config topic, and writes to it.
 
-A write returns once it was read back, so that the next decision here is based on what all other
-workers read. Java: KafkaConfigBackingStore.
+A write returns after it was read back, so that the next decision is based on the same records that
+all other workers read. Java: KafkaConfigBackingStore.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from connect_runtime.storage.shared_log import (
 from connect_runtime.storage.topic_fold import FoldedTopic
 
 WRITE_TIMEOUT_S = 30.0
-"""The time that a write may take in all, with reading it back."""
+"""Total time limit of a write, including reading it back."""
 
 OnConfigChange = Callable[[ConfigChange], None]
-"""Hears what changed since the start, on the log's thread, when `snapshot` says so too."""
+"""Called on the log's thread with each change after the start, when `snapshot` includes it."""
 
 
 class ConfigBackingStore:
-    """Any thread may ask and write; `on_change` may ask, and must not wait.
+    """Connector configurations of the cluster. Thread-safe; `on_change` must not block.
 
-    With `fenced` all writes are made by it that only the leader may make. Every write raises
-    `RetriableError` when time is up (it may have been made), `PrivilegeLost` if it was not the
-    leader's to make, and what `SharedLog.send` and `SharedLog.read_to_end` raise.
+    With `fenced`, all writes that are reserved to the leader use it. Every write raises
+    `RetriableError` after the timeout (it may have been written), `WritePrivilegeLost` if another
+    leader has taken over, and what `SharedLog.send` and `SharedLog.read_to_end` raise.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ConfigBackingStore:
         )
 
     def start(self, timeout_s: float) -> None:
-        """Read all that is configured. Raises as `SharedLog.start`."""
+        """Read the whole topic. Raises like `SharedLog.start`."""
         self._log.start(self._view, timeout_s)
 
     def stop(self, timeout_s: float) -> None:
@@ -73,16 +73,16 @@ class ConfigBackingStore:
         self._log.stop(timeout_s)
 
     def snapshot(self) -> ClusterConfigState:
-        """What is configured, as far as it was read."""
+        """Return the configuration that has been read so far."""
         with self._view.lock:
             return self._view.fold.snapshot()
 
     def refresh(self, timeout_s: float) -> None:
-        """Read to the end as of now. Raises as `SharedLog.read_to_end`."""
+        """Read to the current end. Raises like `SharedLog.read_to_end`."""
         self._log.read_to_end(timeout_s)
 
     def claim_writes(self, timeout_s: float = WRITE_TIMEOUT_S) -> None:
-        """Fence whoever wrote as leader before, where that is wanted. Raises `ConnectError`."""
+        """Fence the previous leader's writes if a fenced writer is used. Raises `ConnectError`."""
         if self._fenced is not None:
             self._fenced.claim(timeout_s)
 
@@ -93,16 +93,17 @@ class ConfigBackingStore:
         *,
         target_state: TargetState | None = None,
     ) -> None:
-        """Configure it; a target state, where one is wanted, is there before it."""
+        """Write a connector's configuration, preceded by a target state if one is given."""
         self._write_as_leader(config_records.encode_creation(name, config, target_state))
 
     def remove_connector(self, name: str) -> None:
         self._write_as_leader(config_records.encode_removal(name))
 
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
-        """All of a connector's tasks; they count together, at the end.
+        """Write the configurations of all tasks, which take effect together.
 
-        The commit record is written only when everybody who reads it has read what it commits.
+        The commit record is written only after the task configurations were read back, so that
+        every reader of the commit has read them.
         """
         end = self._deadline()
         self._log.read_to_end(self._left_s(end))
@@ -120,13 +121,13 @@ class ConfigBackingStore:
         self._write_as_leader((config_records.encode_fencing_count(name, tasks),))
 
     def put_target_state(self, name: str, state: TargetState) -> None:
-        """Any worker may; returns when it is acknowledged, read or not."""
+        """Any worker may call this. Returns after the write was acknowledged, before it is read."""
         topic_fold.write_records(
             self._log, (config_records.encode_target_state(name, state),), WRITE_TIMEOUT_S
         )
 
     def put_logger_level(self, namespace: str, level: str) -> None:
-        """Any worker may; returns when it is acknowledged, read or not."""
+        """Any worker may call this. Returns after the write was acknowledged, before it is read."""
         topic_fold.write_records(
             self._log, (config_records.encode_logger_level(namespace, level),), WRITE_TIMEOUT_S
         )
@@ -150,13 +151,16 @@ class ConfigBackingStore:
         self._log.read_to_end(self._left_s(end))
 
     def given(self, connector: str) -> Mapping[int, Sequence[DatedTaskConfig]]:
-        """As in `LastRuns`."""
+        """See `LastRuns`."""
         with self._view.lock:
             return self._view.fold.given.of(connector)
 
     def quiet(self, key_ttl_ms: int) -> LeaderlessPeriod | None:
-        """Until this worker started the group had no leader, unless its session key was younger
-        than that: leaders renew it. None too where it had none."""
+        """Return the period without a leader before this worker started; None if there was none.
+
+        Leaders renew the session key, so there was a leader while the key was younger than
+        `key_ttl_ms`. None as well if there was no session key.
+        """
         key = self._found_key
         if key is None:
             return None
