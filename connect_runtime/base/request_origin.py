@@ -48,10 +48,10 @@ class AllowedHosts:
         """
         if host is None or self.everything:
             return True
-        found = _HOST_PATTERN.fullmatch(host.strip())
-        if found is None:
+        match = _HOST_PATTERN.fullmatch(host.strip())
+        if match is None:
             return False
-        name = found["name"].lower().rstrip(".")
+        name = match["name"].lower().rstrip(".")
         return (
             _is_address(name)
             or "." not in name
@@ -91,14 +91,14 @@ def is_cross_origin(*, host: str | None, origin: str | None, fetch_site: str | N
     if origin is None:
         return fetch_site is not None and fetch_site.strip().lower() == _CROSS_SITE
     sent = parse.urlsplit(origin.strip()) if _is_url(origin) else None
-    found = _HOST_PATTERN.fullmatch((host or "").strip())
-    if sent is None or found is None:
+    match = _HOST_PATTERN.fullmatch((host or "").strip())
+    if sent is None or match is None:
         return True
     default_port = _DEFAULT_PORTS.get(sent.scheme.lower(), "")
     origin_host = _HOST_PATTERN.fullmatch(sent.netloc)
     return origin_host is None or _get_host_and_port(
         origin_host, default_port
-    ) != _get_host_and_port(found, default_port)
+    ) != _get_host_and_port(match, default_port)
 
 
 def _is_url(text: str) -> bool:
@@ -108,8 +108,8 @@ def _is_url(text: str) -> bool:
         return False
 
 
-def _get_host_and_port(found: re.Match[str], default_port: str) -> tuple[str, str]:
-    return found["name"].lower().rstrip("."), found["port"] or default_port
+def _get_host_and_port(match: re.Match[str], default_port: str) -> tuple[str, str]:
+    return match["name"].lower().rstrip("."), match["port"] or default_port
 
 
 def _is_address(name: str) -> bool:

@@ -169,12 +169,12 @@ def decode_metadata(data: bytes) -> WorkerMetadata:
     """Decode a member's metadata. Raises MalformedBytesError."""
     reader = _ProtocolReader(data, "a member's metadata")
     reader.version()
-    url = reader.string("url")
-    config_offset = reader.number(_I64, "config offset")
-    size = -1 if reader.ended else reader.number(_I32, "size of the allocation")
+    url = reader.read_string("url")
+    config_offset = reader.read_number(_I64, "config offset")
+    size = -1 if reader.is_at_end else reader.read_number(_I32, "size of the allocation")
     if size < 0:
         return WorkerMetadata(url=url, config_offset=config_offset)
-    allocation = decode_assignment(reader.take(size, "allocation"))
+    allocation = decode_assignment(reader.read_bytes(size, "allocation"))
     held = None if allocation is EMPTY_ASSIGNMENT else allocation
     return WorkerMetadata(url=url, config_offset=config_offset, allocation=held)
 
@@ -188,18 +188,18 @@ def decode_assignment(data: bytes) -> ConnectAssignment:
         return EMPTY_ASSIGNMENT
     reader = _ProtocolReader(data, "an assignment")
     reader.version()
-    error = reader.number(_I16, "error")
-    leader = reader.string("leader")
-    leader_url = reader.string("leader's url")
-    config_offset = reader.number(_I64, "config offset")
+    error = reader.read_number(_I16, "error")
+    leader = reader.read_string("leader")
+    leader_url = reader.read_string("leader's url")
+    config_offset = reader.read_number(_I64, "config offset")
     return ConnectAssignment(
         error=error,
         leader=leader,
         leader_url=leader_url,
         config_offset=config_offset,
-        assigned=reader.entries("assigned"),
-        revoked=reader.entries("revoked"),
-        delay_ms=0 if reader.ended else reader.number(_I32, "delay"),
+        assigned=reader.read_entries("assigned"),
+        revoked=reader.read_entries("revoked"),
+        delay_ms=0 if reader.is_at_end else reader.read_number(_I32, "delay"),
     )
 
 
@@ -212,35 +212,35 @@ class _ProtocolReader:
         self._at = 0
 
     @property
-    def ended(self) -> bool:
+    def is_at_end(self) -> bool:
         return self._at == len(self._data)
 
     def version(self) -> None:
         """Check the version. Later versions are read like the newest supported one."""
-        found = self.number(_I16, "version")
+        found = self.read_number(_I16, "version")
         if found < 0:
-            raise self._malformed(f"version {found}")
+            raise self._create_error(f"version {found}")
 
-    def number(self, shape: struct.Struct, name: str) -> int:
-        (found,) = shape.unpack(self.take(shape.size, name))
+    def read_number(self, shape: struct.Struct, name: str) -> int:
+        (found,) = shape.unpack(self.read_bytes(shape.size, name))
         assert isinstance(found, int)
         return found
 
-    def string(self, name: str) -> str:
-        size = self.number(_I16, f"length of {name}")
+    def read_string(self, name: str) -> str:
+        size = self.read_number(_I16, f"length of {name}")
         try:
-            return self.take(size, name).decode()
+            return self.read_bytes(size, name).decode()
         except UnicodeDecodeError as error:
-            raise self._malformed(f"{name} is not UTF-8: {error.reason}") from error
+            raise self._create_error(f"{name} is not UTF-8: {error.reason}") from error
 
-    def entries(self, name: str) -> ConnectorsAndTasks:
+    def read_entries(self, name: str) -> ConnectorsAndTasks:
         """Read an ARRAY of entries; empty if it is null or there are no bytes left."""
         connectors: list[str] = []
         tasks: list[ConnectorTaskId] = []
-        count = 0 if self.ended else self.number(_I32, f"count of {name}")
+        count = 0 if self.is_at_end else self.read_number(_I32, f"count of {name}")
         for _ in range(count):  # each entry has at least six bytes, which bounds a wrong count
-            connector = self.string(f"connector among {name}")
-            for number in self._numbers(connector):
+            connector = self.read_string(f"connector among {name}")
+            for number in self._read_task_numbers(connector):
                 if number == _CONNECTOR_ENTRY:
                     connectors.append(connector)
                 else:
@@ -249,19 +249,19 @@ class _ProtocolReader:
             connectors=tuple(dict.fromkeys(connectors)), tasks=tuple(dict.fromkeys(tasks))
         )
 
-    def _numbers(self, connector: str) -> Iterable[int]:
+    def _read_task_numbers(self, connector: str) -> Iterable[int]:
         name = f"tasks of {connector}"
-        count = self.number(_I32, f"count of {name}")
-        return struct.unpack(f">{max(count, 0)}i", self.take(4 * count, name))
+        count = self.read_number(_I32, f"count of {name}")
+        return struct.unpack(f">{max(count, 0)}i", self.read_bytes(4 * count, name))
 
-    def take(self, size: int, name: str) -> bytes:
+    def read_bytes(self, size: int, name: str) -> bytes:
         left = len(self._data) - self._at
         if not 0 <= size <= left:
-            raise self._malformed(f"{name} claims {size} bytes, but {left} are left")
+            raise self._create_error(f"{name} claims {size} bytes, but {left} are left")
         self._at += size
         return self._data[self._at - size : self._at]
 
-    def _malformed(self, problem: str) -> MalformedBytesError:
+    def _create_error(self, problem: str) -> MalformedBytesError:
         return MalformedBytesError(
             f"reading {self._what} of {len(self._data)} bytes, at byte {self._at}: {problem}"
         )

@@ -68,7 +68,7 @@ class GroupMember:
         self._leave_token: int | None = None
         self._leader = ""
         self._is_leader = False
-        self._holds_work = False
+        self._has_work = False
 
     # public
 
@@ -118,7 +118,7 @@ class GroupMember:
                 self._close(reason)
             case GroupResponseReceived() | GroupRequestFailed() if event.token == self._leave_token:
                 self._leave_token = None
-                self._closed()
+                self._finish_close()
             case RejoinRequested(reason) if self.state is MemberState.OUT:
                 self._rejoin_reason, self.state = reason, MemberState.UNJOINED
             case _ if self.state in member_state.ACTIVE_STATES:
@@ -138,7 +138,7 @@ class GroupMember:
                 self.state = MemberState.OUT
             case JoinPrepared() if event.token == self._preparing:
                 self._preparing = None
-                self._join(event.protocols)
+                self._send_join(event.protocols)
             case AssignmentsComputed() if (
                 self._awaits_assignments and event.generation == self.generation.number
             ):
@@ -203,7 +203,7 @@ class GroupMember:
     @property
     def _coordinator_timeout_s(self) -> float:
         """When to stop all work for lack of a coordinator."""
-        waits = self._holds_work and self.state is not MemberState.JOINING
+        waits = self._has_work and self.state is not MemberState.JOINING
         return self.search.silence_end_s if waits else math.inf
 
     def _advance(self, now_s: float) -> None:
@@ -217,7 +217,7 @@ class GroupMember:
         if now_s >= self.search.due_s():
             self.search.asked = self._out.find()
         if self._may_prepare and now_s >= self._join_not_before_s:
-            if self._holds_work and now_s >= self.pulse.lapse_s(led=self._is_leader):
+            if self._has_work and now_s >= self.pulse.lapse_s(led=self._is_leader):
                 self._stop_work("the group may have assigned it to others in the meantime")
             self._preparing = self._out.prepare()
         if now_s >= self.pulse.beat_s:
@@ -232,7 +232,7 @@ class GroupMember:
         self._rejoin_reason = reason
 
     def _stop_work(self, reason: str) -> None:
-        self._holds_work = False
+        self._has_work = False
         self._rejoin_reason = f"the work was stopped: {reason}"
         self._out.tell(AbandonAssignment(reason))
 
@@ -249,7 +249,7 @@ class GroupMember:
             case CoordinatorErrorAction.LATER:
                 self.search.failed(now_s)
             case _:
-                self._refuse("finding the coordinator", code)
+                self._fail_with_code("finding the coordinator", code)
 
     def _lose_coordinator(self, reason: str, now_s: float) -> None:
         if self.search.node is not None:
@@ -263,7 +263,7 @@ class GroupMember:
 
     # rebalances
 
-    def _join(self, protocols: tuple[tuple[str, bytes], ...]) -> None:
+    def _send_join(self, protocols: tuple[tuple[str, bytes], ...]) -> None:
         if not self._may_join:
             return  # repeated when there is a coordinator
         self._out.note(f"joining the group ({self._rejoin_reason})")
@@ -316,7 +316,7 @@ class GroupMember:
             return
         self.state = MemberState.STABLE
         self._retry.reset()
-        self._holds_work = True
+        self._has_work = True
         self._out.tell(
             RebalanceCompleted(
                 generation=self.generation.number,
@@ -335,7 +335,7 @@ class GroupMember:
         found = getattr(body, name, None)
         if found is None or found == expected:
             return False
-        self._refuse(
+        self._fail_with_code(
             f"the group's {name.replace('_', ' ')} is {found!r}, expected {expected!r}",
             coordinator.INCONSISTENT_PROTOCOL,
         )
@@ -346,7 +346,7 @@ class GroupMember:
     ) -> None:
         reason = f"{doing} was answered with {request_errors.format_error_code(code)}"
         if action is CoordinatorErrorAction.FATAL:
-            self._refuse(doing, code)
+            self._fail_with_code(doing, code)
         elif action is CoordinatorErrorAction.MOVED:
             self._lose_coordinator(reason, now_s)
         else:
@@ -374,7 +374,7 @@ class GroupMember:
             case CoordinatorErrorAction.MOVED:
                 self._lose_coordinator(reason, now_s)
             case CoordinatorErrorAction.FATAL:
-                self._refuse("sending a heartbeat", code)
+                self._fail_with_code("sending a heartbeat", code)
             case _:
                 self._reset_membership(reason, action)
 
@@ -419,13 +419,13 @@ class GroupMember:
             self._out.note(f"leaving the group: {reason}")
             self._leave_token = self._out.leave(reason)
         else:
-            self._closed()
+            self._finish_close()
 
-    def _closed(self) -> None:
+    def _finish_close(self) -> None:
         self.state = MemberState.CLOSED
         self._out.tell(MembershipClosed())
 
-    def _refuse(self, doing: str, code: int) -> None:
+    def _fail_with_code(self, doing: str, code: int) -> None:
         what = f"group {self._options.group_id}: {doing}"
         self._fail(GroupMembershipError(what, error_code=code))
 

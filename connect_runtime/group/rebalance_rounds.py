@@ -186,7 +186,7 @@ def perform_assignment(
                 election, snapshots, state, states=states, malformed=malformed
             )
         offset = configured.offset
-    plan = _plan_round(election, configured, state, states=states, times=times)
+    plan = _plan_assignment(election, configured, state, states=states, times=times)
     template = _make_assignment_template(election, states, offset=offset, delay_ms=plan.delay_ms)
     answers = {
         member: dataclasses.replace(
@@ -223,7 +223,7 @@ def _read_metadata(election: LeaderElection) -> tuple[dict[str, WorkerMetadata],
     return states, malformed
 
 
-def _plan_round(
+def _plan_assignment(
     election: LeaderElection,
     configured: ConfiguredWork,
     state: AssignorState,

@@ -53,11 +53,11 @@ class AdminRequest:
 
 @dataclass(slots=True, kw_only=True)
 class _PendingAdminRequest:
-    """The state of a request. `at_s`: when to send it; None while it is in flight."""
+    """The state of a request. `send_at_s`: when to send it; None while it is in flight."""
 
-    question: AdminRequest
-    pauses: Backoff
-    at_s: float | None
+    request: AdminRequest
+    backoff: Backoff
+    send_at_s: float | None
     answer: AdminResponse = None
     done: bool = False
 
@@ -95,32 +95,32 @@ class AdminRequestClient:
             self._poller.close()
             raise FatalError(f"connecting to {self._where}: {error}") from error
 
-    def ask(self, question: AdminRequest, timeout_s: float) -> Any:
+    def ask(self, request: AdminRequest, timeout_s: float) -> Any:
         """Return the response body. Raises `ConnectError`: `RetriableError` after the timeout."""
-        (answer,) = self.ask_all([question], timeout_s)
+        (answer,) = self.ask_all([request], timeout_s)
         if isinstance(answer, ConnectError):
             raise answer
         return answer
 
-    def ask_all(self, questions: Sequence[AdminRequest], timeout_s: float) -> list[AdminResponse]:
+    def ask_all(self, requests: Sequence[AdminRequest], timeout_s: float) -> list[AdminResponse]:
         """Return a response or failure per request, in order. `RetriableError` if aborted."""
         now_s = self._clock.now_s()
         end = Deadline.after(timeout_s, now_s=now_s)
-        every = [
-            _PendingAdminRequest(question=each, pauses=self._backoff(), at_s=now_s)
-            for each in questions
+        all_pending = [
+            _PendingAdminRequest(request=each, backoff=self._create_backoff(), send_at_s=now_s)
+            for each in requests
         ]
         replies: deque[tuple[_PendingAdminRequest, ClientResponse]] = deque()
-        left = list(every)
+        left = list(all_pending)
         while left:
             if self._gone():
-                raise RetriableError(f"{left[0].question.doing} was aborted")
+                raise RetriableError(f"{left[0].request.doing} was aborted")
             self._send_due(left[:_MAX_IN_FLIGHT], replies, end)
             self._poll_once(left[:_MAX_IN_FLIGHT], replies)
             while replies:
                 self._handle_response(*replies.popleft(), end)
             left = [each for each in left if not each.done]
-        return [each.answer for each in every]
+        return [each.answer for each in all_pending]
 
     def refusal(self, code: int, doing: str) -> ConnectError:
         """Return the failure for an error code of a response."""
@@ -130,32 +130,32 @@ class AdminRequestClient:
         self._connections.close()
         self._poller.close()
 
-    def _backoff(self) -> Backoff:
+    def _create_backoff(self) -> Backoff:
         return Backoff(
             initial_s=self._settings.retry_backoff_s, max_s=self._settings.retry_backoff_max_s
         )
 
     def _send_due(
         self,
-        asked: Sequence[_PendingAdminRequest],
+        pending: Sequence[_PendingAdminRequest],
         replies: deque[tuple[_PendingAdminRequest, ClientResponse]],
         end: Deadline,
     ) -> None:
         now_s = self._clock.now_s()
         timeout_s = min(max(_MIN_WAIT_S, end.left_s(now_s)), self._settings.request_timeout_s)
-        for each in asked:
-            if each.at_s is not None and each.at_s <= now_s:
-                each.at_s = None
+        for each in pending:
+            if each.send_at_s is not None and each.send_at_s <= now_s:
+                each.send_at_s = None
                 self._connections.call(
-                    each.question.to,
-                    each.question.message,
+                    each.request.to,
+                    each.request.message,
                     done=_append_response_to(replies, each),
                     timeout_s=timeout_s,
                 )
 
     def _poll_once(
         self,
-        asked: Sequence[_PendingAdminRequest],
+        pending: Sequence[_PendingAdminRequest],
         replies: deque[tuple[_PendingAdminRequest, ClientResponse]],
     ) -> None:
         """Process due work, and otherwise wait briefly for a response."""
@@ -164,31 +164,32 @@ class AdminRequestClient:
             return
         now_s = self._clock.now_s()
         due_s = min(
-            (each.at_s - now_s for each in asked if each.at_s is not None), default=_POLL_INTERVAL_S
+            (each.send_at_s - now_s for each in pending if each.send_at_s is not None),
+            default=_POLL_INTERVAL_S,
         )
         self._poller.poll(max(0.0, min(wait_s, due_s, _POLL_INTERVAL_S)))
 
     def _handle_response(
         self, each: _PendingAdminRequest, reply: ClientResponse, end: Deadline
     ) -> None:
-        question, failure = each.question, reply.failure
-        repeats = question.repeats
+        request, failure = each.request, reply.failure
+        repeats = request.repeats
         if failure is None:
-            code = question.error(reply.body)
-            if code == 0 or code in question.fine:
+            code = request.error(reply.body)
+            if code == 0 or code in request.fine:
                 each.answer, each.done = reply.body, True
                 return
-            failure = self.refusal(code, question.doing)
+            failure = self.refusal(code, request.doing)
             repeats = code in group_requests.RETRIABLE_GROUP_ERRORS
             if code in group_requests.COORDINATOR_MOVED_ERRORS and isinstance(
-                question.to, CoordinatorTarget
+                request.to, CoordinatorTarget
             ):
-                self._connections.forget_coordinator(question.to.kind, question.to.key)
-        again_s = self._clock.now_s() + each.pauses.next_delay_s(self._rng)
+                self._connections.forget_coordinator(request.to.kind, request.to.key)
+        again_s = self._clock.now_s() + each.backoff.next_delay_s(self._rng)
         if isinstance(failure, FatalError) or not repeats or end.passed(again_s):
             each.answer, each.done = failure, True
         else:
-            each.at_s = again_s
+            each.send_at_s = again_s
 
 
 def _append_response_to(

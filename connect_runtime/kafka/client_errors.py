@@ -216,13 +216,13 @@ class ConnectionReports:
 
     def refused(self) -> KafkaError | None:
         """Return a refusal by the brokers or by the TLS library, which no retry resolves."""
-        return self._first(_AUTHENTICATION_ERRORS)
+        return self._find_first(_AUTHENTICATION_ERRORS)
 
     def reason(self) -> KafkaError | None:
         """Return the most specific error: a refusal, else a network error."""
-        return self.refused() or self._first(_NETWORK_ERRORS)
+        return self.refused() or self._find_first(_NETWORK_ERRORS)
 
-    def _first(self, codes: dict[int, ErrorAdvice]) -> KafkaError | None:
+    def _find_first(self, codes: dict[int, ErrorAdvice]) -> KafkaError | None:
         found = (self._latest.get(code) for code in codes)
         return next((each for each in found if each is not None), None)
 
@@ -270,14 +270,14 @@ def translate_error(
     kind, advice = (own or {}).get(error.code()) or _ADVICE_BY_CODE.get(
         error.code(), _UNKNOWN_ERROR_ADVICE
     )
-    said = _strip_local_detail(error.str()).strip().rstrip(".")
-    return kind(f"{doing} on {where}: {said} ({error.name().lstrip('_')}); {advice}")
+    text = _strip_local_detail(error.str()).strip().rstrip(".")
+    return kind(f"{doing} on {where}: {text} ({error.name().lstrip('_')}); {advice}")
 
 
-def _strip_local_detail(said: str) -> str:
+def _strip_local_detail(text: str) -> str:
     """Strip a suffix ` (after 5ms in state CONNECT, 30 identical error(s) suppressed)`."""
-    found = _LOCAL_DETAIL.search(said)
-    return said[: found.start()] if found and said.endswith(")") else said
+    found = _LOCAL_DETAIL.search(text)
+    return text[: found.start()] if found and text.endswith(")") else text
 
 
 def translate_error_code(

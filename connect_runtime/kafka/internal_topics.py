@@ -97,7 +97,7 @@ class InternalTopicManager:
         )
         failure: RetriableError | None = None
 
-        def tried() -> bool:
+        def try_create() -> bool:
             nonlocal failure
             try:
                 self.admin.create(wanted, end)
@@ -126,7 +126,7 @@ class InternalTopicManager:
             return True
 
         left_s = end.left_s(self.clock.now_s())
-        if not clock.wait_until(tried, timeout_s=left_s, interval_s=_CREATE_RETRY_DELAY_S):
+        if not clock.wait_until(try_create, timeout_s=left_s, interval_s=_CREATE_RETRY_DELAY_S):
             assert failure is not None
             raise failure
 
@@ -140,12 +140,12 @@ class InternalTopicManager:
         """Wait until the brokers know the topic: after creation, only the controller does."""
         found: int | None = None
 
-        def known() -> bool:
+        def find_topic() -> bool:
             nonlocal found
             found = self._count_partitions(topic, end)
             return found is not None
 
-        clock.wait_until(known, timeout_s=self._wait_limit_s(end))
+        clock.wait_until(find_topic, timeout_s=self._wait_limit_s(end))
         if found is None:
             raise self._create_missing_error(topic)
         return found
@@ -155,7 +155,7 @@ class InternalTopicManager:
         not know the topic yet."""
         found: str | None = None
 
-        def answered() -> bool:
+        def read_policy() -> bool:
             nonlocal found
             try:
                 found = self.admin.cleanup_policy(topic.name, end)
@@ -165,7 +165,7 @@ class InternalTopicManager:
                 return False
             return True
 
-        if not clock.wait_until(answered, timeout_s=self._wait_limit_s(end)):
+        if not clock.wait_until(read_policy, timeout_s=self._wait_limit_s(end)):
             raise self._create_missing_error(topic)
         return found
 

@@ -169,13 +169,13 @@ class SharedLogReader:
 
     def wait_for(self, ends: Mapping[int, int], end: Deadline) -> None:
         """Wait until all before `ends` has been read. Raises like `SharedLog.read_to_end`."""
-        self._wait(lambda: self._is_past(ends), end)
+        self._wait(lambda: self._has_read_to(ends), end)
 
     def _wait(self, reached: Callable[[], bool], end: Deadline) -> None:
         with self._moved:
             troubles = self._failure_count
             self._moved.wait_for(
-                lambda: reached() or self._is_hopeless(troubles),
+                lambda: reached() or self._cannot_succeed(troubles),
                 timeout=end.left_s(self._clock.now_s()),
             )
             if reached():
@@ -187,14 +187,14 @@ class SharedLogReader:
                 ) from self._ended
             if self._failure is not None and self._failure_count > troubles:
                 raise self._failure
-        raise self._translated(self._reports.reason() or client_errors.create_timeout_error())
+        raise self._translate(self._reports.reason() or client_errors.create_timeout_error())
 
-    def _is_hopeless(self, troubles: int) -> bool:
+    def _cannot_succeed(self, troubles: int) -> bool:
         """Return whether the reader ended, or was refused since the wait began."""
         refused = isinstance(self._failure, AuthenticationError | NotAuthorizedError)
         return self._ended is not None or (refused and self._failure_count > troubles)
 
-    def _is_past(self, ends: Mapping[int, int]) -> bool:
+    def _has_read_to(self, ends: Mapping[int, int]) -> bool:
         return all(self._positions.get(each, 0) >= offset for each, offset in ends.items())
 
     def _assign(self, span: LogOffsetRanges) -> None:
@@ -250,7 +250,7 @@ class SharedLogReader:
             self._reports.forget()
 
     def _check_replayed(self) -> None:
-        if self._replay_to is not None and self._is_past(self._replay_to):
+        if self._replay_to is not None and self._has_read_to(self._replay_to):
             self._listener.on_replayed()
             with self._moved:
                 self._replay_to = None
@@ -260,7 +260,7 @@ class SharedLogReader:
         _LOG.error(
             "%s: records that were already read are gone: the topic was truncated, or deleted and "
             "recreated. Reading it again from its beginning",
-            self._translated(error),
+            self._translate(error),
         )
         span = self._request_span(stop)
         if span is not None:
@@ -295,7 +295,7 @@ class SharedLogReader:
 
     def _record_error(self, error: confluent_kafka.KafkaError | None) -> None:
         if error is not None:
-            self._record_failure(self._translated(error))
+            self._record_failure(self._translate(error))
 
     def _record_failure(self, failure: ConnectError) -> None:
         with self._moved:
@@ -303,7 +303,7 @@ class SharedLogReader:
             self._failure_count += 1
             self._moved.notify_all()
 
-    def _translated(self, error: confluent_kafka.KafkaError) -> ConnectError:
+    def _translate(self, error: confluent_kafka.KafkaError) -> ConnectError:
         doing = f"reading {self._topic}"
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
 
@@ -405,11 +405,11 @@ class KafkaSharedLog:
             raise
 
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
-        self._started_writer().send(record, on_recorded=on_recorded)
+        self._get_writer().send(record, on_recorded=on_recorded)
 
     def read_to_end(self, timeout_s: float) -> None:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
-        writer, reader = self._started_writer(), self._reader
+        writer, reader = self._get_writer(), self._reader
         assert reader is not None
         if self._stopped:
             raise FatalError(f"reading {self._topic} to its end: the log was stopped")
@@ -429,7 +429,7 @@ class KafkaSharedLog:
             )
         reader.ended(FatalError("the log was stopped"))
 
-    def _started_writer(self) -> SharedLogWriter:
+    def _get_writer(self) -> SharedLogWriter:
         assert self._writer is not None, f"start the log of {self._topic} first"
         return self._writer
 

@@ -31,26 +31,26 @@ class SafelyFreedAdminClient(library.AdminClient):
     """
 
     # A class attribute, because module globals are gone when the interpreter shuts down.
-    _let_go: queue.SimpleQueue[SafelyFreedAdminClient] = queue.SimpleQueue()
+    _dropped: queue.SimpleQueue[SafelyFreedAdminClient] = queue.SimpleQueue()
 
     def __init__(self, config: dict[str, Any], **kwargs: Any) -> None:
         """Free dropped clients, then create one. Raises as `AdminClient`."""
-        self._free()
+        self._free_dropped_clients()
         super().__init__(config, **kwargs)
 
     def poll(self, timeout: float = -1.0) -> int:
         """Free dropped clients, then poll. `timeout` in seconds; below 0 waits forever."""
-        self._free()
+        self._free_dropped_clients()
         return super().poll(timeout)
 
     def __del__(self) -> None:
         """Move the last reference to the queue, whose `put` is reentrant."""
-        self._let_go.put(self)
+        self._dropped.put(self)
 
-    def _free(self) -> None:
+    def _free_dropped_clients(self) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
-                self._let_go.get_nowait()
+                self._dropped.get_nowait()
 
 
 def create_producer(

@@ -109,7 +109,7 @@ class SharedLogWriter:
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
         """See `SharedLog.send`."""
         if self._closed:
-            raise FatalError(f"{self._doing()}: the log was stopped")
+            raise FatalError(f"{self._describe_write()}: the log was stopped")
         number = self._waiting.begin()
         answer = functools.partial(self._on_delivery, number=number, on_recorded=on_recorded)
         try:
@@ -122,12 +122,12 @@ class SharedLogWriter:
             )
         except confluent_kafka.KafkaException as error:
             self._waiting.end(number)
-            raise self._translated(error.args[0]) from error
+            raise self._translate(error.args[0]) from error
         except BufferError as error:
             self._waiting.end(number)
             waiting = plurals.format_count(len(self._waiting), "record", "wait")
             raise RetriableError(
-                f"{self._doing()}: {waiting} already; check the brokers"
+                f"{self._describe_write()}: {waiting} already; check the brokers"
             ) from error
 
     def settle(self, end: Deadline) -> None:
@@ -139,7 +139,7 @@ class SharedLogWriter:
             return
         reason = self._reports.reason() or client_errors.create_timeout_error()
         raise RetriableError(
-            f"{self._translated(reason)}; "
+            f"{self._translate(reason)}; "
             f"{plurals.format_count(len(self._waiting), 'record', 'are')} "
             "not acknowledged yet"
         )
@@ -173,7 +173,7 @@ class SharedLogWriter:
             self._reports.forget()
             self._update_end(message)
         try:
-            on_recorded(None if error is None else self._translated(error))
+            on_recorded(None if error is None else self._translate(error))
         finally:
             self._waiting.end(number)
 
@@ -183,13 +183,14 @@ class SharedLogWriter:
             with self._lock:
                 self._recorded[partition] = max(self._recorded.get(partition, 0), offset + 1)
 
-    def _doing(self) -> str:
+    def _describe_write(self) -> str:
         return f"writing to {self._topic} on {self._where}"
 
-    def _translated(self, error: confluent_kafka.KafkaError) -> ConnectError:
+    def _translate(self, error: confluent_kafka.KafkaError) -> ConnectError:
         if error.code() in client_errors.PURGED_ERRORS:
             return RetriableError(
-                f"{self._doing()}: stopped before it was acknowledged; it may or may not be written"
+                f"{self._describe_write()}: stopped before it was acknowledged; it may or "
+                "may not be written"
             )
         doing = f"writing to {self._topic}"
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
@@ -241,7 +242,7 @@ class KafkaFencedWriter:
         try:
             producer.init_transactions(timeout_s)
         except confluent_kafka.KafkaException as error:
-            raise self._translated(error.args[0], "claiming the write privilege") from error
+            raise self._translate(error.args[0], "claiming the write privilege") from error
         self._producer = producer
 
     def write(self, records: Sequence[KeyedRecord], timeout_s: float) -> None:
@@ -252,17 +253,17 @@ class KafkaFencedWriter:
                 "claimed, or is lost"
             )
         try:
-            self._transact(producer, records, timeout_s)
+            self._write_transaction(producer, records, timeout_s)
         except (confluent_kafka.KafkaException, BufferError) as error:
             self.stop()
-            raise self._lost(error) from error
+            raise self._create_privilege_error(error) from error
 
     def stop(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge(in_queue=True, in_flight=True, blocking=False)
 
-    def _transact(
+    def _write_transaction(
         self,
         producer: confluent_kafka.Producer,
         records: Sequence[KeyedRecord],
@@ -275,14 +276,16 @@ class KafkaFencedWriter:
             producer.produce(self._topic, record.value, record.key)
         producer.commit_transaction(max(0.01, end.left_s(self._clock.now_s())))
 
-    def _lost(self, error: confluent_kafka.KafkaException | BufferError) -> ConnectError:
+    def _create_privilege_error(
+        self, error: confluent_kafka.KafkaException | BufferError
+    ) -> ConnectError:
         if isinstance(error, confluent_kafka.KafkaException):
-            reason: object = self._translated(error.args[0], "writing")
+            reason: object = self._translate(error.args[0], "writing")
         else:
             reason = error
         return WritePrivilegeLost(f"{reason}; the write privilege is lost as well")
 
-    def _translated(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
+    def _translate(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
         doing = f"{doing} to {self._topic}"
         where = self._access.where
         return client_errors.translate_error(error, doing, where=where, reports=self._reports)

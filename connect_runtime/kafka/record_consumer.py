@@ -171,7 +171,7 @@ class KafkaRecordConsumer:
         try:
             messages = self._consume(timeout_s)
         except confluent_kafka.KafkaException as error:
-            raise self._translated(error.args[0], "consuming") from error
+            raise self._translate(error.args[0], "consuming") from error
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised
@@ -181,7 +181,7 @@ class KafkaRecordConsumer:
             if wrong is None:
                 found.append(_to_consumed_record(message))
             elif not client_errors.is_retriable(wrong) and not _is_transient_poll_error(wrong):
-                raise self._translated(wrong, f"consuming {message.topic()}")
+                raise self._translate(wrong, f"consuming {message.topic()}")
         if found:
             self._reports.forget()
         elif not self._has_joined:
@@ -201,13 +201,13 @@ class KafkaRecordConsumer:
                 found = self._fetch_positions(partitions, end)
             except confluent_kafka.KafkaException as error:
                 if end.passed(self._clock.now_s()) or not _is_transient_offset_error(error.args[0]):
-                    raise self._translated(error.args[0], "fetching offsets") from error
+                    raise self._translate(error.args[0], "fetching offsets") from error
                 return False
             return True
 
         left_s = end.left_s(self._clock.now_s())
         if not clock.wait_until(answered, timeout_s=left_s, interval_s=_RETRY_DELAY_S):
-            raise self._translated(client_errors.create_timeout_error(), "fetching offsets")
+            raise self._translate(client_errors.create_timeout_error(), "fetching offsets")
         return found
 
     def seek(self, offsets: Mapping[_Partition, int]) -> None:
@@ -220,7 +220,7 @@ class KafkaRecordConsumer:
                     confluent_kafka.TopicPartition(each.topic, each.partition, offset)
                 )
         except confluent_kafka.KafkaException as error:
-            raise self._translated(error.args[0], "seeking") from error
+            raise self._translate(error.args[0], "seeking") from error
 
     def pause(self, partitions: Collection[_Partition]) -> None:
         if self._start_offsets is not None:
@@ -240,7 +240,7 @@ class KafkaRecordConsumer:
             self._consumer.commit(offsets=_to_library_offsets(offsets), asynchronous=True)
         except confluent_kafka.KafkaException as error:
             del self._commits[frozenset(offsets.items())]
-            raise self._translated(error.args[0], "committing offsets") from error
+            raise self._translate(error.args[0], "committing offsets") from error
 
     def commit_now(self, offsets: Mapping[_Partition, int], timeout_s: float) -> None:
         """librdkafka applies its own timeout, `socket.timeout.ms`."""
@@ -250,10 +250,10 @@ class KafkaRecordConsumer:
                 offsets=_to_library_offsets(offsets), asynchronous=False
             )
         except confluent_kafka.KafkaException as error:
-            raise self._translated(error.args[0], "committing offsets") from error
+            raise self._translate(error.args[0], "committing offsets") from error
         for each in answers or ():
             if each.error is not None:
-                raise self._translated(each.error, f"committing offsets of {each.topic}")
+                raise self._translate(each.error, f"committing offsets of {each.topic}")
 
     def close(self, timeout_s: float) -> None:
         """librdkafka leaves the group within `session.timeout.ms` at the latest."""
@@ -279,7 +279,7 @@ class KafkaRecordConsumer:
         """
         refused = self._reports.refused()
         if refused is not None:
-            raise self._translated(refused, "joining the group")
+            raise self._translate(refused, "joining the group")
 
     def _assign(
         self, partitions: list[confluent_kafka.TopicPartition], callback: _RebalanceCallback
@@ -354,9 +354,9 @@ class KafkaRecordConsumer:
         callback = self._commits.pop(key, None)
         failed = error or next((each.error for each in partitions if each.error), None)
         if callback is not None:
-            callback(None if failed is None else self._translated(failed, "committing offsets"))
+            callback(None if failed is None else self._translate(failed, "committing offsets"))
 
-    def _translated(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
+    def _translate(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
 
 

@@ -85,7 +85,7 @@ class KafkaRecordProducer:
             )
         except confluent_kafka.KafkaException as error:
             self._waiting.end(number)
-            raise self._translated(error.args[0], record.topic) from error
+            raise self._translate(error.args[0], record.topic) from error
         except BufferError as error:
             self._waiting.end(number)
             waiting = plurals.format_count(len(self._waiting), "record", "wait")
@@ -123,11 +123,11 @@ class KafkaRecordProducer:
         while not stop.is_set():
             some = self._waiting.wait_for_some(_STOP_CHECK_INTERVAL_S)
             producer.poll(_POLL_TIMEOUT_S if some else 0)
-            if self._refusal() is not None and len(self._waiting) > 0:
+            if self._get_early_refusal() is not None and len(self._waiting) > 0:
                 producer.purge(in_queue=True, in_flight=True, blocking=False)
         producer.poll(0)
 
-    def _refusal(self) -> confluent_kafka.KafkaError | None:
+    def _get_early_refusal(self) -> confluent_kafka.KafkaError | None:
         """Return a refusal of credentials or certificates if it exists from the start.
 
         Later refusals (issuer unavailable, password being changed) may be transient and are logged.
@@ -145,7 +145,7 @@ class KafkaRecordProducer:
     ) -> None:
         try:
             if error is not None:
-                on_delivered(None, self._translated(error, topic))
+                on_delivered(None, self._translate(error, topic))
             else:
                 self._has_delivered = True
                 self._reports.forget()
@@ -153,10 +153,10 @@ class KafkaRecordProducer:
         finally:
             self._waiting.end(number)
 
-    def _translated(self, error: confluent_kafka.KafkaError, topic: str) -> ConnectError:
+    def _translate(self, error: confluent_kafka.KafkaError, topic: str) -> ConnectError:
         doing = f"writing to {topic}"
         if error.code() in client_errors.PURGED_ERRORS:
-            refusal = self._refusal()
+            refusal = self._get_early_refusal()
             if refusal is not None:
                 return client_errors.translate_error(refusal, doing, where=self._where)
             return RetriableError(

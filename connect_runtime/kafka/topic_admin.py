@@ -112,13 +112,13 @@ class TopicAdmin:
 
     def start_offsets(self, topic: str, partitions: int, end: Deadline) -> Mapping[int, int]:
         """Return the first available offset by partition."""
-        return self._offsets(topic, partitions, end, spec=_EARLIEST_OFFSET)
+        return self._list_offsets(topic, partitions, end, spec=_EARLIEST_OFFSET)
 
     def end_offsets(self, topic: str, partitions: int, end: Deadline) -> Mapping[int, int]:
         """Return the end offset (exclusive) by partition, including open transactions."""
-        return self._offsets(topic, partitions, end, spec=_LATEST_OFFSET)
+        return self._list_offsets(topic, partitions, end, spec=_LATEST_OFFSET)
 
-    def _offsets(
+    def _list_offsets(
         self,
         topic: str,
         partitions: int,
@@ -172,7 +172,7 @@ class TopicAdmin:
                     and client_errors.is_missing_topic(error.args[0])
                 )
                 if not is_transient or end.passed(now_s):
-                    raise self._translated(error.args[0], doing) from error
+                    raise self._translate(error.args[0], doing) from error
                 self._find_another_broker()
             else:
                 self._client.poll(0)
@@ -202,9 +202,9 @@ class TopicAdmin:
         self._client.poll(0)
         refused = self._reports.refused()
         if refused is not None:
-            raise self._translated(refused, doing)
+            raise self._translate(refused, doing)
 
-    def _translated(self, error: confluent_kafka.KafkaError, doing: str) -> Exception:
+    def _translate(self, error: confluent_kafka.KafkaError, doing: str) -> Exception:
         return client_errors.translate_error(error, doing, where=self.where, reports=self._reports)
 
 

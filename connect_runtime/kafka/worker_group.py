@@ -99,12 +99,12 @@ class KafkaWorkerGroup:
         self._metrics = CoordinatorMetrics(settings.sampling)
         self._session: GroupSession | None = None
         self._configured: GetConfiguredWork | None = None
-        self._on_news: OnGroupEvent = _ignore_news
+        self._on_events: OnGroupEvent = _ignore_events
         self._is_notified = False
-        self._sends: list[SendGroupRequest] = []
-        self._plans: queue.Queue[AssignmentRequested | None] = queue.Queue(maxsize=1)
-        self._threads = ThreadGroup(on_unasked_end=self._thread_ended)
-        self._planner: OwnedThread | None = None
+        self._requests: list[SendGroupRequest] = []
+        self._assignment_requests: queue.Queue[AssignmentRequested | None] = queue.Queue(maxsize=1)
+        self._threads = ThreadGroup(on_unasked_end=self._on_thread_ended)
+        self._assignment_thread: OwnedThread | None = None
         self._has_left = threading.Event()
         self._closing = False
         self._wakeup_sender: socket.socket | None = None
@@ -118,12 +118,14 @@ class KafkaWorkerGroup:
         assert self._session is None, "a group is started only once"
         loop = _ConnectionLoop(self._settings, clock=self._clock, rng=self._rng)
         self._wakeup_sender = loop.wakeup_sender
-        self._on_news, self._configured = on_news, configured
+        self._on_events, self._configured = on_news, configured
         with self._lock:
             self._session = GroupSession(self._settings.part, rng=self._rng, configured=configured)
         name = self._settings.part.membership.group_id
         self._threads.start(f"group-{name}", lambda stop: self._run_connections(loop, stop))
-        self._planner = self._threads.start(f"group-plans-{name}", self._compute_assignments)
+        self._assignment_thread = self._threads.start(
+            f"group-plans-{name}", self._compute_assignments
+        )
 
     # the herder's thread
 
@@ -136,19 +138,19 @@ class KafkaWorkerGroup:
         return taken
 
     def ticked(self) -> None:
-        self._step(lambda part, now_s: part.tell(WorkerLoopTicked(), now_s))
+        self._advance_session(lambda part, now_s: part.tell(WorkerLoopTicked(), now_s))
 
     def prepared(self) -> None:
-        self._step(lambda part, now_s: part.prepared(now_s))
+        self._advance_session(lambda part, now_s: part.prepared(now_s))
 
     def rejoin(self, reason: str) -> None:
-        self._step(lambda part, now_s: part.rejoin(reason, now_s))
+        self._advance_session(lambda part, now_s: part.rejoin(reason, now_s))
 
     def leave(self, reason: str) -> None:
-        self._step(lambda part, now_s: part.leave(reason, now_s))
+        self._advance_session(lambda part, now_s: part.leave(reason, now_s))
 
     def give_up_work(self) -> None:
-        self._step(lambda part, _: part.give_up_work())
+        self._advance_session(lambda part, _: part.give_up_work())
 
     def close(self, timeout_s: float) -> None:
         if self._session is None or self._closing:
@@ -156,7 +158,7 @@ class KafkaWorkerGroup:
             return
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         self._closing = True
-        self._step(lambda part, now_s: part.close("the worker is shutting down", now_s))
+        self._advance_session(lambda part, now_s: part.close("the worker is shutting down", now_s))
         if not self._has_left.wait(end.left_s(self._clock.now_s())):
             _LOG.warning(
                 "group %s: no response to LeaveGroup within %g s; members rebalance after the "
@@ -164,10 +166,10 @@ class KafkaWorkerGroup:
                 self._settings.part.membership.group_id,
                 timeout_s,
             )
-        if self._planner is not None:
-            self._planner.stop.set()
+        if self._assignment_thread is not None:
+            self._assignment_thread.stop.set()
         with contextlib.suppress(queue.Full):  # the thread is busy and checks `stop` afterwards
-            self._plans.put_nowait(None)
+            self._assignment_requests.put_nowait(None)
         for name in self._threads.stop_all(_STOP_TIMEOUT_S):
             _LOG.error("thread %s did not end within %g s", name, _STOP_TIMEOUT_S)
 
@@ -182,7 +184,7 @@ class KafkaWorkerGroup:
             return -math.inf if self._session is None else self._session.confirmed_s
 
     def confirm_soon(self) -> None:
-        self._step(lambda part, now_s: part.tell(HeartbeatRequested(), now_s))
+        self._advance_session(lambda part, now_s: part.tell(HeartbeatRequested(), now_s))
 
     def readings(self) -> list[MetricReading]:
         """Return the current metrics of this member."""
@@ -198,7 +200,7 @@ class KafkaWorkerGroup:
             MetricReading(group=metrics_registry.COORDINATOR, tags=(client_id,), numbers=numbers)
         ]
 
-    def _step(self, act: Callable[[GroupSession, float], None]) -> None:
+    def _advance_session(self, act: Callable[[GroupSession, float], None]) -> None:
         """Advance the session with `act`, and execute the resulting actions."""
         with self._lock:
             part = self._session
@@ -213,16 +215,16 @@ class KafkaWorkerGroup:
                 self._has_left.set()
         self._wake_loop()
         if news:
-            self._on_news()
+            self._on_events()
 
     def _execute(self, action: GroupSessionAction) -> None:
         match action:
             case SendGroupRequest():
-                self._sends.append(action)
+                self._requests.append(action)
             case AssignmentRequested():
                 with contextlib.suppress(queue.Empty):
-                    self._plans.get_nowait()  # request of an earlier rebalance
-                self._plans.put_nowait(action)
+                    self._assignment_requests.get_nowait()  # request of an earlier rebalance
+                self._assignment_requests.put_nowait(action)
             case PollTimeoutExpired(reason):
                 _LOG.warning("leaving the group: %s", reason)
             case MemberLogLine(text):
@@ -237,9 +239,9 @@ class KafkaWorkerGroup:
 
     def _fail(self, error: FatalError) -> None:
         _LOG.error("%s", error)
-        self._step(lambda part, now_s: part.fail(error, now_s))
+        self._advance_session(lambda part, now_s: part.fail(error, now_s))
 
-    def _thread_ended(self, end: ThreadDied) -> None:
+    def _on_thread_ended(self, end: ThreadDied) -> None:
         self._fail(FatalError(f"thread {end.name} ended: {end.error!r}; restart the worker"))
         self._has_left.set()
 
@@ -249,26 +251,26 @@ class KafkaWorkerGroup:
         with loop:
             while not stop.is_set():
                 with self._lock:
-                    sends, self._sends = self._sends, []
+                    sends, self._requests = self._requests, []
                 for each in sends:
-                    self._send(loop, each)
+                    self._send_request(loop, each)
                 with self._lock:
                     due_s = math.inf if self._session is None else self._session.due_s()
                 loop.poll_once(due_s)
                 if due_s <= self._clock.now_s():
-                    self._step(lambda part, now_s: part.tell(MemberTick(), now_s))
+                    self._advance_session(lambda part, now_s: part.tell(MemberTick(), now_s))
 
-    def _send(self, loop: _ConnectionLoop, send: SendGroupRequest) -> None:
+    def _send_request(self, loop: _ConnectionLoop, send: SendGroupRequest) -> None:
         begun_s = self._clock.now_s()
 
         def done(reply: ClientResponse) -> None:
-            self._measure(send.message.api, reply, begun_s=begun_s)
+            self._record_response(send.message.api, reply, begun_s=begun_s)
             event: MemberEvent
             if reply.failure is None:
                 event = GroupResponseReceived(token=send.token, body=reply.body)
             else:
                 event = GroupRequestFailed(token=send.token, failure=reply.failure)
-            self._step(lambda part, now_s: part.tell(event, now_s))
+            self._advance_session(lambda part, now_s: part.tell(event, now_s))
 
         with self._lock:
             self._metrics.sent(send.message.api, begun_s)
@@ -276,7 +278,7 @@ class KafkaWorkerGroup:
             send.to, send.message, done=done, timeout_s=send.timeout_s, lane=send.lane
         )
 
-    def _measure(self, api: str, reply: ClientResponse, *, begun_s: float) -> None:
+    def _record_response(self, api: str, reply: ClientResponse, *, begun_s: float) -> None:
         code = None if reply.failure else int(getattr(reply.body, "error_code", 0))
         now_s = self._clock.now_s()
         with self._lock:
@@ -289,7 +291,7 @@ class KafkaWorkerGroup:
         remembered = AssignorState()
         while not stop.is_set():
             try:
-                asked = self._plans.get(timeout=_MAX_POLL_INTERVAL_S)
+                asked = self._assignment_requests.get(timeout=_MAX_POLL_INTERVAL_S)
             except queue.Empty:
                 asked = None
             if asked is None:
@@ -318,10 +320,10 @@ class KafkaWorkerGroup:
         )
 
     def _submit_assignment(self, generation: int, lead: LeaderAssignments) -> None:
-        self._step(lambda part, now_s: part.planned(generation, lead, now_s))
+        self._advance_session(lambda part, now_s: part.planned(generation, lead, now_s))
 
 
-def _ignore_news() -> None:
+def _ignore_events() -> None:
     """Initial listener."""
 
 

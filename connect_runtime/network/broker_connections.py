@@ -210,12 +210,12 @@ class BrokerConnections:
                 return  # `pump` is called again when there is a token
             if isinstance(token, ConnectError):
                 self._wanted = False
-                self._failed(token, now_s)
+                self._on_failure(token, now_s)
                 return
         found = self._address()
         self._wanted = False
         if found is None:
-            self._failed(UnknownBroker(self.node_id), now_s)
+            self._on_failure(UnknownBroker(self.node_id), now_s)
             return
         self.tried_s = now_s
         link = KafkaConnection(
@@ -256,9 +256,9 @@ class BrokerConnections:
         if link.answered_any:
             self._failure_logged = False
             self._reconnect.reset()
-        self._failed(failure, self._env.clock.now_s())
+        self._on_failure(failure, self._env.clock.now_s())
 
-    def _failed(self, failure: ConnectError, now_s: float) -> None:
+    def _on_failure(self, failure: ConnectError, now_s: float) -> None:
         if not isinstance(failure, UnknownBroker):  # expected before the first metadata response
             if not self._failure_logged:
                 level = logging.DEBUG if self._env.quiet else logging.WARNING
@@ -321,7 +321,9 @@ class ClusterBrokers:
         self.bootstrap = {_FIRST_BOOTSTRAP_NODE_ID - i: found for i, found in enumerate(addresses)}
         self.versions: dict[int, NodeApiVersions] = {}
         self.rtt_s: dict[int, float] = {}
-        self._owner = ConnectionCallbacks(ready=self._ready, failed=failed, wake=self._wake)
+        self._owner = ConnectionCallbacks(
+            ready=self._on_lane_ready, failed=failed, wake=self._mark_dirty
+        )
         self._lanes: dict[tuple[int, str], BrokerConnections] = {}
         self._dirty: dict[BrokerConnections, None] = {}
 
@@ -421,10 +423,10 @@ class ClusterBrokers:
 
     # callbacks of lanes
 
-    def _wake(self, lane: BrokerConnections) -> None:
+    def _mark_dirty(self, lane: BrokerConnections) -> None:
         self._dirty[lane] = None
 
-    def _ready(self, lane: BrokerConnections) -> None:
+    def _on_lane_ready(self, lane: BrokerConnections) -> None:
         assert lane.connection is not None
         assert lane.connection.versions is not None
         if lane.node_id >= 0:

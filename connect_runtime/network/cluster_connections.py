@@ -72,7 +72,11 @@ class ClusterConnections:
         self._tokens = shared.tokens
         self._names = shared.names
         self._brokers = ClusterBrokers(
-            options, environment=shared, view=self.view, ready=self._ready, failed=self._failed
+            options,
+            environment=shared,
+            view=self.view,
+            ready=self._on_lane_ready,
+            failed=self._on_lane_failed,
         )
         self._parked: dict[RequestTarget, list[ClientCall]] = {}
         self._deferred: list[Callable[[], None]] = []
@@ -209,7 +213,7 @@ class ClusterConnections:
             self._route_parked()
         self._discovery.tick(now_s)
         if self._deadlines.due_s <= now_s:
-            self._expire(now_s)
+            self._fail_expired_calls(now_s)
         if now_s >= self._idle_check_at_s:
             self._idle_check_at_s = now_s + _IDLE_CHECK_INTERVAL_S
             self._brokers.close_idle(now_s)
@@ -251,7 +255,7 @@ class ClusterConnections:
         self._deferred.append(lambda: call.fail(full))
         return False
 
-    def _expire(self, now_s: float) -> None:
+    def _fail_expired_calls(self, now_s: float) -> None:
         for call in self._deadlines.late(now_s):
             failure = RequestTimedOut(
                 call.api,
@@ -267,7 +271,7 @@ class ClusterConnections:
         }
 
     def _describe_wait(self, call: ClientCall) -> str:
-        node_id = self._node_of(call)
+        node_id = self._find_node(call)
         if node_id is not None:
             return self._brokers.lane(node_id, call.lane).describe()
         what = str(call.to)
@@ -280,7 +284,7 @@ class ClusterConnections:
 
     # routing
 
-    def _node_of(self, call: ClientCall) -> int | None:
+    def _find_node(self, call: ClientCall) -> int | None:
         """Return the broker for a call's target, None while it is unknown."""
         match call.to:
             case NodeTarget(node_id):
@@ -298,7 +302,7 @@ class ClusterConnections:
                 return node if node in self.view.brokers else None
 
     def _route(self, call: ClientCall) -> None:
-        node_id = self._node_of(call)
+        node_id = self._find_node(call)
         if node_id is not None:
             self._brokers.lane(node_id, call.lane).submit(call)
             return
@@ -336,11 +340,11 @@ class ClusterConnections:
 
     # callbacks of lanes
 
-    def _ready(self) -> None:
+    def _on_lane_ready(self) -> None:
         self._route_again = True
         self._discovery.wake()
 
-    def _failed(
+    def _on_lane_failed(
         self, lane: BrokerConnections, failure: ConnectError, returned: list[ClientCall]
     ) -> None:
         if lane.node_id >= 0:

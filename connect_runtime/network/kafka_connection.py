@@ -246,7 +246,7 @@ class KafkaConnection:
         now_s = self._env.clock.now_s()
         self._opening_ends_s = now_s + self._env.limits.connect_timeout_s
         self._dialling.resolve(now_s, ends_s=self._opening_ends_s, resolved=self._on_resolved)
-        self.next_due_s = self._due_s()
+        self.next_due_s = self._compute_due_s()
 
     def close(self, failure: ConnectError | None = None) -> None:
         """Close, and end every request. `failure` is None for a regular close (idle, shutdown)."""
@@ -260,7 +260,7 @@ class KafkaConnection:
         pending, self._pending = self._pending, deque()
         now_s = self._env.clock.now_s()
         for request in pending:
-            self._fail(request, reason, now_s)
+            self._fail_request(request, reason, now_s)
         self._on_closed(failure)
 
     # time
@@ -274,22 +274,22 @@ class KafkaConnection:
         elif self.state is not ConnectionState.READY and now_s >= self._opening_ends_s:
             self._close_after_error(TimeoutError("no response in time"))
         elif self.state is ConnectionState.READY and now_s >= self._session.renew_at_s:
-            self._renew(now_s)
+            self._renew_session(now_s)
         if self._transport is not None and self._transport.holds_bytes():
             self._read()
-        self._expire(now_s)
-        self.next_due_s = self._due_s()
+        self._close_if_expired(now_s)
+        self.next_due_s = self._compute_due_s()
 
-    def _due_s(self) -> float:
+    def _compute_due_s(self) -> float:
         if self.state is ConnectionState.CLOSED:
             return math.inf
         if self._transport is not None and self._transport.holds_bytes():
             return -math.inf
-        first = min(map(self._deadline_s, self._pending), default=math.inf)
+        first = min(map(self._get_deadline_s, self._pending), default=math.inf)
         opening_s = min(self._dialling.attempt_ends_s, self._opening_ends_s)
         return min(first, opening_s, self._session.renew_at_s)
 
-    def _deadline_s(self, request: OutgoingRequest) -> float:
+    def _get_deadline_s(self, request: OutgoingRequest) -> float:
         """Extend the deadline while bytes keep flowing: a slow network is not a dead one."""
         if request.left == 0 and not self._reader.midway():
             return request.deadline_s
@@ -297,15 +297,15 @@ class KafkaConnection:
         flowing_s = max(request.deadline_s, self._progress_s + timeout_s)
         return min(flowing_s, request.queued_s + _STREAMING_TIMEOUT_FACTOR * timeout_s)
 
-    def _expire(self, now_s: float) -> None:
-        late = [request for request in self._pending if self._deadline_s(request) <= now_s]
+    def _close_if_expired(self, now_s: float) -> None:
+        late = [request for request in self._pending if self._get_deadline_s(request) <= now_s]
         if late:
             api = api_versions.API_NAMES[late[0].api_key]
             self.close(ConnectionFailed(self.address, f"{api} was not answered in time"))
 
-    def _fail(self, request: OutgoingRequest, reason: ConnectError, now_s: float) -> None:
+    def _fail_request(self, request: OutgoingRequest, reason: ConnectError, now_s: float) -> None:
         failure = reason
-        if self._deadline_s(request) <= now_s:
+        if self._get_deadline_s(request) <= now_s:
             failure = RequestTimedOut(
                 api_versions.API_NAMES[request.api_key],
                 waiting_for=f"the response of {self.address}",
@@ -427,7 +427,7 @@ class KafkaConnection:
         log.debug("connected to %s", self.address)
         self._on_ready()
 
-    def _renew(self, now_s: float) -> None:
+    def _renew_session(self, now_s: float) -> None:
         """Authenticate again, after the requests in flight and before all others."""
         tokens = self._env.tokens
         if tokens is not None and not tokens.outlives(self._session.ends_s):

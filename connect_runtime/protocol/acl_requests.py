@@ -74,13 +74,13 @@ def create_acls(bindings: Iterable[AclDescription]) -> RequestBuilder:
         return m.CreateAclsRequest(
             creations=tuple(
                 m.AclCreation(
-                    resource_type=_code_of_name(RESOURCE_TYPES, each.resource),
+                    resource_type=_get_code(RESOURCE_TYPES, each.resource),
                     resource_name=each.name,
-                    resource_pattern_type=_code_of_name(PATTERN_TYPES, each.pattern),
+                    resource_pattern_type=_get_code(PATTERN_TYPES, each.pattern),
                     principal=each.principal,
                     host=each.host,
-                    operation=_code_of_name(ACL_OPERATIONS, each.operation),
-                    permission_type=_code_of_name(PERMISSION_TYPES, each.permission),
+                    operation=_get_code(ACL_OPERATIONS, each.operation),
+                    permission_type=_get_code(PERMISSION_TYPES, each.permission),
                 )
                 for each in given
             )
@@ -93,13 +93,13 @@ def read_described_acls(body: Any) -> list[AclDescription]:
     """Decode the response to `describe_topic_acls`."""
     return [
         AclDescription(
-            resource=_name_of_code(RESOURCE_TYPES, found.resource_type),
+            resource=_get_name(RESOURCE_TYPES, found.resource_type),
             name=found.resource_name,
-            pattern=_name_of_code(PATTERN_TYPES, found.pattern_type),
+            pattern=_get_name(PATTERN_TYPES, found.pattern_type),
             principal=each.principal,
             host=each.host,
-            operation=_name_of_code(ACL_OPERATIONS, each.operation),
-            permission=_name_of_code(PERMISSION_TYPES, each.permission_type),
+            operation=_get_name(ACL_OPERATIONS, each.operation),
+            permission=_get_name(PERMISSION_TYPES, each.permission_type),
         )
         for found in body.resources
         for each in found.acls
@@ -111,11 +111,11 @@ def read_creation_errors(body: Any) -> list[int]:
     return [int(each.error_code) for each in body.results]
 
 
-def _name_of_code(words: dict[int, str], code: int) -> str:
+def _get_name(words: dict[int, str], code: int) -> str:
     return words.get(code, str(int(code)))
 
 
-def _code_of_name(words: dict[int, str], word: str) -> int:
+def _get_code(words: dict[int, str], word: str) -> int:
     found = next((code for code, each in words.items() if each == word), None)
     return int(word) if found is None else found
 

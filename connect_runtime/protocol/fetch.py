@@ -274,7 +274,11 @@ class FetchSession:
     def next_request(self) -> FetchSessionRequest:
         """Return the next request. Call `answered` or `failed` before the next one."""
         assert self._in_flight is None, "a session has one request in flight"
-        request = self._everything() if self._epoch == INITIAL_SESSION_EPOCH else self._news()
+        request = (
+            self._build_full_request()
+            if self._epoch == INITIAL_SESSION_EPOCH
+            else self._build_incremental_request()
+        )
         self._changed.clear()
         self._in_flight = request
         return request
@@ -287,7 +291,7 @@ class FetchSession:
             gone = response.error_code == SESSION_NOT_FOUND
             self._restart(NO_SESSION_ID if gone else request.session_id)
         elif request.session_epoch == INITIAL_SESSION_EPOCH:
-            self._opened(request, response)
+            self._on_session_opened(request, response)
         elif response.session_id == NO_SESSION_ID:
             self._restart(NO_SESSION_ID)  # the broker closed it
         else:
@@ -306,13 +310,13 @@ class FetchSession:
             same = self._wanted.get(key) == self._known.get(key)
             assert same or key in self._changed, key
 
-    def _everything(self) -> FetchSessionRequest:
+    def _build_full_request(self) -> FetchSessionRequest:
         self._known = dict(self._wanted)
         return FetchSessionRequest(
             self._session_id, INITIAL_SESSION_EPOCH, list(self._known.values()), []
         )
 
-    def _news(self) -> FetchSessionRequest:
+    def _build_incremental_request(self) -> FetchSessionRequest:
         partitions: list[FetchRequestPartition] = []
         forgotten: list[FetchRequestPartition] = []
         for key in self._changed:
@@ -328,7 +332,7 @@ class FetchSession:
             self._known[key] = wanted
         return FetchSessionRequest(self._session_id, self._epoch, partitions, forgotten)
 
-    def _opened(self, request: FetchSessionRequest, response: FetchResponse) -> None:
+    def _on_session_opened(self, request: FetchSessionRequest, response: FetchResponse) -> None:
         if response.session_id == NO_SESSION_ID:
             # The broker's session cache is full, or it throttles: every request must be full.
             self._restart(NO_SESSION_ID)

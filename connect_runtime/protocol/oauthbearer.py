@@ -353,15 +353,15 @@ class TokenResponseReader:
                     problem = "the issuer closed the connection without a response"
                     raise ConnectionFailed(self._address, problem)
                 return None
-        body = self._body(ended=ended)
+        body = self._read_body(ended=ended)
         if body is None:
             if ended:
                 raise ConnectionFailed(self._address, "the issuer's response is incomplete")
             return None
-        said = _decode_json_object(body)
+        content = _decode_json_object(body)
         if self._status != 200:
-            raise _explain_refusal(self._status, said, address=self._address, oauth=self._oauth)
-        return _read_token(said, address=self._address, wall_ms=wall_ms)
+            raise _explain_refusal(self._status, content, address=self._address, oauth=self._oauth)
+        return _read_token(content, address=self._address, wall_ms=wall_ms)
 
     def _parse_header(self) -> bool:
         """Parse the next header section; return False if it is incomplete."""
@@ -375,17 +375,17 @@ class TokenResponseReader:
         self._at = self._searched = end + len(_HEAD_END)
         return True
 
-    def _body(self, *, ended: bool) -> bytes | None:
+    def _read_body(self, *, ended: bool) -> bytes | None:
         """Return the body; None if it is incomplete."""
         if "chunked" in self._headers.get("transfer-encoding", "").lower():
-            return self._join_chunks()
+            return self._read_chunked_body()
         length = self._headers.get("content-length", "")
         if not _CONTENT_LENGTH.fullmatch(length):
             return bytes(self._data[self._at :]) if ended else None
         end = self._at + int(length)
         return bytes(self._data[self._at : end]) if len(self._data) >= end else None
 
-    def _join_chunks(self) -> bytes | None:
+    def _read_chunked_body(self) -> bytes | None:
         """Return the body; None if a chunk is missing or malformed."""
         while True:
             end = self._data.find(b"\r\n", self._at, self._at + _MAX_CHUNK_LINE_BYTES)
@@ -415,16 +415,16 @@ def _read_http_head(head: bytes, address: str) -> tuple[int, dict[str, str]]:
 
 def _decode_json_object(body: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(body)
+        content = json.loads(body)
     except (ValueError, RecursionError):  # RecursionError: thousands of nested brackets
         return {}
-    return said if isinstance(said, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _explain_refusal(
-    status: int, said: dict[str, Any], *, address: str, oauth: OAuthSettings
+    status: int, content: dict[str, Any], *, address: str, oauth: OAuthSettings
 ) -> ConnectError:
-    code = read_oauth_error_code(said)
+    code = read_oauth_error_code(content)
     problem = f"the issuer responded with status {status}" + (f" ({code})" if code else "")
     if status >= 500 or status in _RETRIABLE_STATUS_CODES:
         return ConnectionFailed(address, problem)
@@ -438,17 +438,17 @@ def _explain_refusal(
     return AuthenticationFailed(address, f"{problem}; {advice}")
 
 
-def read_oauth_error_code(said: Mapping[str, Any]) -> str | None:
+def read_oauth_error_code(content: Mapping[str, Any]) -> str | None:
     """Return the error code of an issuer's response if it is one of `OAUTH_ERROR_CODES`."""
-    code = said.get("error")
+    code = content.get("error")
     return code if isinstance(code, str) and code in OAUTH_ERROR_CODES else None
 
 
-def _read_token(said: dict[str, Any], *, address: str, wall_ms: int) -> AccessToken:
-    text = said.get("access_token") or said.get("id_token")
+def _read_token(content: dict[str, Any], *, address: str, wall_ms: int) -> AccessToken:
+    text = content.get("access_token") or content.get("id_token")
     if not isinstance(text, str) or not _TOKEN_PATTERN.fullmatch(text):
         raise AuthenticationFailed(address, "the issuer's response contains no access_token")
-    life_s = _read_finite_number(said.get("expires_in"))
+    life_s = _read_finite_number(content.get("expires_in"))
     if life_s is None:
         expires_s = _read_finite_number(_read_jwt_claims(text).get("exp"))
         life_s = None if expires_s is None else expires_s - wall_ms / 1000
@@ -551,7 +551,7 @@ class TokenRefresher:
             )  # the issuer returned the same token again: do not retry at once
         self._token = token
         self._expires_s = now_s + token.life_s
-        self._due_s = now_s + self._refresh_after_s(token.life_s)
+        self._due_s = now_s + self._compute_refresh_delay_s(token.life_s)
 
     def failed(self, failure: ConnectError, now_s: float) -> None:
         self.under_way = False
@@ -574,7 +574,7 @@ class TokenRefresher:
     def _start_backoff(self, now_s: float) -> None:
         self._not_before_s = now_s + self._retry.next_delay_s(self._rng)
 
-    def _refresh_after_s(self, life_s: float) -> float:
+    def _compute_refresh_delay_s(self, life_s: float) -> float:
         share = self._oauth.refresh_factor + self._rng.uniform(0.0, self._oauth.refresh_jitter)
         wanted_s = life_s * min(share, 1.0 - _EXPIRY_MARGIN_FRACTION)
         least_s, buffer_s = self._oauth.refresh_min_period_s, self._oauth.refresh_buffer_s

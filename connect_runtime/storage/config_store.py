@@ -59,7 +59,7 @@ class ConfigBackingStore:
         self._view: FoldedTopic[ConfigTopicFold, ConfigChange] = FoldedTopic(
             make=ConfigTopicFold,
             on_change=on_change,
-            on_replayed=self._replayed,
+            on_replayed=self._on_replayed,
             take=_apply_config_record,
         )
 
@@ -105,8 +105,8 @@ class ConfigBackingStore:
         The commit record is written only after the task configurations were read back, so that
         every reader of the commit has read them.
         """
-        end = self._deadline()
-        self._log.read_to_end(self._left_s(end))
+        end = self._create_deadline()
+        self._log.read_to_end(self._get_remaining_s(end))
         if configs:
             self._write_as_leader(config_records.encode_task_configs(name, configs), end)
         self._write_as_leader((config_records.encode_commit(name, len(configs)),), end)
@@ -132,10 +132,10 @@ class ConfigBackingStore:
             self._log, (config_records.encode_logger_level(namespace, level),), WRITE_TIMEOUT_S
         )
 
-    def _deadline(self) -> Deadline:
+    def _create_deadline(self) -> Deadline:
         return Deadline.after(WRITE_TIMEOUT_S, now_s=self._clock.now_s())
 
-    def _left_s(self, end: Deadline) -> float:
+    def _get_remaining_s(self, end: Deadline) -> float:
         return end.left_s(self._clock.now_s())
 
     def _write_as_leader(
@@ -143,12 +143,12 @@ class ConfigBackingStore:
         records: Sequence[KeyedRecord],
         end: Deadline | None = None,
     ) -> None:
-        end = end or self._deadline()
+        end = end or self._create_deadline()
         if self._fenced is None:
-            topic_fold.write_records(self._log, records, self._left_s(end))
+            topic_fold.write_records(self._log, records, self._get_remaining_s(end))
         else:
-            self._fenced.write(records, self._left_s(end))
-        self._log.read_to_end(self._left_s(end))
+            self._fenced.write(records, self._get_remaining_s(end))
+        self._log.read_to_end(self._get_remaining_s(end))
 
     def given(self, connector: str) -> Mapping[int, Sequence[DatedTaskConfig]]:
         """See `LastRuns`."""
@@ -169,7 +169,7 @@ class ConfigBackingStore:
             return None
         return LeaderlessPeriod(from_ms=from_ms, to_ms=self._found_ms)
 
-    def _replayed(self, before: ConfigTopicFold | None, now: ConfigTopicFold) -> None:
+    def _on_replayed(self, before: ConfigTopicFold | None, now: ConfigTopicFold) -> None:
         now.finish_replay()
         if before is None:
             self._found_key, self._found_ms = now.snapshot().session_key, self._clock.wall_ms()

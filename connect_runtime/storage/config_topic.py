@@ -153,7 +153,7 @@ class ConfigTopicFold:
     _offset: int = cluster_config_state.NO_OFFSET
     _session_key: SessionKey | None = None
     _entries: dict[str, ConnectorConfigEntry] = field(default_factory=dict)
-    _deferred: dict[str, dict[int, RawConfig]] = field(default_factory=dict, repr=False)
+    _uncommitted: dict[str, dict[int, RawConfig]] = field(default_factory=dict, repr=False)
     _removed: set[str] = field(default_factory=set)
     """Connectors that were deleted and not created again."""
     _snapshot: ClusterConfigState | None = None
@@ -210,18 +210,18 @@ class ConfigTopicFold:
         kind, rest = config_records.split_key(key)
         match kind:
             case ConfigRecordKind.TARGET_STATE:
-                return self._set_target_state(rest, value, wall_ms)
+                return self._apply_target_state(rest, value, wall_ms)
             case ConfigRecordKind.CONNECTOR:
-                return self._set_connector(rest, value)
+                return self._apply_connector(rest, value)
             case ConfigRecordKind.TASK:
-                self._defer_task(config_records.parse_task_id(rest), value)
+                self._add_uncommitted_task(config_records.parse_task_id(rest), value)
                 return None
             case ConfigRecordKind.COMMIT:
-                return self._commit(rest, value, wall_ms)
+                return self._apply_commit(rest, value, wall_ms)
             case ConfigRecordKind.RESTART:
                 return RestartRequested(config_records.read_restart_request(rest, value))
             case ConfigRecordKind.FENCING:
-                self._set_fencing_count(rest, value)
+                self._apply_fencing_count(rest, value)
                 return None
             case ConfigRecordKind.LOGGER:
                 return LoggerLevelSet(rest, config_records.read_logger_level(value))
@@ -232,7 +232,7 @@ class ConfigTopicFold:
     def _entry(self, name: str) -> ConnectorConfigEntry:
         return self._entries.get(name) or ConnectorConfigEntry()
 
-    def _set_target_state(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
+    def _apply_target_state(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
         entry = self._entry(name)
         if value is None:  # the deletion is reported for the connector's own record
             started = TargetState.STARTED
@@ -247,7 +247,7 @@ class ConfigTopicFold:
             return None
         return TargetStateChanged(name)
 
-    def _set_connector(self, name: str, value: Json) -> ConfigChange | None:
+    def _apply_connector(self, name: str, value: Json) -> ConfigChange | None:
         entry = self._entry(name)
         if value is None:
             self._remove(name)
@@ -264,7 +264,7 @@ class ConfigTopicFold:
 
     def _remove(self, name: str) -> None:
         """Delete a connector. As in Java, target state, generation and fencing outlive it."""
-        self._deferred.pop(name, None)
+        self._uncommitted.pop(name, None)
         self.given.forget(name)
         if name in self._entries:
             self._entries[name] = dataclasses.replace(
@@ -275,11 +275,11 @@ class ConfigTopicFold:
                 applied_config=None,
             )
 
-    def _defer_task(self, task: ConnectorTaskId, value: Json) -> None:
+    def _add_uncommitted_task(self, task: ConnectorTaskId, value: Json) -> None:
         config = MappingProxyType(dict(config_records.read_properties(value)))
-        self._deferred.setdefault(task.connector, {})[task.task] = config
+        self._uncommitted.setdefault(task.connector, {})[task.task] = config
 
-    def _commit(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
+    def _apply_commit(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
         """Apply the task configs since the last commit, if there is one for every task.
 
         If not, compaction has removed some that were written again later, and nothing applies until
@@ -292,7 +292,7 @@ class ConfigTopicFold:
             self._remove(name)
             return None
         count = config_records.read_count(value, "tasks")
-        deferred = self._deferred.pop(name, {})
+        deferred = self._uncommitted.pop(name, {})
         complete = all(number in deferred for number in range(count)) if count else True
         entry = dataclasses.replace(
             entry, task_count=count, fencing_pending=True, inconsistent=not complete
@@ -309,7 +309,7 @@ class ConfigTopicFold:
         applied = sorted(deferred) if complete else []
         return TasksCommitted(name, tuple(ConnectorTaskId(name, each) for each in applied))
 
-    def _set_fencing_count(self, name: str, value: Json) -> None:
+    def _apply_fencing_count(self, name: str, value: Json) -> None:
         count = config_records.read_count(value, "task-count")
         self._entries[name] = dataclasses.replace(
             self._entry(name), fencing_count=count, fencing_pending=False

@@ -80,15 +80,15 @@ def decode_offsets(data: bytes) -> dict[bytes, bytes]:
     reader.expect(_MAGIC, "the start of a Java object stream")
     reader.expect(bytes([_OBJECT_TAG]) + _MAP_CLASS, "a java.util.HashMap")
     reader.handles += [None, None]  # the class, and the map
-    reader.take(8, "load factor and threshold")
+    reader.read_bytes(8, "load factor and threshold")
     reader.expect(bytes([_BLOCK_TAG, 8]), "the size of the map")
-    reader.take(4, "the number of buckets")
-    entries = reader.integer("the number of entries")
+    reader.read_bytes(4, "the number of buckets")
+    entries = reader.read_integer("the number of entries")
     if entries < 0:
-        raise reader.malformed(f"a map of {entries} entries")
+        raise reader.create_error(f"a map of {entries} entries")
     offsets: dict[bytes, bytes] = {}
     for _ in range(entries):
-        key, value = reader.array(), reader.array()
+        key, value = reader.read_array(), reader.read_array()
         if key is not None and value is not None:
             offsets[key] = value
     reader.expect(bytes([_END_TAG]), "the end of the map")
@@ -104,40 +104,40 @@ class _SerializationReader:
     bytes_class: int | None = None
     """Handle of the class of byte arrays."""
 
-    def malformed(self, what: str) -> MalformedOffsetFile:
+    def create_error(self, what: str) -> MalformedOffsetFile:
         return MalformedOffsetFile(f"reading stored offsets: byte {self.at}: {what}")
 
-    def take(self, length: int, what: str) -> bytes:
+    def read_bytes(self, length: int, what: str) -> bytes:
         taken = self.data[self.at : self.at + length]
         if len(taken) < length:
-            raise self.malformed(f"the file ends within {what}")
+            raise self.create_error(f"the file ends within {what}")
         self.at += length
         return taken
 
     def expect(self, wanted: bytes, what: str) -> None:
         if not self.data.startswith(wanted, self.at):
-            raise self.malformed(f"expected {what}")
+            raise self.create_error(f"expected {what}")
         self.at += len(wanted)
 
-    def integer(self, what: str) -> int:
-        value: int = struct.unpack(">i", self.take(4, what))[0]
+    def read_integer(self, what: str) -> int:
+        value: int = struct.unpack(">i", self.read_bytes(4, what))[0]
         return value
 
-    def array(self) -> bytes | None:
-        tag = self.take(1, "an entry")[0]
+    def read_array(self) -> bytes | None:
+        tag = self.read_bytes(1, "an entry")[0]
         if tag == _NULL_TAG:
             return None
         if tag == _REFERENCE_TAG:
             return self._read_referenced_array()
         if tag != _ARRAY_TAG:
-            raise self.malformed(f"expected a byte array, not {tag:#04x}")
+            raise self.create_error(f"expected a byte array, not {tag:#04x}")
         self._read_array_class()
         self.handles.append(None)
         handle = len(self.handles) - 1
-        length = self.integer("the length of an array")
+        length = self.read_integer("the length of an array")
         if length < 0:
-            raise self.malformed(f"an array of length {length}")
-        array = self.handles[handle] = self.take(length, "an array")
+            raise self.create_error(f"an array of length {length}")
+        array = self.handles[handle] = self.read_bytes(length, "an array")
         return array
 
     def _read_array_class(self) -> None:
@@ -148,15 +148,15 @@ class _SerializationReader:
             return
         self.expect(bytes([_REFERENCE_TAG]), "the class of a byte array")
         if self._read_handle() != self.bytes_class:
-            raise self.malformed("an array of another type than bytes")
+            raise self.create_error("an array of another type than bytes")
 
     def _read_handle(self) -> int:
-        handle: int = struct.unpack(">I", self.take(4, "a reference"))[0]
+        handle: int = struct.unpack(">I", self.read_bytes(4, "a reference"))[0]
         return handle - _FIRST_HANDLE
 
     def _read_referenced_array(self) -> bytes:
         handle = self._read_handle()
         array = self.handles[handle] if 0 <= handle < len(self.handles) else None
         if array is None:
-            raise self.malformed("a reference to another object than a byte array")
+            raise self.create_error("a reference to another object than a byte array")
         return array

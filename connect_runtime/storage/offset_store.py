@@ -139,12 +139,12 @@ class LogOffsetBackingStore:
         if not records:
             on_done(None)
             return
-        gathered = _CombinedResult(len(records), on_done)
+        combined = _CombinedResult(len(records), on_done)
         for record in records:
             try:
-                self._log.send(record, on_recorded=gathered.note)
+                self._log.send(record, on_recorded=combined.note)
             except ConnectError as error:
-                gathered.note(error)
+                combined.note(error)
 
     def _encode_records(self, connector: str, pairs: OffsetPairs) -> list[KeyedRecord]:
         """Encode records. A partition is deleted under all its keys, with any order of fields."""

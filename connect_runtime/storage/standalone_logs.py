@@ -102,12 +102,12 @@ class OffsetFileLog:
     def start(self, listener: LogListener, timeout_s: float) -> None:
         """A missing file counts as empty; a malformed one is rejected."""
         del timeout_s  # the file is read at once
-        self._offsets = self._read()
+        self._offsets = self._read_file()
         for key, value in self._offsets.items():
             self._deliver(listener, key, value)
         listener.on_replayed()
         self._listener = listener
-        self._threads.start(f"writes {self._path.name}", self._run)
+        self._threads.start(f"writes {self._path.name}", self._run_writer)
 
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
         with self._changed:
@@ -124,11 +124,11 @@ class OffsetFileLog:
 
     def stop(self, timeout_s: float) -> None:
         self._outstanding.wait(timeout_s)
-        left = self._close()
+        left = self._reject_new_records()
         self._threads.stop_all(_THREAD_STOP_TIMEOUT_S)
-        self._refuse(left)
+        self._fail_records(left)
 
-    def _close(self) -> list[_PendingWrite]:
+    def _reject_new_records(self) -> list[_PendingWrite]:
         """Reject new records; return those that are not being written."""
         with self._changed:
             self._listener = None
@@ -137,13 +137,13 @@ class OffsetFileLog:
             self._changed.notify()
         return left
 
-    def _refuse(self, left: list[_PendingWrite]) -> None:
+    def _fail_records(self, left: list[_PendingWrite]) -> None:
         closed = RetriableError(f"writing {self._path}: closed before it was written")
         for number, _, on_recorded in left:
             on_recorded(closed)
             self._outstanding.end(number)
 
-    def _run(self, stop: threading.Event) -> None:
+    def _run_writer(self, stop: threading.Event) -> None:
         while not stop.is_set():
             with self._changed:
                 if not self._waiting:
@@ -152,16 +152,16 @@ class OffsetFileLog:
                 self._waiting.clear()
                 listener = self._listener
             if batch and listener is not None:
-                self._record(batch, listener)
+                self._write_batch(batch, listener)
 
-    def _record(self, batch: list[_PendingWrite], listener: LogListener) -> None:
+    def _write_batch(self, batch: list[_PendingWrite], listener: LogListener) -> None:
         offsets = dict(self._offsets)
         for _, record, _ in batch:
             if record.value is None:
                 offsets.pop(record.key, None)
             else:
                 offsets[record.key] = record.value
-        failure = self._write(offsets)
+        failure = self._try_write(offsets)
         if failure is None:
             self._offsets = offsets
         for number, record, on_recorded in batch:
@@ -178,11 +178,11 @@ class OffsetFileLog:
         )
         self._delivered_count += 1
 
-    def _read(self) -> dict[bytes, bytes]:
+    def _read_file(self) -> dict[bytes, bytes]:
         try:
             return offset_file_format.decode_offsets(self._path.read_bytes())
         except FileNotFoundError:
-            self._write_or_raise({})  # report a missing write permission now
+            self._write_file({})  # report a missing write permission now
             return {}
         except OSError as error:
             raise FatalError(
@@ -195,14 +195,14 @@ class OffsetFileLog:
                 " this one away, and every source starts from its beginning"
             ) from error
 
-    def _write(self, offsets: dict[bytes, bytes]) -> ConnectError | None:
+    def _try_write(self, offsets: dict[bytes, bytes]) -> ConnectError | None:
         try:
-            self._write_or_raise(offsets)
+            self._write_file(offsets)
         except ConnectError as error:
             return error
         return None
 
-    def _write_or_raise(self, offsets: dict[bytes, bytes]) -> None:
+    def _write_file(self, offsets: dict[bytes, bytes]) -> None:
         try:
             _replace_file(self._path, offset_file_format.encode_offsets(offsets))
         except OSError as error:
@@ -214,7 +214,7 @@ class OffsetFileLog:
     def _on_unasked_end(self, ended: ThreadDied) -> None:
         reason = f"the thread that {ended.name} ended: {ended.error or 'it ended without an error'}"
         _LOG.error("%s", reason, exc_info=ended.error)
-        self._refuse(self._close())
+        self._fail_records(self._reject_new_records())
         self._on_broken(reason)
 
 

@@ -67,7 +67,7 @@ class StatusBackingStore:
         self._log = log
         self._clock = clock
         self._view: FoldedTopic[StatusTopicFold, StatusChange] = FoldedTopic(
-            make=StatusTopicFold, on_change=self._changed, take=_apply_status_record
+            make=StatusTopicFold, on_change=self._on_change, take=_apply_status_record
         )
         self._writes = StatusWriteGuard()
         self._outstanding = PendingWork()
@@ -199,7 +199,7 @@ class StatusBackingStore:
             return True
         return self._writes.may_retry(retry.ticket, known=self._view.fold.snapshot())
 
-    def _changed(self, change: StatusChange) -> None:
+    def _on_change(self, change: StatusChange) -> None:
         with self._view.lock:
             self._writes.observe(change)
 

@@ -277,17 +277,17 @@ class StatusTopicFold:
 
     def _apply_value(
         self,
-        about: StatusSubject | TopicStatusKey,
+        subject: StatusSubject | TopicStatusKey,
         value: bytes | None,
         author: StatusWriter,
     ) -> StatusChange | None:
-        match about:
+        match subject:
             case TopicStatusKey():
-                return self._apply_topic(about, value)
+                return self._apply_topic(subject, value)
             case ConnectorTaskId():
-                return self._apply_task(about, value, author)
+                return self._apply_task(subject, value, author)
             case _:
-                return self._apply_connector(about, value)
+                return self._apply_connector(subject, value)
 
     def _apply_connector(self, name: str, value: bytes | None) -> StatusChange:
         if value is None:

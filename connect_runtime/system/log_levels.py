@@ -42,7 +42,7 @@ class LogLevels:
 
     def all(self) -> dict[str, LoggerLevel]:
         """Return the level of `root` and of every logger whose level is set, by logger name."""
-        own = {each.name for each in _loggers() if each.level != logging.NOTSET}
+        own = {each.name for each in _list_loggers() if each.level != logging.NOTSET}
         return {
             name: self._describe_level(logging.getLogger(name)) for name in sorted(own | {ROOT})
         }
@@ -51,7 +51,7 @@ class LogLevels:
         """Return the effective level of a logger; None if no logger has this name."""
         if name.lower() == ROOT:
             return self._describe_level(logging.getLogger())
-        found = [each for each in _loggers() if each.name == name]
+        found = [each for each in _list_loggers() if each.name == name]
         return self._describe_level(found[0]) if found else None
 
     def set(self, namespace: str, level: str) -> list[str]:
@@ -60,9 +60,9 @@ class LogLevels:
         Returns their names. `level` must be one of `LEVELS`, in any case.
         """
         if namespace.lower() == ROOT:
-            chosen = [*_loggers(), logging.getLogger()]
+            chosen = [*_list_loggers(), logging.getLogger()]
         else:
-            below = [each for each in _loggers() if each.name.startswith(f"{namespace}.")]
+            below = [each for each in _list_loggers() if each.name.startswith(f"{namespace}.")]
             chosen = [*below, logging.getLogger(namespace)]
         for each in chosen:
             self._set(each, LEVELS[level.upper()])
@@ -80,7 +80,7 @@ class LogLevels:
         return LoggerLevel(level=below[-1], last_modified_ms=self._modified_ms.get(logger.name))
 
 
-def _loggers() -> list[logging.Logger]:
+def _list_loggers() -> list[logging.Logger]:
     """All loggers of the process except the root logger."""
     known = list(logging.Logger.manager.loggerDict.values())
     return [each for each in known if isinstance(each, logging.Logger)]

@@ -223,14 +223,14 @@ class PendingWork:
         """Wait until all operations that began before this call have ended; False on timeout."""
         with self._changed:
             last = self._begun
-            return self._changed.wait_for(lambda: self._oldest() > last, timeout=timeout_s)
+            return self._changed.wait_for(lambda: self._find_oldest() > last, timeout=timeout_s)
 
     def wait_for_some(self, timeout_s: float) -> bool:
         """Wait until an operation is in progress; False on timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._numbers), timeout=timeout_s)
 
-    def _oldest(self) -> int:
+    def _find_oldest(self) -> int:
         return next(iter(self._numbers), self._begun + 1)
 
 

@@ -126,8 +126,7 @@ def test_while_no_server_answers_the_address_of_before_serves(asked, caplog):
     with caplog.at_level(logging.WARNING):
         assert asked.answer() == asked.answer() == PLACES
     assert caplog.messages == [
-        "here.test:9092: the name server does not respond; using the previous address, "
-        "127.0.0.1"
+        "here.test:9092: the name server does not respond; using the previous address, 127.0.0.1"
     ]
 
 

@@ -122,9 +122,16 @@ def test_the_newer_field_of_a_target_state_is_preferred(value, state):
 @pytest.mark.parametrize(
     ("reader", "value", "reason"),
     [
-        (config_records.read_target_state, {"state": "RUNNING"}, "no target state; there are "
-        "STARTED"),
-        (config_records.read_target_state, {"state.v2": "x", "state": "STARTED"}, "not a target state"),
+        (
+            config_records.read_target_state,
+            {"state": "RUNNING"},
+            "not a target state; allowed: STARTED",
+        ),
+        (
+            config_records.read_target_state,
+            {"state.v2": "x", "state": "STARTED"},
+            "not a target state",
+        ),
         (config_records.read_target_state, {}, "'state' is null"),
         (config_records.read_target_state, 3, "the value is a number"),
         (config_records.read_properties, {"properties": []}, "'properties' is an array"),

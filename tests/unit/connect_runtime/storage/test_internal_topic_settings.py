@@ -65,7 +65,7 @@ def test_what_is_set_is_taken_and_what_cannot_be_is_told():
         ({"offset.storage.topic": "connect-configs"},
          "config.storage.topic and offset.storage.topic are both 'connect-configs'"),
         ({"status.storage.topic": "  "}, "status.storage.topic is missing"),
-        ({"status.storage.topic": "a b"}, "status.storage.topic is 'a b', which is not a valid topic name"),
+        ({"status.storage.topic": "a b"}, "status.storage.topic is 'a b', which is not a valid"),
         ({"status.storage.topic": ".."}, "which is not a valid topic name"),
         ({"offset.storage.partitions": "0"}, "offset.storage.partitions is '0'"),
         ({"offset.storage.partitions": "many"}, "offset.storage.partitions is 'many'"),
