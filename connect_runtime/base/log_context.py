@@ -52,6 +52,7 @@ class LogContextFilter(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Add the bound fields to the record. Always returns True."""
         record.context = format_prefix()
         for name, value in _current.get():
             if not hasattr(record, name):

@@ -106,6 +106,7 @@ class MetricRegistry:
     _changed: set[str] = field(default_factory=set)
 
     def declare(self, metric: Metric) -> Metric:
+        """Register a metric. Its name must be new."""
         assert metric.name not in self._metrics, f"{metric.name} is declared twice"
         self._metrics[metric.name] = metric
         self._values[metric.name] = {}

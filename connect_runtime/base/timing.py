@@ -28,6 +28,7 @@ class Deadline:
 
     @classmethod
     def after(cls, timeout_s: float, *, now_s: float) -> Deadline:
+        """Create the deadline `timeout_s` from now."""
         return cls(now_s + timeout_s)
 
     def left_s(self, now_s: float) -> float:
@@ -35,4 +36,5 @@ class Deadline:
         return max(0.0, self.at_s - now_s)
 
     def passed(self, now_s: float) -> bool:
+        """Return whether the deadline has been reached."""
         return now_s >= self.at_s

@@ -25,6 +25,7 @@ class SampleWindows:
 
     @property
     def span_s(self) -> float:
+        """Period that the windows cover, in seconds."""
         return self.windows * self.window_s
 
 
@@ -75,6 +76,7 @@ class WindowedStat:
     _windows: list[_Window] = field(default_factory=list)
 
     def observe(self, value: float, now_s: float) -> None:
+        """Observe one value."""
         self.observe_many(1, value, least=value, most=value, now_s=now_s)
 
     def observe_many(

@@ -54,6 +54,7 @@ class MemberLoads:
 
     @property
     def members(self) -> Set[str]:
+        """Ids of all members."""
         return self.connectors.keys()
 
     @property
@@ -66,11 +67,13 @@ class MemberLoads:
         )
 
     def add(self, member: str, items: Iterable[WorkItem]) -> None:
+        """Assign items to a member."""
         more = ConnectorsAndTasks.of(items)
         self.connectors[member] += more.connectors
         self.tasks[member] += more.tasks
 
     def remove(self, member: str, items: Set[WorkItem]) -> None:
+        """Take items from a member."""
         self.connectors[member] = [each for each in self.connectors[member] if each not in items]
         self.tasks[member] = [each for each in self.tasks[member] if each not in items]
 

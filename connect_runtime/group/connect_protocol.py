@@ -54,10 +54,12 @@ class ConnectProtocol(enum.Enum):
 
     @property
     def wire_name(self) -> str:
+        """Name in JoinGroup requests."""
         return self.value[0]
 
     @property
     def version(self) -> int:
+        """Version in metadata and assignments."""
         return self.value[1]
 
     @classmethod
@@ -94,6 +96,7 @@ class ConnectAssignment:
 
     @property
     def failed(self) -> bool:
+        """Whether the leader returned an error."""
         return self.error != NO_ERROR
 
 
@@ -112,6 +115,7 @@ class WorkerMetadata:
 
     @property
     def running(self) -> ConnectorsAndTasks:
+        """All work of the member."""
         return connectors_and_tasks.NO_WORK if self.allocation is None else self.allocation.assigned
 
 
@@ -119,6 +123,7 @@ class WorkerMetadata:
 
 
 def encode_metadata(state: WorkerMetadata, protocol: ConnectProtocol) -> bytes:
+    """Encode a member's metadata."""
     head = [_I16.pack(protocol.version), _encode_string(state.url), _I64.pack(state.config_offset)]
     if protocol is ConnectProtocol.EAGER:
         return b"".join(head)
@@ -129,6 +134,7 @@ def encode_metadata(state: WorkerMetadata, protocol: ConnectProtocol) -> bytes:
 
 
 def encode_assignment(assignment: ConnectAssignment, protocol: ConnectProtocol) -> bytes:
+    """Encode an assignment."""
     parts = [
         _I16.pack(protocol.version),
         _I16.pack(assignment.error),

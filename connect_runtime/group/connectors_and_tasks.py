@@ -35,6 +35,7 @@ class ConnectorsAndTasks:
 
     @property
     def items(self) -> tuple[WorkItem, ...]:
+        """Connectors, then tasks."""
         return (*self.connectors, *self.tasks)
 
     def __bool__(self) -> bool:

@@ -81,6 +81,7 @@ class HeartbeatTimer:
             self.beat_s = min(self.beat_s, max(now_s, self.sent_s + _MIN_HEARTBEAT_SPACING_S))
 
     def sent(self, now_s: float) -> None:
+        """Record that a heartbeat was sent."""
         self.in_flight = True
         self.beat_s = math.inf
         self.sent_s = now_s
@@ -121,6 +122,7 @@ class HeartbeatTimer:
         return self.heard_s + self.settings.session_timeout_s + delay_s
 
     def due_s(self) -> float:
+        """Earliest of the deadlines."""
         return min(self.beat_s, self.session_end_s, self.tick_end_s)
 
     def check_invariants(self) -> None:

@@ -127,6 +127,7 @@ class AdminRequestClient:
         return client_errors.translate_error_code(code, doing, where=self._where, own=self._advice)
 
     def close(self) -> None:
+        """Close all connections."""
         self._connections.close()
         self._poller.close()
 

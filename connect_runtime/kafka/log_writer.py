@@ -103,6 +103,7 @@ class SharedLogWriter:
         )
 
     def run(self, stop: threading.Event) -> None:
+        """Process delivery reports until stopped."""
         while not stop.is_set():
             self._producer.poll(_REPORT_POLL_S)
 

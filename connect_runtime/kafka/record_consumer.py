@@ -51,6 +51,7 @@ class TopicPatternMatcher:
         return now_s >= self._due_s
 
     def failed(self, now_s: float) -> None:
+        """Schedule the next lookup after a failed one."""
         self._due_s = now_s + min(TOPIC_LOOKUP_RETRY_DELAY_S, self._refresh_s)
 
     def found(self, names: Iterable[str], now_s: float) -> bool:

@@ -111,6 +111,7 @@ class BrokerConnections:
 
     @property
     def queued(self) -> int:
+        """Number of queued calls."""
         return len(self._queue)
 
     def trouble(self, now_s: float, *, broker_ready_s: float) -> ConnectError | None:
@@ -128,6 +129,7 @@ class BrokerConnections:
         return self._answered_s if link is None else max(self._answered_s, link.answered_s)
 
     def node_state(self) -> NodeConnectionState:
+        """Return the state for `pick_node`."""
         link = self.connection
         ready = link is not None and link.state is ConnectionState.READY
         return NodeConnectionState(
@@ -176,6 +178,7 @@ class BrokerConnections:
         return link.next_due_s
 
     def tick(self, now_s: float) -> None:
+        """Do all that is due on the connection, and pump."""
         if self.connection is not None and now_s >= self.connection.next_due_s:
             self.connection.tick(now_s)
         self.pump(now_s)
@@ -328,6 +331,7 @@ class ClusterBrokers:
         self._dirty: dict[BrokerConnections, None] = {}
 
     def lane(self, node_id: int, name: str) -> BrokerConnections:
+        """Return the connection to a broker for a purpose, creating it if necessary."""
         lane = self._lanes.get((node_id, name))
         if lane is None:
             lane = self._lanes[(node_id, name)] = BrokerConnections(
@@ -344,6 +348,7 @@ class ClusterBrokers:
         return lane
 
     def address(self, node_id: int) -> tuple[str, int] | None:
+        """Return (host, port) of a broker, None if unknown."""
         broker = self._view.brokers.get(node_id)
         return self.bootstrap.get(node_id) if broker is None else (broker.host, broker.port)
 
@@ -354,6 +359,7 @@ class ClusterBrokers:
 
     @property
     def any_connected(self) -> bool:
+        """Whether any connection is ready."""
         return any(lane.node_state().connected for lane in self._lanes.values())
 
     def answered_s(self, node_id: int) -> float:
@@ -404,6 +410,7 @@ class ClusterBrokers:
         return due_s
 
     def close_idle(self, now_s: float) -> None:
+        """Close connections that have been idle for too long."""
         for (node_id, _), lane in self._lanes.items():
             bootstrap = node_id < 0 and self._view.brokers
             lane.close_if_idle(

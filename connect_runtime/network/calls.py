@@ -64,6 +64,7 @@ class ClientCall:
 
     @property
     def api(self) -> str:
+        """Name of the API."""
         return api_versions.API_NAMES.get(self.api_key, f"API {self.api_key}")
 
     @property

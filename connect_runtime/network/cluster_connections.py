@@ -331,6 +331,7 @@ class ClusterConnections:
                 self._route(call)
 
     def lane(self, node_id: int, name: str) -> BrokerConnections:
+        """Return the connection to a broker for a purpose."""
         return self._brokers.lane(node_id, name)
 
     def _retry_backoff(self) -> Backoff:
@@ -364,6 +365,7 @@ class ClusterConnections:
     # callbacks of discovery
 
     def route_again(self) -> None:
+        """Route parked calls again at the next `tick`."""
         self._route_again = True
 
     def refuse(self, target: RequestTarget | None, failure: ConnectError) -> None:

@@ -40,9 +40,11 @@ class DiscoveryOwner(Protocol):
         done: Callable[[ClientResponse], None],
         timeout_s: float | None = None,
         lane: str = METADATA_PURPOSE,
-    ) -> None: ...
+    ) -> None:
+        """Send a request, see `ClusterConnections.call`."""
 
-    def lane(self, node_id: int, name: str) -> BrokerConnections: ...
+    def lane(self, node_id: int, name: str) -> BrokerConnections:
+        """Return the connection to a broker for a purpose."""
 
     def route_again(self) -> None:
         """Metadata or coordinators changed: calls without a broker may have one now."""
@@ -74,9 +76,11 @@ class ClusterDiscovery:
         self._one_by_one = False
 
     def wake(self) -> None:
+        """Try again at once, because a connection opened or closed."""
         self._not_before_s = -math.inf
 
     def tick(self, now_s: float) -> None:
+        """Send a due metadata request and due coordinator lookups."""
         if now_s >= self._refresh_due_s():
             self._refresh(now_s)
         batch = self._coordinators.next_batch(now_s)
@@ -84,6 +88,7 @@ class ClusterDiscovery:
             self._look_up(batch)
 
     def due_s(self) -> float:
+        """Latest time of the next `tick` (monotonic)."""
         return min(self._refresh_due_s(), self._coordinators.due_s())
 
     # metadata

@@ -139,6 +139,8 @@ _STREAMING_TIMEOUT_FACTOR = 4.0
 
 
 class ConnectionState(enum.Enum):
+    """State of a connection, see the diagram above."""
+
     CONNECTING = enum.auto()
     OPENING = enum.auto()
     READY = enum.auto()
@@ -199,6 +201,7 @@ class KafkaConnection:
 
     @property
     def in_flight(self) -> int:
+        """Number of requests that are queued or sent and not answered."""
         return len(self._pending)
 
     def can_send(self, now_s: float) -> bool:

@@ -265,6 +265,7 @@ class OAuthTokenSource:
         return min(request_s, self._refresher.due_s())
 
     def close(self) -> None:
+        """Cancel a request in flight."""
         if self._request is not None:
             self._request.close()
             self._request = None

@@ -36,6 +36,8 @@ PollHandler = Callable[[int], None]
 
 
 class PollableFile(Protocol):
+    """A file object with a descriptor."""
+
     def fileno(self) -> int: ...
 
 
@@ -50,14 +52,17 @@ class Poller:
         self._selector = selectors.DefaultSelector()
 
     def register(self, source: PollableFile, interest: int, *, handler: PollHandler) -> None:
+        """Poll `source` for the events in `interest`."""
         self._selector.register(source, interest, handler)
 
     def modify(self, source: PollableFile, interest: int) -> None:
+        """Change the events to poll for."""
         key = self._selector.get_key(source)
         if key.events != interest:
             self._selector.modify(source, interest, key.data)
 
     def unregister(self, source: PollableFile) -> None:
+        """Stop polling `source`."""
         self._selector.unregister(source)
 
     def poll(self, timeout_s: float, *, woken: Callable[[], None] | None = None) -> int:
@@ -351,6 +356,7 @@ class RequestSendQueue:
     _requests: deque[OutgoingRequest] = field(default_factory=deque)
 
     def push(self, request: OutgoingRequest) -> None:
+        """Append a request."""
         request.left = sum(map(len, request.chunks))
         self._requests.append(request)
 

@@ -136,6 +136,7 @@ class ClusterMetadata:
         return self._in_flight
 
     def refresh_failed(self, now_s: float) -> None:
+        """Schedule another refresh after a backoff."""
         self._in_flight = None
         self._start_backoff(now_s)
         self._due_s = self._not_before_s

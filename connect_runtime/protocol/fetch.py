@@ -269,6 +269,7 @@ class FetchSession:
         return self._known.get(key)
 
     def in_flight(self) -> bool:
+        """Return whether a request is in flight."""
         return self._in_flight is not None
 
     def next_request(self) -> FetchSessionRequest:
@@ -311,12 +312,14 @@ class FetchSession:
             assert same or key in self._changed, key
 
     def _build_full_request(self) -> FetchSessionRequest:
+        """Build a request with all partitions, which opens a session."""
         self._known = dict(self._wanted)
         return FetchSessionRequest(
             self._session_id, INITIAL_SESSION_EPOCH, list(self._known.values()), []
         )
 
     def _build_incremental_request(self) -> FetchSessionRequest:
+        """Build a request with the changed partitions only."""
         partitions: list[FetchRequestPartition] = []
         forgotten: list[FetchRequestPartition] = []
         for key in self._changed:

@@ -177,5 +177,6 @@ def _negotiate_mechanism(mechanism: str, address: str) -> Generator[Any, memoryv
 
 
 def _explain_refusal(response: Any, mechanism: str, username: str) -> str:
+    """Describe a SASL refusal for the error message."""
     said = response.error_message or response.error_code.name
     return f"{mechanism} as {username!r} was refused: {said} ({response.error_code.value})"

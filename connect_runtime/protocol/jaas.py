@@ -42,6 +42,7 @@ class LoginModule:
 
     @property
     def simple_name(self) -> str:
+        """Class name without its package."""
         return self.class_name.rpartition(".")[2]
 
 

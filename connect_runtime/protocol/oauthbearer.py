@@ -123,68 +123,66 @@ class OAuthSettings:
 
 
 def read_oauth_settings(
-    account: PropertyReader, options: Mapping[str, str], files: StoreFiles
+    reader: PropertyReader, options: Mapping[str, str], files: StoreFiles
 ) -> OAuthSettings:
     """Read the OAUTHBEARER settings; `options` are those of the login module.
 
-    Errors are collected in `account`, and missing values stay empty.
+    Errors are collected in `reader`, and missing values stay empty.
     """
-    _check_classes(account)
-    _check_options(account, options)
-    endpoint = _read_endpoint(account)
-    client_id = _read_credential(account, _CLIENT_ID_KEY, option=("clientId", options))
-    secret = _read_credential(account, _CLIENT_SECRET_KEY, option=("clientSecret", options))
-    retry_ms = account.whole("sasl.login.retry.backoff.ms", 100, least=0, most=_INT_MAX)
-    retry_max_ms = account.whole("sasl.login.retry.backoff.max.ms", 10_000, least=0, most=_INT_MAX)
+    _check_classes(reader)
+    _check_options(reader, options)
+    endpoint = _read_endpoint(reader)
+    client_id = _read_credential(reader, _CLIENT_ID_KEY, option=("clientId", options))
+    secret = _read_credential(reader, _CLIENT_SECRET_KEY, option=("clientSecret", options))
+    retry_ms = reader.whole("sasl.login.retry.backoff.ms", 100, least=0, most=_INT_MAX)
+    retry_max_ms = reader.whole("sasl.login.retry.backoff.max.ms", 10_000, least=0, most=_INT_MAX)
     return OAuthSettings(
         endpoint=endpoint,
         client_id=client_id,
         client_secret=secret,
-        scope=account.get("sasl.oauthbearer.scope") or options.get("scope", ""),
-        urlencode=account.boolean("sasl.oauthbearer.header.urlencode"),
+        scope=reader.get("sasl.oauthbearer.scope") or options.get("scope", ""),
+        urlencode=reader.boolean("sasl.oauthbearer.header.urlencode"),
         extensions={
             name.removeprefix(_EXTENSION_PREFIX): value
             for name, value in options.items()
             if name.startswith(_EXTENSION_PREFIX)
         },
-        ca_pem=_read_authorities(account, options, files),
-        connect_timeout_s=_read_timeout_s(account, "sasl.login.connect.timeout.ms"),
-        read_timeout_s=_read_timeout_s(account, "sasl.login.read.timeout.ms"),
+        ca_pem=_read_authorities(reader, options, files),
+        connect_timeout_s=_read_timeout_s(reader, "sasl.login.connect.timeout.ms"),
+        read_timeout_s=_read_timeout_s(reader, "sasl.login.read.timeout.ms"),
         retry_s=max(retry_ms, 1) / 1000,
         retry_max_s=max(retry_max_ms, retry_ms, 1) / 1000,
-        refresh_factor=account.fraction(
+        refresh_factor=reader.fraction(
             "sasl.login.refresh.window.factor", 0.8, least=0.5, most=1.0
         ),
-        refresh_jitter=account.fraction(
+        refresh_jitter=reader.fraction(
             "sasl.login.refresh.window.jitter", 0.05, least=0.0, most=0.25
         ),
-        refresh_min_period_s=account.whole(
+        refresh_min_period_s=reader.whole(
             "sasl.login.refresh.min.period.seconds", 60, least=0, most=900
         ),
-        refresh_buffer_s=account.whole(
-            "sasl.login.refresh.buffer.seconds", 300, least=0, most=3600
-        ),
+        refresh_buffer_s=reader.whole("sasl.login.refresh.buffer.seconds", 300, least=0, most=3600),
     )
 
 
-def _read_timeout_s(account: PropertyReader, key: str) -> float:
-    return account.whole(key, 10_000, least=1, most=_INT_MAX) / 1000
+def _read_timeout_s(reader: PropertyReader, key: str) -> float:
+    return reader.whole(key, 10_000, least=1, most=_INT_MAX) / 1000
 
 
-def _check_classes(account: PropertyReader) -> None:
+def _check_classes(reader: PropertyReader) -> None:
     for key, ours in _ACCEPTED_CLASSES.items():
-        name = account.get(key)
+        name = reader.get(key)
         if not name or name in ours:
             continue
         advice = (
             jaas.advise_on_vendor_class(name) or "remove it: Java classes cannot be loaded here"
         )
-        account.error(
+        reader.error(
             key, f"{name} is not supported", f"{advice}; {property_reader.format_choices(ours)}"
         )
 
 
-def _check_options(account: PropertyReader, options: Mapping[str, str]) -> None:
+def _check_options(reader: PropertyReader, options: Mapping[str, str]) -> None:
     unknown = sorted(
         name
         for name in options
@@ -192,13 +190,13 @@ def _check_options(account: PropertyReader, options: Mapping[str, str]) -> None:
         and not name.startswith((_EXTENSION_PREFIX, _TRUST_STORE_PREFIX))
     )
     for name in unknown[:1]:  # one error per key
-        account.error("sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE)
+        reader.error("sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE)
     for name, value in options.items():
         if name.startswith(_EXTENSION_PREFIX) and not _is_extension(
             name.removeprefix(_EXTENSION_PREFIX), value
         ):
             allowed = "letters in the name, printable ASCII in the value, and not extension_auth"
-            account.error("sasl.jaas.config", f"its option {name} is malformed", allowed)
+            reader.error("sasl.jaas.config", f"its option {name} is malformed", allowed)
 
 
 def _is_extension(name: str, value: str) -> bool:
@@ -211,11 +209,11 @@ def _is_extension(name: str, value: str) -> bool:
     )
 
 
-def _read_endpoint(account: PropertyReader) -> str:
+def _read_endpoint(reader: PropertyReader) -> str:
     allowed = "the issuer's token endpoint, https://host/path"
-    text = account.get(TOKEN_ENDPOINT_KEY)
+    text = reader.get(TOKEN_ENDPOINT_KEY)
     if not text:
-        account.error(TOKEN_ENDPOINT_KEY, "it is missing", allowed)
+        reader.error(TOKEN_ENDPOINT_KEY, "it is missing", allowed)
         return ""
     try:
         parts = urllib.parse.urlsplit(text)
@@ -223,39 +221,39 @@ def _read_endpoint(account: PropertyReader) -> str:
     except ValueError:
         right = None
     if not right:
-        account.error(TOKEN_ENDPOINT_KEY, "it is not an http or https URL", allowed)
+        reader.error(TOKEN_ENDPOINT_KEY, "it is not an http or https URL", allowed)
     elif parts.username or parts.password:
-        account.error(
+        reader.error(
             TOKEN_ENDPOINT_KEY, "it contains credentials", "set them as clientId and clientSecret"
         )
     return text
 
 
 def _read_credential(
-    account: PropertyReader,
+    reader: PropertyReader,
     name: str,
     *,
     option: tuple[str, Mapping[str, str]],
 ) -> str:
     """Read a property or a login module option; the property wins, as in Java's ConfigOrJaas."""
-    found = account.get(name) or option[1].get(option[0], "")
+    found = reader.get(name) or option[1].get(option[0], "")
     if not found:
         where = f"it, and {option[0]} in sasl.jaas.config, are missing"
-        account.error(name, where, f"set it, or {JAAS_FORM_ADVICE}")
+        reader.error(name, where, f"set it, or {JAAS_FORM_ADVICE}")
     return found
 
 
 def _read_authorities(
-    account: PropertyReader, options: Mapping[str, str], files: StoreFiles
+    reader: PropertyReader, options: Mapping[str, str], files: StoreFiles
 ) -> str | None:
     trust = {name: value for name, value in options.items() if name.startswith(_TRUST_STORE_PREFIX)}
     inner = PropertyReader(trust)
     for name in sorted(trust.keys() - tls_settings.TLS_KEYS)[:1]:
-        account.error("sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE)
+        reader.error("sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE)
     found = tls_settings.read_tls_settings(inner, files, uses_tls=True)
     for error in inner.errors[:1]:
         problem = f"its option {error.key}: {error.problem}"
-        account.error("sasl.jaas.config", problem, error.allowed)
+        reader.error("sasl.jaas.config", problem, error.allowed)
     return found.ca_pem
 
 
@@ -554,6 +552,7 @@ class TokenRefresher:
         self._due_s = now_s + self._compute_refresh_delay_s(token.life_s)
 
     def failed(self, failure: ConnectError, now_s: float) -> None:
+        """Record a failed request and schedule a retry."""
         self.under_way = False
         self.trouble = failure
         self._start_backoff(now_s)

@@ -59,6 +59,8 @@ class ProduceResponsePartition(NamedTuple):
 
 
 class ProduceResponse(NamedTuple):
+    """A decoded response."""
+
     throttle_ms: int
     partitions: list[ProduceResponsePartition]
 

@@ -73,4 +73,5 @@ class PropertyReader:
 
 
 def format_choices(choices: tuple[str, ...]) -> str:
+    """Format allowed values for an error message."""
     return f"one of {', '.join(choices)}"

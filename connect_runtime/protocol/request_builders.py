@@ -72,6 +72,7 @@ class CoordinatorTarget:
         return f"the coordinator of {self.describe()}"
 
     def describe(self) -> str:
+        """Describe the id for error messages."""
         return f"{'group' if self.kind == GROUP_COORDINATOR else 'transactional id'} {self.key}"
 
 
@@ -108,6 +109,7 @@ class RequestBuilder:
 
     @property
     def api_key(self) -> int:
+        """Numeric key of the API."""
         return api_versions.API_KEYS[self.api]
 
     def entity(self, version: int) -> Any:
@@ -122,6 +124,7 @@ class RequestBuilder:
         return framing.decode_response(self.response_type(version), body)
 
     def response_type(self, version: int) -> type[Any]:
+        """Return the kio response entity type of a version."""
         return kio.index.load_response_schema(self.api_key, version)
 
 

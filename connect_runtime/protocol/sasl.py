@@ -50,6 +50,8 @@ def create_exchange(
 
 
 class _PlainExchange:
+    """PLAIN (RFC 4616)."""
+
     def __init__(self, username: str, password: str) -> None:
         self._message = b"\0".join((b"", username.encode(), password.encode()))
 
@@ -68,6 +70,8 @@ def create_oauthbearer_exchange(token: str, extensions: Mapping[str, str]) -> Sa
 
 
 class _OAuthBearerExchange:
+    """OAUTHBEARER (RFC 7628)."""
+
     def __init__(self, token: str, extensions: Mapping[str, str]) -> None:
         pairs = {"auth": f"Bearer {token}", **extensions}
         fields = "\x01".join(f"{name}={value}" for name, value in pairs.items())
@@ -104,6 +108,8 @@ class _UnpreparedText:
 
 
 class _ScramExchange:
+    """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677)."""
+
     def __init__(self, mechanism: str, username: str, *, password: str, nonce: str | None) -> None:
         self._mechanism = mechanism
         self._client = scramp.ScramClient([mechanism], "unprepared", "unprepared", c_nonce=nonce)

@@ -37,64 +37,64 @@ class SaslSettings:
     """Set with OAUTHBEARER only."""
 
 
-def read_sasl_settings(account: PropertyReader, files: StoreFiles) -> SaslSettings:
-    """Read the sasl.* properties of a client that uses SASL; errors are collected in `account`."""
-    mechanism = account.get("sasl.mechanism", "GSSAPI").upper()
+def read_sasl_settings(reader: PropertyReader, files: StoreFiles) -> SaslSettings:
+    """Read the sasl.* properties of a client that uses SASL; errors are collected in `reader`."""
+    mechanism = reader.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in sasl.SASL_MECHANISMS:
-        missing = "" if "sasl.mechanism" in account.properties else " (Java's default)"
+        missing = "" if "sasl.mechanism" in reader.properties else " (Java's default)"
         advice = jaas.VENDOR_MECHANISM_ADVICE.get(mechanism)
         allowed = property_reader.format_choices(sasl.SASL_MECHANISMS)
         allowed = f"{advice}; {allowed}" if advice else allowed
-        account.error("sasl.mechanism", f"{mechanism}{missing} is not supported", allowed)
+        reader.error("sasl.mechanism", f"{mechanism}{missing} is not supported", allowed)
         return SaslSettings(mechanism=mechanism)
     if mechanism == sasl.OAUTHBEARER:
-        oauth = oauthbearer.read_oauth_settings(account, _read_oauth_options(account), files)
+        oauth = oauthbearer.read_oauth_settings(reader, _read_oauth_options(reader), files)
         return SaslSettings(mechanism=mechanism, username=oauth.client_id, oauth=oauth)
-    for key in sorted(oauthbearer.OAUTH_KEYS & account.properties.keys()):
+    for key in sorted(oauthbearer.OAUTH_KEYS & reader.properties.keys()):
         advice = f"remove it, or set sasl.mechanism={sasl.OAUTHBEARER}"
-        account.error(key, f"it has no effect with {mechanism}", advice)
-    username, password = _read_credentials(account, mechanism)
+        reader.error(key, f"it has no effect with {mechanism}", advice)
+    username, password = _read_credentials(reader, mechanism)
     return SaslSettings(mechanism=mechanism, username=username, password=password)
 
 
-def _read_oauth_options(account: PropertyReader) -> Mapping[str, str]:
+def _read_oauth_options(reader: PropertyReader) -> Mapping[str, str]:
     """Return the options of the login module, which is optional if properties have all values."""
-    if not account.get(_JAAS_KEY):
+    if not reader.get(_JAAS_KEY):
         return {}
     module = _read_login_module(
-        account, oauthbearer.OAUTH_LOGIN_MODULE, form=oauthbearer.JAAS_FORM_ADVICE
+        reader, oauthbearer.OAUTH_LOGIN_MODULE, form=oauthbearer.JAAS_FORM_ADVICE
     )
     return {} if module is None else module.options
 
 
-def _read_credentials(account: PropertyReader, mechanism: str) -> tuple[str | None, str | None]:
+def _read_credentials(reader: PropertyReader, mechanism: str) -> tuple[str | None, str | None]:
     package, expected = _LOGIN_MODULES[mechanism]
     form = f'write {_SECURITY_PACKAGE}{package}.{expected} required username="…" password="…";'
-    if not account.get(_JAAS_KEY):
-        account.error(_JAAS_KEY, "it is missing", form)
+    if not reader.get(_JAAS_KEY):
+        reader.error(_JAAS_KEY, "it is missing", form)
         return None, None
-    module = _read_login_module(account, expected, form=form)
+    module = _read_login_module(reader, expected, form=form)
     if module is None:
         return None, None
     missing = [name for name in ("username", "password") if name not in module.options]
     if missing:
-        account.error(_JAAS_KEY, f"{' and '.join(missing)} missing", form)
+        reader.error(_JAAS_KEY, f"{' and '.join(missing)} missing", form)
     for name in sorted(module.options.keys() - {"username", "password"}):
-        account.error(_JAAS_KEY, f"its option {name} is not supported", form)
+        reader.error(_JAAS_KEY, f"its option {name} is not supported", form)
     return module.options.get("username"), module.options.get("password")
 
 
-def _read_login_module(account: PropertyReader, expected: str, *, form: str) -> LoginModule | None:
+def _read_login_module(reader: PropertyReader, expected: str, *, form: str) -> LoginModule | None:
     try:
-        module = jaas.parse_jaas_config(account.get(_JAAS_KEY))
+        module = jaas.parse_jaas_config(reader.get(_JAAS_KEY))
     except JaasConfigError as error:
-        account.error(_JAAS_KEY, str(error), form)
+        reader.error(_JAAS_KEY, str(error), form)
         return None
     if module.simple_name == expected:
         return module
     advice = jaas.advise_on_vendor_class(module.class_name)
     problem = f"{module.simple_name} does not belong to this sasl.mechanism"
-    account.error(_JAAS_KEY, problem, f"{advice}; or {form}" if advice else form)
+    reader.error(_JAAS_KEY, problem, f"{advice}; or {form}" if advice else form)
     return None
 
 
@@ -142,6 +142,7 @@ class SecuritySettings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SecuritySettings:
+        """Create settings from the result of `to_dict`."""
         found = cls(**values)
         given = values.get("oauth")
         return found if given is None else replace(found, oauth=OAuthSettings(**given))
@@ -190,16 +191,16 @@ _CALLBACK_KEY = "sasl.client.callback.handler.class"
 
 def parse_security(properties: Mapping[str, str], *, files: StoreFiles) -> ParsedSecurity:
     """Read the security.*, sasl.* and ssl.* properties of a client; other keys are ignored."""
-    account = PropertyReader(properties)
-    _reject_unsupported_keys(account)
-    protocol = account.get("security.protocol", "PLAINTEXT").upper()
+    reader = PropertyReader(properties)
+    _reject_unsupported_keys(reader)
+    protocol = reader.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in SECURITY_PROTOCOLS:
         allowed = property_reader.format_choices(SECURITY_PROTOCOLS)
-        account.error("security.protocol", f"{protocol} is unknown", allowed)
-    _reject_keys_plaintext_ignores(account)
+        reader.error("security.protocol", f"{protocol} is unknown", allowed)
+    _reject_keys_plaintext_ignores(reader)
     security = SecuritySettings(protocol=protocol)
     if security.uses_sasl:
-        sasl = read_sasl_settings(account, files)
+        sasl = read_sasl_settings(reader, files)
         security = replace(
             security,
             mechanism=sasl.mechanism,
@@ -207,7 +208,7 @@ def parse_security(properties: Mapping[str, str], *, files: StoreFiles) -> Parse
             password=sasl.password,
             oauth=sasl.oauth,
         )
-    tls = tls_settings.read_tls_settings(account, files, uses_tls=security.uses_tls)
+    tls = tls_settings.read_tls_settings(reader, files, uses_tls=security.uses_tls)
     security = replace(
         security,
         ca_pem=tls.ca_pem,
@@ -216,22 +217,20 @@ def parse_security(properties: Mapping[str, str], *, files: StoreFiles) -> Parse
         key_password=tls.key_password if tls.key_pem else None,
         check_hostname=tls.check_hostname,
     )
-    return ParsedSecurity(
-        security=None if account.errors else security, errors=tuple(account.errors)
-    )
+    return ParsedSecurity(security=None if reader.errors else security, errors=tuple(reader.errors))
 
 
-def _reject_unsupported_keys(account: PropertyReader) -> None:
-    for key in sorted(account.properties):
+def _reject_unsupported_keys(reader: PropertyReader) -> None:
+    for key in sorted(reader.properties):
         if not key.startswith(_PREFIXES) or key in SUPPORTED_KEYS:
             continue
-        advice = _advise_on_key(key, account.properties[key])
+        advice = _advise_on_key(key, reader.properties[key])
         if advice is not None:
-            account.error(key, "it is not supported", advice)
+            reader.error(key, "it is not supported", advice)
             continue
         near = difflib.get_close_matches(key, sorted(SUPPORTED_KEYS), n=1)
         known = f"known are {', '.join(sorted(SUPPORTED_KEYS))}"
-        account.error(key, "no such setting", f"did you mean {near[0]}?" if near else known)
+        reader.error(key, "no such setting", f"did you mean {near[0]}?" if near else known)
 
 
 def _advise_on_key(key: str, value: str) -> str | None:
@@ -242,12 +241,12 @@ def _advise_on_key(key: str, value: str) -> str | None:
     return _REFUSED_KEYS.get(key) or next(found, None)
 
 
-def _reject_keys_plaintext_ignores(account: PropertyReader) -> None:
-    if account.get("security.protocol"):
+def _reject_keys_plaintext_ignores(reader: PropertyReader) -> None:
+    if reader.get("security.protocol"):
         return
-    for key in sorted(SUPPORTED_KEYS & account.properties.keys() - {"security.protocol"}):
+    for key in sorted(SUPPORTED_KEYS & reader.properties.keys() - {"security.protocol"}):
         problem = "it has no effect: security.protocol is not set, so connections are PLAINTEXT"
-        account.error(
+        reader.error(
             key,
             problem,
             f"set security.protocol: {property_reader.format_choices(SECURITY_PROTOCOLS)}",

@@ -76,15 +76,15 @@ class TlsSettings:
     check_hostname: bool = True
 
 
-def read_tls_settings(account: PropertyReader, files: StoreFiles, *, uses_tls: bool) -> TlsSettings:
-    """Read the ssl.* properties; errors are collected in `account`. Without TLS, stores are not
+def read_tls_settings(reader: PropertyReader, files: StoreFiles, *, uses_tls: bool) -> TlsSettings:
+    """Read the ssl.* properties; errors are collected in `reader`. Without TLS, stores are not
     read."""
-    check_hostname = _read_hostname_check(account)
+    check_hostname = _read_hostname_check(reader)
     if not uses_tls:
         return TlsSettings(check_hostname=check_hostname)
-    reader = _TlsSettingsReader(account, files)
-    authorities = reader.read_authorities()
-    certificate, key, password = reader.read_own()
+    store_reader = _TlsSettingsReader(reader, files)
+    authorities = store_reader.read_authorities()
+    certificate, key, password = store_reader.read_own()
     return TlsSettings(
         ca_pem=authorities,
         certificate_pem=certificate,
@@ -94,22 +94,25 @@ def read_tls_settings(account: PropertyReader, files: StoreFiles, *, uses_tls: b
     )
 
 
-def _read_hostname_check(account: PropertyReader) -> bool:
+def _read_hostname_check(reader: PropertyReader) -> bool:
     key = "ssl.endpoint.identification.algorithm"
-    algorithm = account.properties.get(key, "https").lower()
+    algorithm = reader.properties.get(key, "https").lower()
     if algorithm not in {"https", ""}:
-        account.error(key, f"{algorithm} is unknown", "https, or empty to check no host names")
+        reader.error(key, f"{algorithm} is unknown", "https, or empty to check no host names")
     return algorithm != ""
 
 
 class _TlsSettingsReader:
-    def __init__(self, account: PropertyReader, files: StoreFiles) -> None:
-        self._account = account
+    """Reads the stores named by ssl.* properties."""
+
+    def __init__(self, reader: PropertyReader, files: StoreFiles) -> None:
+        self._reader = reader
         self._files = files
 
     def read_authorities(self) -> str | None:
+        """Return the trusted certificate authorities; None for those of the system."""
         name = "ssl.truststore.certificates"
-        given = self._account.get(name)
+        given = self._reader.get(name)
         if given:
             self._require_pem_type("truststore", name)
             return self._check_pem(name, given, needs=_CERTIFICATE_MARK)
@@ -122,19 +125,19 @@ class _TlsSettingsReader:
             return None
         if not store.certificates_pem:
             problem = "it contains no certificate"
-            self._account.error("ssl.truststore.location", problem, "name a trust store")
+            self._reader.error("ssl.truststore.location", problem, "name a trust store")
         return store.certificates_pem
 
     def read_own(self) -> tuple[str | None, str | None, str | None]:
         """Return (certificate chain, key, password of the key)."""
         chain_name, key_name = "ssl.keystore.certificate.chain", "ssl.keystore.key"
-        chain, key = self._account.get(chain_name), self._account.get(key_name)
-        password = self._account.get("ssl.key.password") or None
+        chain, key = self._reader.get(chain_name), self._reader.get(key_name)
+        password = self._reader.get("ssl.key.password") or None
         if chain or key:
             self._require_pem_type("keystore", chain_name)
             if not (chain and key):
                 missing = key_name if chain else chain_name
-                self._account.error(
+                self._reader.error(
                     missing, "it is missing", f"{chain_name} and {key_name} go together"
                 )
             found = self._check_pem(chain_name, chain, needs=_CERTIFICATE_MARK) if chain else None
@@ -149,84 +152,84 @@ class _TlsSettingsReader:
         return text, self._check_key("ssl.keystore.location", text), password
 
     def _read_own_store(self) -> tuple[str | None, str | None, str | None]:
-        password = self._account.get("ssl.key.password")
-        if password and password != self._account.get("ssl.keystore.password"):
+        password = self._reader.get("ssl.key.password")
+        if password and password != self._reader.get("ssl.keystore.password"):
             problem = "it differs from ssl.keystore.password"
-            self._account.error("ssl.key.password", problem, "a PKCS12 store has one password")
+            self._reader.error("ssl.key.password", problem, "a PKCS12 store has one password")
         store = self._read_store("keystore")
         if store is None:
             return None, None, None
         if not (store.key_pem and store.certificates_pem):
             problem = "it contains no private key with its certificate"
-            self._account.error("ssl.keystore.location", problem, "name the client's own key store")
+            self._reader.error("ssl.keystore.location", problem, "name the client's own key store")
         return store.certificates_pem, store.key_pem, None
 
     def _is_configured(self, store: str) -> bool:
         """Return whether a store is configured; a type alone counts (its location is missing)."""
-        found = (self._account.get(f"ssl.{store}.{key}") for key in ("location", "type"))
+        found = (self._reader.get(f"ssl.{store}.{key}") for key in ("location", "type"))
         return any(found)
 
     def _read_type(self, store: str) -> str:
         key = f"ssl.{store}.type"
-        kind = self._account.get(key, "JKS").upper()
+        kind = self._reader.get(key, "JKS").upper()
         if kind not in _STORE_TYPES:
-            self._account.error(
+            self._reader.error(
                 key, f"{kind} is unknown", property_reader.format_choices(_STORE_TYPES)
             )
             return "PKCS12"
-        if kind == "PEM" and self._account.get(f"ssl.{store}.password"):
-            self._account.error(
+        if kind == "PEM" and self._reader.get(f"ssl.{store}.password"):
+            self._reader.error(
                 f"ssl.{store}.password", "it has no effect", _NO_STORE_PASSWORD_ADVICE
             )
         return kind
 
     def _read_store(self, store: str) -> KeyStoreContent | None:
         key = f"ssl.{store}.location"
-        path = self._account.get(key)
+        path = self._reader.get(key)
         if not path:
-            self._account.error(key, "it is missing", "name a key store")
+            self._reader.error(key, "it is missing", "name a key store")
             return None
         try:
-            return self._files.store(path, self._account.get(f"ssl.{store}.password"))
+            return self._files.store(path, self._reader.get(f"ssl.{store}.password"))
         except JksFormatError:
-            self._account.error(
+            self._reader.error(
                 key, f"{path} is a JKS store, which is not supported", _CONVERT_ADVICE
             )
         except OSError as error:
             problem = f"{path} cannot be read: {error.strerror or error}"
-            self._account.error(key, problem, "name a key store")
+            self._reader.error(key, problem, "name a key store")
         except ValueError as error:
             advice = f"check ssl.{store}.password and ssl.{store}.type"
-            self._account.error(key, f"{path} cannot be opened: {error}", advice)
+            self._reader.error(key, f"{path} cannot be opened: {error}", advice)
         return None
 
     def _require_pem_type(self, store: str, name: str) -> None:
-        kind = self._account.get(f"ssl.{store}.type", "PEM").upper()
+        kind = self._reader.get(f"ssl.{store}.type", "PEM").upper()
         if kind != "PEM":
-            self._account.error(
+            self._reader.error(
                 f"ssl.{store}.type", f"it is {kind}, but {name} is set", "set it to PEM"
             )
 
     def _check_key(self, name: str, text: str) -> str | None:
-        if "ENCRYPTED" in text and not self._account.get("ssl.key.password"):
+        if "ENCRYPTED" in text and not self._reader.get("ssl.key.password"):
             problem = f"it is missing, but the key in {name} is encrypted"
-            self._account.error("ssl.key.password", problem, "set it")
+            self._reader.error("ssl.key.password", problem, "set it")
         return self._check_pem(name, text, needs=_KEY_MARK)
 
     def _read_pem_file(self, store: str, *, needs: str) -> str | None:
         key = f"ssl.{store}.location"
-        path = self._account.get(key)
+        path = self._reader.get(key)
         if not path:
-            self._account.error(key, "it is missing", "name a PEM file")
+            self._reader.error(key, "it is missing", "name a PEM file")
             return None
         try:
             text = self._files.text(path)
         except OSError as error:
             problem = f"{path} cannot be read: {error.strerror or error}"
-            self._account.error(key, problem, "name a PEM file")
+            self._reader.error(key, problem, "name a PEM file")
             return None
         except UnicodeError:
-            self._account.error(key, f"{path} is not a text file", "name a PEM file")
+            self._reader.error(key, f"{path} is not a text file", "name a PEM file")
             return None
         return self._check_pem(key, text, needs=needs)
 
@@ -235,5 +238,5 @@ class _TlsSettingsReader:
             return text
         what = "certificate" if needs == _CERTIFICATE_MARK else "private key"
         advice = "provide PEM text, including the -----BEGIN … lines"
-        self._account.error(key, f"it contains no {what}", advice)
+        self._reader.error(key, f"it contains no {what}", advice)
         return None

@@ -21,6 +21,7 @@ _MAX_VARINT_BYTES = 5
 
 
 def encode_varint(value: int) -> bytes:
+    """Encode an unsigned varint."""
     if value < 128:
         return _ONE_BYTE_VARINTS[value]
     out = bytearray()
@@ -32,6 +33,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def read_varint(buffer: ReadBuffer, position: int) -> tuple[int, int]:
+    """Read an unsigned varint. Raises ValueError if it is too long."""
     byte = buffer[position]
     if byte < 128:
         return byte, position + 1
@@ -45,6 +47,7 @@ def read_varint(buffer: ReadBuffer, position: int) -> tuple[int, int]:
 
 
 def encode_compact_string(text: str) -> bytes:
+    """Encode a compact string."""
     data = text.encode()
     return encode_varint(len(data) + 1) + data
 
@@ -58,6 +61,7 @@ def read_bytes(buffer: ReadBuffer, position: int, length: int) -> tuple[bytes, i
 
 
 def read_compact_string(buffer: ReadBuffer, position: int) -> tuple[str | None, int]:
+    """Read a nullable compact string."""
     length, position = read_varint(buffer, position)
     if length == 0:
         return None, position

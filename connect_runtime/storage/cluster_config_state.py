@@ -89,6 +89,7 @@ class ClusterConfigState:
         return sorted(name for name, each in self.entries.items() if each.config is not None)
 
     def contains(self, connector: str) -> bool:
+        """Return whether the connector is configured."""
         return self._entry(connector).config is not None
 
     def has(self, item: str | ConnectorTaskId) -> bool:
@@ -98,12 +99,15 @@ class ClusterConfigState:
         return 0 <= item.task < self._usable_tasks(item.connector)
 
     def config(self, connector: str) -> RawConfig | None:
+        """Return the connector's configuration, None if there is none."""
         return self._entry(connector).config
 
     def applied_config(self, connector: str) -> RawConfig | None:
+        """Return the configuration for which the connector's tasks were committed."""
         return self._entry(connector).applied_config
 
     def target_state(self, connector: str) -> TargetState | None:
+        """Return the requested state of the connector."""
         return self._entry(connector).target_state
 
     def target_state_ms(self, connector: str) -> int:
@@ -125,6 +129,7 @@ class ClusterConfigState:
         return (entry.task_count or 0) if usable else 0
 
     def task_config(self, task: ConnectorTaskId) -> RawConfig | None:
+        """Return the configuration of a task."""
         return self._entry(task.connector).task_configs.get(task.task)
 
     def inconsistent_connectors(self) -> list[str]:
@@ -132,12 +137,15 @@ class ClusterConfigState:
         return [name for name in self.connectors() if self._entry(name).inconsistent]
 
     def generation(self, connector: str) -> int | None:
+        """Return the number of complete sets of task configs that were read."""
         return self._entry(connector).generation
 
     def fencing_pending(self, connector: str) -> bool:
+        """Return whether producers must be fenced before the tasks start."""
         return self._entry(connector).fencing_pending
 
     def fencing_count(self, connector: str) -> int | None:
+        """Return the number of producers to fence."""
         return self._entry(connector).fencing_count
 
 

@@ -68,6 +68,7 @@ class ConfigBackingStore:
         self._log.start(self._view, timeout_s)
 
     def stop(self, timeout_s: float) -> None:
+        """Close the log after waiting for pending writes."""
         if self._fenced is not None:
             self._fenced.stop()
         self._log.stop(timeout_s)
@@ -97,6 +98,7 @@ class ConfigBackingStore:
         self._write_as_leader(config_records.encode_creation(name, config, target_state))
 
     def remove_connector(self, name: str) -> None:
+        """Delete a connector and its target state."""
         self._write_as_leader(config_records.encode_removal(name))
 
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
@@ -112,12 +114,15 @@ class ConfigBackingStore:
         self._write_as_leader((config_records.encode_commit(name, len(configs)),), end)
 
     def put_restart(self, request: RestartRequest) -> None:
+        """Request the restart of a connector."""
         self._write_as_leader((config_records.encode_restart(request),))
 
     def put_session_key(self, key: SessionKey) -> None:
+        """Replace the session key."""
         self._write_as_leader((config_records.encode_session_key(key),))
 
     def put_fencing_count(self, name: str, tasks: int) -> None:
+        """Record the number of fenced producers."""
         self._write_as_leader((config_records.encode_fencing_count(name, tasks),))
 
     def put_target_state(self, name: str, state: TargetState) -> None:

@@ -198,6 +198,7 @@ class ConfigTopicFold:
                 self.given.forget(name)
 
     def snapshot(self) -> ClusterConfigState:
+        """Return the current state as an immutable snapshot."""
         if self._snapshot is None:
             self._snapshot = ClusterConfigState(
                 offset=self._offset,

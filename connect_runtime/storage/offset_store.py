@@ -106,6 +106,7 @@ class LogOffsetBackingStore:
         self._log.start(self._view, timeout_s)
 
     def stop(self, timeout_s: float) -> None:
+        """Close the log after waiting for pending writes."""
         self._log.stop(timeout_s)
 
     def read(

@@ -208,12 +208,15 @@ class StatusSnapshot:
         return sorted(self.by_connector)
 
     def connector(self, name: str) -> RunStatus | None:
+        """Return the status of a connector."""
         return self.by_connector.get(name)
 
     def task(self, task: ConnectorTaskId) -> RunStatus | None:
+        """Return the status of a task."""
         return self.by_task.get(task.connector, _NO_TASKS).get(task.task)
 
     def get(self, subject: StatusSubject) -> RunStatus | None:
+        """Return the status of a connector or task."""
         return self.connector(subject) if isinstance(subject, str) else self.task(subject)
 
     def tasks(self, connector: str) -> dict[ConnectorTaskId, RunStatus]:
@@ -227,6 +230,7 @@ class StatusSnapshot:
         return [found[each] for each in sorted(found)]
 
     def topic(self, connector: str, topic: str) -> TopicStatus | None:
+        """Return the status of a topic that the connector uses."""
         return self.by_topic.get(connector, _NO_TOPICS).get(topic)
 
 
@@ -267,6 +271,7 @@ class StatusTopicFold:
         return change
 
     def snapshot(self) -> StatusSnapshot:
+        """Return the current state as an immutable snapshot."""
         if self._snapshot is None:
             self._snapshot = StatusSnapshot(
                 by_connector=MappingProxyType(dict(self._connectors)),

@@ -25,12 +25,14 @@ _NOT_STARTED_EXIT_CODE = 127
 
 
 def _die_with_parent(guard_pid: int) -> None:
+    """Set SIGKILL as parent-death signal of this process."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != guard_pid:
         os._exit(_NOT_STARTED_EXIT_CODE)  # the parent died before the signal was set
 
 
 def _spawn(argv: list[str], report_fd: int) -> int:
+    """Start the child; report an error if that fails. Returns its process id."""
     guard_pid = os.getpid()
     pid = os.fork()
     if pid:
@@ -70,6 +72,7 @@ def _wait_for_child(child_pid: int, watched: list[int], wakeup_fd: int) -> int:
 
 
 def main(arguments: list[str]) -> int:
+    """Run the guard; return its exit status."""
     report_fd, life_fd, parent_pid = (int(word) for word in arguments[:3])
     for descriptor in (report_fd, life_fd):
         os.set_inheritable(descriptor, False)

@@ -68,6 +68,7 @@ def _find_program(environ: Mapping[str, str]) -> Path:
 
 @functools.cache
 def _run_version_command(program: Path) -> str:
+    """Return the output of `java -version`."""
     try:
         answer = subprocess.run(  # noqa: S603 - the program found above
             [str(program), "-version"],

@@ -51,6 +51,7 @@ class AcceptedConnection(socket.socket):
             self.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        """Close the socket and call `on_close` once."""
         on_close, self._on_close, self.abort = self._on_close, None, None
         super().close()
         if on_close is not None:

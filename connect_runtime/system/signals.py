@@ -100,6 +100,7 @@ class ReloadSignal:
 
 
 def _has_terminal() -> bool:
+    """Return whether this process has a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:

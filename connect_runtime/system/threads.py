@@ -55,6 +55,7 @@ class OwnedThread:
 
     @property
     def alive(self) -> bool:
+        """Whether the thread still runs."""
         return self._thread.is_alive()
 
     def join(self, timeout_s: float) -> bool:
@@ -84,6 +85,7 @@ class ThreadGroup:
     _owned: list[OwnedThread] = field(default_factory=list)
 
     def start(self, name: str, body: Callable[[threading.Event], None]) -> OwnedThread:
+        """Start a thread that runs `body`."""
         self._owned = [thread for thread in self._owned if thread.alive]
         thread = OwnedThread(name, body, on_unasked_end=self.on_unasked_end)
         self._owned.append(thread)
@@ -116,6 +118,7 @@ class _PooledCall:
     future: futures.Future[Any]
 
     def execute(self) -> None:
+        """Run the call and set the result of its future."""
         try:
             result = self.run()
         except BaseException as error:  # noqa: BLE001 - delivered through the future
@@ -178,6 +181,7 @@ class ThreadPool:
         return self._threads.stop_all(timeout_s)
 
     def _run_calls(self, stop: threading.Event) -> None:
+        """Body of a pool thread."""
         while not stop.is_set():
             with self._changed:
                 self._idle += 1
@@ -215,6 +219,7 @@ class PendingWork:
             return self._begun
 
     def end(self, number: int) -> None:
+        """Record that an operation has ended. Idempotent."""
         with self._changed:
             self._numbers.pop(number, None)
             self._changed.notify_all()
