@@ -102,7 +102,7 @@ class BoundedPattern:
         return matches
 
     def _match_within_limits(self, name: str) -> bool | None:
-        """Return None if matching takes too many steps or triggers a defect of `re`."""
+        """Return whether the whole name matches; None after too many steps or a defect of `re`."""
         try:
             if self.steps(len(name)) <= STEPS_MAX:
                 return self._compiled.fullmatch(name) is not None
@@ -295,7 +295,7 @@ class _Nfa:
         return max((_estimate_cost([part], length)[1] for part in parts), default=0)
 
     def fullmatch(self, name: str) -> bool | None:
-        """Return None if parts that are left to `re` could need too many steps."""
+        """Return whether the whole name matches; None if `re` could need too many steps."""
         try:
             return _NfaMatch(self._steps, name).reaches_end(self._first)
         except _TooManyStepsError:
@@ -479,7 +479,7 @@ def _has_backreference(part: Any) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _build_nfa(pattern: str) -> _Nfa | None:
-    """Return None if the expression needs `re` or is too large."""
+    """Build the NFA of an expression; None if it needs `re` or is too large."""
     try:
         return _Nfa(_parse_pattern(pattern))
     except _UnsupportedError:

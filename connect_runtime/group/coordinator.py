@@ -22,7 +22,7 @@ INCONSISTENT_PROTOCOL = 23
 
 
 class CoordinatorErrorAction(enum.Enum):
-    """Reaction of a member to a response."""
+    """How a member reacts to the error code of a coordinator's response."""
 
     FINE = enum.auto()
     """No error."""

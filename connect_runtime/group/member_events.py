@@ -120,7 +120,7 @@ MemberInstruction: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class MemberTick:
-    """Time has passed. Due when `GroupMember.due_s` says at the latest."""
+    """Time has passed. Send this event at `GroupMember.due_s` at the latest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,7 +190,7 @@ class SharedLogReader:
         raise self._translate(self._reports.reason() or client_errors.create_timeout_error())
 
     def _cannot_succeed(self, troubles: int) -> bool:
-        """Return whether the reader ended, or was refused since the wait began."""
+        """Return whether waiting is useless: the reader has ended, or was refused access."""
         refused = isinstance(self._failure, AuthenticationError | NotAuthorizedError)
         return self._ended is not None or (refused and self._failure_count > troubles)
 

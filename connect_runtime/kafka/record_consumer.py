@@ -90,7 +90,7 @@ _RebalanceCallback = Callable[[Collection[TopicPartition]], None]
 
 
 class KafkaRecordConsumer:
-    """Implements `RecordConsumer`."""
+    """Implements `RecordConsumer`, the consumer of a sink task, with confluent-kafka."""
 
     def __init__(
         self,
@@ -314,7 +314,7 @@ class KafkaRecordConsumer:
     def _fetch_positions(
         self, partitions: Collection[_Partition], end: Deadline
     ) -> Mapping[_Partition, int]:
-        """Raises `KafkaException`, also if the coordinator cannot return one of the offsets."""
+        """Return committed offsets, or start offsets without one. Raises `KafkaException`."""
         left_s = end.left_s(self._clock.now_s())
         committed = self._consumer.committed(
             _to_library_partitions(partitions), timeout=min(_REQUEST_TIMEOUT_S, left_s)

@@ -31,7 +31,7 @@ _DELIVERY_REPORT_TIMEOUT_S = 5.0
 
 
 class KafkaRecordProducer:
-    """Implements `RecordProducer`.
+    """Implements `RecordProducer`, the producer of a source task, with confluent-kafka.
 
     Invariant: `_waiting` counts every accepted record whose callback has not returned; without a
     producer there are none.

@@ -40,7 +40,7 @@ class ClientResponse(NamedTuple):
 
 
 class RawClientResponse(NamedTuple):
-    """Like `ClientResponse`, but `body` has the bytes after the response header, writable."""
+    """Like `ClientResponse`, but `body` is a writable view of the undecoded response body."""
 
     body: memoryview | None
     version: int

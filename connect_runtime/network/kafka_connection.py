@@ -1,6 +1,6 @@
 """One connection to one broker: connect, TLS, ApiVersions, SASL, then pipelined requests.
 
-All work happens in `on_event` (called by the poller) and `tick`; `send` only queues. Responses
+All work happens in the poller's callback and in `tick`; `send` only queues. Responses
 arrive in the order of the requests, so a missing one ends the connection. Every request ends
 exactly once. Errors of sockets, TLS and framing are explained with the setting to check.
 

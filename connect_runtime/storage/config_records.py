@@ -125,7 +125,7 @@ def encode_fencing_count(name: str, tasks: int) -> KeyedRecord:
 
 
 def encode_session_key(key: SessionKey) -> KeyedRecord:
-    """`session-key`: requests between workers are signed with this key from now on."""
+    """`session-key`: sign requests between workers with this key from now on."""
     value: dict[str, Json] = {
         "key": base64.b64encode(key.key).decode(),
         "algorithm": key.algorithm,

@@ -156,7 +156,7 @@ class ConfigBackingStore:
         self._log.read_to_end(self._get_remaining_s(end))
 
     def given(self, connector: str) -> Mapping[int, Sequence[DatedTaskConfig]]:
-        """See `LastRuns`."""
+        """Return the latest configurations of each task of a connector, oldest first."""
         with self._view.lock:
             return self._view.fold.given.of(connector)
 

@@ -286,7 +286,7 @@ class ConfigTopicFold:
         If not, compaction has removed some that were written again later, and nothing applies until
         a complete set follows. A commit before its connector's record belongs to a connector that
         was configured again later (KAFKA-17719), or that was deleted and compacted away
-        (KAFKA-16838); only the end of the replay tells. After that it belongs to a deleted one.
+        (KAFKA-16838); the end of the replay decides. After that it belongs to a deleted one.
         """
         entry = self._entry(name)
         if entry.config is None and (not self.replaying or name in self._removed):

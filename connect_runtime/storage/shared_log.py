@@ -58,7 +58,10 @@ class LogListener(Protocol):
 
 
 class SharedLog(Protocol):
-    """Thread-safe, except for `start` and `stop`. The listener must not call it."""
+    """An internal topic that a worker writes and reads to its end.
+
+    Thread-safe, except for `start` and `stop`. The listener must not call it.
+    """
 
     @property
     def name(self) -> str:

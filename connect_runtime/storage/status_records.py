@@ -77,7 +77,7 @@ class TopicStatusKey:
 
 
 def encode_status(subject: StatusSubject, value: RunStatus) -> KeyedRecord:
-    """`status-connector-C` or `status-task-C-N`; DESTROYED deletes it."""
+    """Encode `status-connector-C` or `status-task-C-N`; DESTROYED deletes the record."""
     if value.state is RunState.DESTROYED:
         return KeyedRecord(key=_encode_status_key(subject), value=None)
     written = {
@@ -96,7 +96,7 @@ def _encode_status_key(subject: StatusSubject) -> bytes:
 
 
 def encode_topic_status(value: TopicStatus) -> KeyedRecord:
-    """`status-topic-T:connector-C`."""
+    """Encode `status-topic-T:connector-C`."""
     written: dict[str, Json] = {
         "name": value.topic,
         "connector": value.connector,

@@ -96,7 +96,7 @@ class StatusBackingStore:
             return self._view.fold.snapshot()
 
     def last_runs(self, connector: str) -> LastTaskRuns:
-        """See the interface `Statuses`."""
+        """Return the last run of each task of a connector."""
         with self._view.lock:
             runs = self._view.fold.runs
             return LastTaskRuns(ours=runs.ours(connector), others=runs.others(connector))
@@ -124,7 +124,7 @@ class StatusBackingStore:
         self._send(status_records.encode_topic_status(topic), None)
 
     def knows_topic(self, connector: str, topic: str) -> bool:
-        """See the interface `Statuses`."""
+        """Return whether the connector is known to use the topic."""
         return self.snapshot().topic(connector, topic) is not None
 
     def forget_topics(self, connector: str) -> None:
