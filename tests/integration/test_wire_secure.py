@@ -98,7 +98,7 @@ def test_a_user_that_does_not_exist_is_refused_like_a_wrong_password(guarded):
 def test_a_broker_whose_authority_is_not_trusted_is_refused(guarded):
     other = CertificateAuthority.create("other", wall_ms=SystemClock().wall_ms())
     failure = refusal(guarded.client_properties(), ca_pem=other.certificate_pem.decode())
-    assert "TLS: the broker's certificate was not accepted" in str(failure)
+    assert "TLS: the broker's certificate was rejected" in str(failure)
 
 
 def test_a_plain_connection_to_a_tls_listener_says_so(guarded):
