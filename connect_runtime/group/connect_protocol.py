@@ -174,7 +174,7 @@ def _encode_entries(content: ConnectorsAndTasks) -> bytes:
 def decode_metadata(data: bytes) -> WorkerMetadata:
     """Decode a member's metadata. Raises MalformedBytesError."""
     reader = _ProtocolReader(data, "a member's metadata")
-    reader.version()
+    reader.read_version()
     url = reader.read_string("url")
     config_offset = reader.read_number(_I64, "config offset")
     size = -1 if reader.is_at_end else reader.read_number(_I32, "size of the allocation")
@@ -193,7 +193,7 @@ def decode_assignment(data: bytes) -> ConnectAssignment:
     if not data:
         return EMPTY_ASSIGNMENT
     reader = _ProtocolReader(data, "an assignment")
-    reader.version()
+    reader.read_version()
     error = reader.read_number(_I16, "error")
     leader = reader.read_string("leader")
     leader_url = reader.read_string("leader's url")
@@ -221,7 +221,7 @@ class _ProtocolReader:
     def is_at_end(self) -> bool:
         return self._at == len(self._data)
 
-    def version(self) -> None:
+    def read_version(self) -> None:
         """Check the version. Later versions are read like the newest supported one."""
         found = self.read_number(_I16, "version")
         if found < 0:

@@ -359,7 +359,7 @@ class KafkaSharedLog:
         self._clock = clock
         self._manner = manner
         self._on_broken = on_broken
-        self._threads = ThreadGroup(on_unasked_end=self._on_unasked_end)
+        self._threads = ThreadGroup(on_unasked_end=self._on_unexpected_end)
         self._newest = EndOffsetsQuery(
             lambda end: admin.end_offsets(topic, self._partitions, end), clock=clock
         )
@@ -482,7 +482,7 @@ class KafkaSharedLog:
             self._writer.forget_ends()
         return self._span(Deadline.after(_OFFSET_RANGES_TIMEOUT_S, now_s=self._clock.now_s()))
 
-    def _on_unasked_end(self, ended: ThreadDied) -> None:
+    def _on_unexpected_end(self, ended: ThreadDied) -> None:
         reason = ended.error or FatalError("it ended without an error")
         _LOG.error("the thread that %s ended: %s", ended.name, reason, exc_info=ended.error)
         if self._reader is not None:

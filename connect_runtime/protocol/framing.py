@@ -40,7 +40,7 @@ class BodyEdit(NamedTuple):
         return self.end - self.start - len(self.data)
 
 
-WalkField: TypeAlias = Callable[[memoryview, int, list[BodyEdit]], int]
+FieldValidator: TypeAlias = Callable[[memoryview, int, list[BodyEdit]], int]
 """A function of (body, position, edits) that returns the position after a value.
 
 Raises IndexError or ValueError if the value is malformed. Appends the edits that remove unknown
@@ -74,7 +74,7 @@ def check_entity_shape(entity_type: Any, body: memoryview, position: int) -> tup
     Raises IndexError or ValueError for an invalid length.
     """
     edits: list[BodyEdit] = []
-    end = _make_entity_walk(entity_type)(body, position, edits)
+    end = _make_entity_validator(entity_type)(body, position, edits)
     if not edits:
         return body[position:end], end
     data = bytearray()
@@ -93,7 +93,7 @@ def _skip_bytes(body: memoryview, position: int, size: int) -> int:
     return end
 
 
-def _make_fixed_walk(size: int) -> WalkField:
+def _make_fixed_validator(size: int) -> FieldValidator:
     return lambda body, position, edits: _skip_bytes(body, position, size)
 
 
@@ -114,20 +114,22 @@ def _make_legacy_length_reader(
     return read
 
 
-def _make_sized_walk(read_length: Callable[[memoryview, int], tuple[int, int]]) -> WalkField:
-    def walk(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+def _make_sized_validator(
+    read_length: Callable[[memoryview, int], tuple[int, int]],
+) -> FieldValidator:
+    def validate(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         size, position = read_length(body, position)
         return _skip_bytes(body, position, size) if size > 0 else position
 
-    return walk
+    return validate
 
 
-def _make_array_walk(
-    item: WalkField, item_size: int | None, *, flexible: bool, nullable: bool
-) -> WalkField:
+def _make_array_validator(
+    item: FieldValidator, item_size: int | None, *, flexible: bool, nullable: bool
+) -> FieldValidator:
     read_length = _read_compact_length if flexible else _make_legacy_length_reader(_I32)
 
-    def walk(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+    def validate(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         at = position
         count, position = read_length(body, position)
         if count < 0:
@@ -141,19 +143,19 @@ def _make_array_walk(
             position = item(body, position, edits)
         return position
 
-    return walk
+    return validate
 
 
-def _make_nullable_entity_walk(walk_entity: WalkField) -> WalkField:
-    def walk(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+def _make_nullable_entity_validator(validate_entity: FieldValidator) -> FieldValidator:
+    def validate(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         marker, position = body[position], position + 1
-        return walk_entity(body, position, edits) if marker == 1 else position
+        return validate_entity(body, position, edits) if marker == 1 else position
 
-    return walk
+    return validate
 
 
-def _make_tags_walk(known: dict[int, WalkField]) -> WalkField:
-    def walk(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+def _make_tags_validator(known: dict[int, FieldValidator]) -> FieldValidator:
+    def validate(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         if body[position] == 0:
             return position + 1
         start, first_edit, removed = position, len(edits), 0
@@ -186,7 +188,7 @@ def _make_tags_walk(known: dict[int, WalkField]) -> WalkField:
             )
         return position
 
-    return walk
+    return validate
 
 
 def _remove_bytes(edits: list[BodyEdit], first_edit: int, start: int, end: int) -> None:
@@ -199,22 +201,24 @@ def _remove_bytes(edits: list[BodyEdit], first_edit: int, start: int, end: int) 
     edits.append(BodyEdit(start, end, b""))
 
 
-def _make_primitive_walk(kafka_type: str, *, flexible: bool) -> tuple[WalkField, int | None]:
-    """Return (walk function, size if fixed)."""
+def _make_primitive_validator(
+    kafka_type: str, *, flexible: bool
+) -> tuple[FieldValidator, int | None]:
+    """Return (validator, size if fixed)."""
     if kafka_type in _FIXED_SIZES:
-        return _make_fixed_walk(_FIXED_SIZES[kafka_type]), _FIXED_SIZES[kafka_type]
+        return _make_fixed_validator(_FIXED_SIZES[kafka_type]), _FIXED_SIZES[kafka_type]
     assert kafka_type in {"string", "bytes", "records"}, kafka_type
     if flexible:
-        return _make_sized_walk(_read_compact_length), None
-    return _make_sized_walk(
+        return _make_sized_validator(_read_compact_length), None
+    return _make_sized_validator(
         _make_legacy_length_reader(_I16 if kafka_type == "string" else _I32)
     ), None
 
 
-def _make_field_walk(
+def _make_field_validator(
     hint: Any, kafka_type: str | None, *, flexible: bool
-) -> tuple[WalkField, int | None]:
-    """Return the walk function of a field, from its annotation and its Kafka type."""
+) -> tuple[FieldValidator, int | None]:
+    """Return the validator of a field, from its annotation and its Kafka type."""
     optional = typing.get_origin(hint) in {types.UnionType, typing.Union}
     if optional:
         (hint,) = (part for part in typing.get_args(hint) if part is not type(None))
@@ -222,44 +226,44 @@ def _make_field_walk(
     if is_array:
         hint = typing.get_args(hint)[0]
     if kafka_type is not None:
-        walk, size = _make_primitive_walk(kafka_type, flexible=flexible)
+        validator, size = _make_primitive_validator(kafka_type, flexible=flexible)
     else:
-        walk, size = _make_entity_walk(hint), None
+        validator, size = _make_entity_validator(hint), None
     if is_array:
-        return _make_array_walk(walk, size, flexible=flexible, nullable=optional), None
+        return _make_array_validator(validator, size, flexible=flexible, nullable=optional), None
     if kafka_type is None and optional:
-        return _make_nullable_entity_walk(walk), None
-    return walk, size
+        return _make_nullable_entity_validator(validator), None
+    return validator, size
 
 
 @functools.cache
-def _make_entity_walk(entity_type: Any) -> WalkField:
+def _make_entity_validator(entity_type: Any) -> FieldValidator:
     hints = typing.get_type_hints(entity_type)
     flexible: bool = entity_type.__flexible__
-    steps: list[WalkField] = []
-    tagged: dict[int, WalkField] = {}
+    steps: list[FieldValidator] = []
+    tagged: dict[int, FieldValidator] = {}
     run = 0
     for field in dataclasses.fields(entity_type):
         kafka_type = field.metadata.get("kafka_type")
-        walk, size = _make_field_walk(hints[field.name], kafka_type, flexible=flexible)
+        validator, size = _make_field_validator(hints[field.name], kafka_type, flexible=flexible)
         if "tag" in field.metadata:
-            tagged[field.metadata["tag"]] = walk
+            tagged[field.metadata["tag"]] = validator
         elif size is not None:
             run += size
         else:
-            steps += [_make_fixed_walk(run), walk] if run else [walk]
+            steps += [_make_fixed_validator(run), validator] if run else [validator]
             run = 0
     if run:
-        steps.append(_make_fixed_walk(run))
+        steps.append(_make_fixed_validator(run))
     if flexible:
-        steps.append(_make_tags_walk(tagged))
+        steps.append(_make_tags_validator(tagged))
 
-    def walk_all(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+    def validate_fields(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         for step in steps:
             position = step(body, position, edits)
         return position
 
-    return walk_all
+    return validate_fields
 
 
 _REQUEST_HEADER = struct.Struct(">ihhih")

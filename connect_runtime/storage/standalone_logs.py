@@ -92,7 +92,7 @@ class OffsetFileLog:
         self._changed = threading.Condition()
         self._waiting: deque[_PendingWrite] = deque()
         self._outstanding = PendingWork()
-        self._threads = ThreadGroup(on_unasked_end=self._on_unasked_end)
+        self._threads = ThreadGroup(on_unasked_end=self._on_unexpected_end)
 
     @property
     def name(self) -> str:
@@ -211,7 +211,7 @@ class OffsetFileLog:
                 "writable (offset.storage.file.filename)"
             ) from error
 
-    def _on_unasked_end(self, ended: ThreadDied) -> None:
+    def _on_unexpected_end(self, ended: ThreadDied) -> None:
         reason = f"the thread that {ended.name} ended: {ended.error or 'it ended without an error'}"
         _LOG.error("%s", reason, exc_info=ended.error)
         self._fail_records(self._reject_new_records())

@@ -74,7 +74,7 @@ class StatusBackingStore:
         self._retries: list[_PendingRetry] = []
         self._refused = threading.Event()
         self._next_log_s = -math.inf
-        self._threads = ThreadGroup(on_unasked_end=self._on_unasked_end)
+        self._threads = ThreadGroup(on_unasked_end=self._on_unexpected_end)
 
     def start(self, timeout_s: float) -> None:
         """Read all statuses. Raises like `SharedLog.start`."""
@@ -203,7 +203,7 @@ class StatusBackingStore:
         with self._view.lock:
             self._writes.observe(change)
 
-    def _on_unasked_end(self, ended: ThreadDied) -> None:
+    def _on_unexpected_end(self, ended: ThreadDied) -> None:
         _LOG.error("the thread that %s ended: %s", ended.name, ended.error, exc_info=ended.error)
 
 

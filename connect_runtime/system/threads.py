@@ -47,7 +47,7 @@ class OwnedThread:
         self.failure: BaseException | None = None
         """The exception that `body` raised."""
         self._body = body
-        self._on_unasked_end = on_unasked_end
+        self._on_unexpected_end = on_unasked_end
         self._logging = log_context.bind_current_flow()
         # A daemon thread, so that a thread that hangs cannot keep the process alive.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -70,7 +70,7 @@ class OwnedThread:
         except BaseException as error:  # noqa: BLE001 - reported to the owner, who decides
             self.failure = error
         if self.failure is not None or not self.stop.is_set():
-            self._on_unasked_end(ThreadDied(name=self.name, error=self.failure))
+            self._on_unexpected_end(ThreadDied(name=self.name, error=self.failure))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -144,6 +144,6 @@ def test_unknown_tagged_fields_side_by_side_are_one_edit():
     tags = varints.encode_varint(200) + b"\x64\x00" * 200
     body = memoryview(_metadata_with_tags(tags))
     edits: list[BodyEdit] = []
-    assert framing._make_entity_walk(entity_type)(body, 0, edits) == len(body)
+    assert framing._make_entity_validator(entity_type)(body, 0, edits) == len(body)
     assert len(edits) == 1
     assert framing.check_shape(entity_type, body) == _metadata_with_tags(b"\x00")
