@@ -1,4 +1,4 @@
-"""Small types that every layer uses: ids, errors, time, metrics, limits. Pure.
+"""Basic types that every layer uses: ids, errors, time, metrics and limits. No I/O.
 
 `TopicPartition` and `ConnectorTaskId` (`ids`), `RetriableError` and `FatalError` (`errors`),
 `Clock` and `Deadline` (`timing`), `Backoff`, `MetricRegistry` (`metrics`).

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, kw_only=True)
 class Backoff:
-    """Delays initial_s, x multiplier, x multiplier^2 … up to max_s, each times 1 +- jitter.
+    """Exponential retry delays: initial_s, then times `multiplier` per attempt, up to max_s.
 
-    Invariant: max_s is never exceeded, jitter included: it can be promised in documentation.
+    Each delay is randomized by +-`jitter` (a fraction), but never exceeds max_s.
     """
 
     initial_s: float
@@ -25,12 +25,12 @@ class Backoff:
         assert 0.0 <= self.jitter < 1.0, self.jitter
 
     def next_delay_s(self, rng: random.Random) -> float:
-        """The wait before the next try; counts that try."""
-        exponent = min(self.attempts, 63)  # beyond it only the bound speaks, and floats overflow
+        """Return the delay before the next attempt and count that attempt."""
+        exponent = min(self.attempts, 63)  # larger exponents overflow a float; max_s applies anyway
         self.attempts += 1
         delay_s = min(self.initial_s * self.multiplier**exponent, self.max_s)
         return min(delay_s * rng.uniform(1.0 - self.jitter, 1.0 + self.jitter), self.max_s)
 
     def reset(self) -> None:
-        """It worked: the next failure starts small again."""
+        """Start again with the initial delay. Call after a success."""
         self.attempts = 0

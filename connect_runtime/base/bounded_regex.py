@@ -1,16 +1,16 @@
 """Matches regular expressions from configurations in bounded time (no catastrophic backtracking).
 
-The expressions are Java's; `compile_pattern` rejects what Python's `re` would interpret
-differently. A pattern always has to match the whole name.
+The expressions are Java's; `compile_pattern` rejects syntax that Python's `re` would interpret
+differently. A pattern must match the whole name.
 
-`re` backtracks while it holds the interpreter lock: `(a+)+b` takes hours for 40 characters, and
-every thread waits. So the steps that `re` could need are estimated from the parsed expression,
-and `re` is used only if they are few. Other expressions are matched by following all
-alternatives at once (Thompson's construction): the steps are at most the size of the expression
-times the length of the name, and the result is the same. Costly lookaheads are followed in the
-same way. Lookbehind, atomic groups and possessive quantifiers are left to `re`, and their steps
-are counted. Backreferences cannot be followed in this way: an expression that needs too many
-steps with one is rejected.
+`re` backtracks while it holds the interpreter lock: `(a+)+b` takes hours for 40 characters and
+blocks every thread. Therefore the number of steps that `re` could need is estimated from the parsed
+expression, and `re` is used only if it is small. Other expressions are run as an NFA (Thompson's
+construction), which follows all alternatives at once: the number of steps is at most the size of
+the expression times the length of the name, and the result is the same. Expensive lookaheads are
+run in the same way. Lookbehind, atomic groups and possessive quantifiers are left to `re` and their
+steps are counted. An NFA cannot follow backreferences: an expression with backreferences that needs
+too many steps is rejected.
 """
 
 from __future__ import annotations
@@ -25,36 +25,37 @@ from typing import Any
 from connect_runtime.base.errors import FatalError
 
 NAME_LENGTH_MAX = 256
-"""Names of topics have 249 characters at most; those of groups may have more."""
+"""Shortest name length for which steps are estimated. Topic names have at most 249 characters,
+group names may have more."""
 STEPS_MAX = 2_000_000
-"""Of one match by `re`: some 30 ms."""
+"""Maximum number of `re` steps for one match: about 30 ms."""
 VISITS_MAX = 1_000_000
-"""States that one match without `re` visits, at most: about a second; other threads run."""
+"""Maximum number of NFA states visited in one match: about a second, while other threads run."""
 PATTERN_LENGTH_MAX = 16 * 1024
-"""Characters of one expression."""
+"""Maximum length of an expression, in characters."""
 _STATES_MAX = 1_000
 _LOOKAHEAD_STEP_RESERVE = STEPS_MAX // 2
-"""Lookaheads are left to `re` until so many steps remain for the whole match."""
+"""Lookaheads are left to `re` until only this many steps remain for the match."""
 _LOOKAHEAD_STATES_MAX = 250_000
-"""State and place in the name, of lookaheads that are followed without `re`: some 50 MB."""
+"""Maximum number of (state, position) pairs kept for lookaheads: about 50 MB."""
 _PARTS_MAX = 100_000
-"""The most parts of an expression that are turned into states; a repeated part counts each time."""
+"""Maximum number of parts translated to NFA states; a repeated part counts once per repetition."""
 _ITEMS_PER_STEP = 8
 _UNBOUNDED_COST = 10**18
 _SHOWN_MAX = 80
 
-# What Java's dialect has and Python's has not, or means otherwise.
+# Java syntax that Python lacks or interprets differently, with the replacement to suggest.
 _JAVA_ESCAPES = {
     "p": r"\p{…} classes: write the characters, such as [a-zA-Z] for \p{Alpha}",
     "P": r"\P{…} classes: write the characters, such as [^a-zA-Z] for \P{Alpha}",
     "Q": r"\Q…\E quoting: escape each special character with a backslash",
     "E": r"\Q…\E quoting: escape each special character with a backslash",
-    "h": r"\h: topic and group names rarely hold blanks; write [ \t]",
+    "h": r"\h: topic and group names rarely contain blanks; write [ \t]",
     "H": r"\H: write [^ \t]",
     "R": r"\R: write [\r\n]",
     "X": r"\X: write . for one character",
-    "G": r"\G: a name is always matched whole, leave it out",
-    "z": r"\z: a name is always matched whole, leave it out",
+    "G": r"\G: a name is always matched as a whole, so leave it out",
+    "z": r"\z: a name is always matched as a whole, so leave it out",
     "k": r"\k<name>: write (?P=name)",
     "e": r"\e: write \x1b",
     "c": r"\cX: write \xhh",
@@ -63,7 +64,7 @@ _JAVA_GROUP = re.compile(r"\(\?<[a-zA-Z]")
 
 
 class PatternError(ValueError):
-    """A regular expression that cannot be used. Says which one and why."""
+    """A regular expression that cannot be used. The message quotes it and states the reason."""
 
     def __init__(self, pattern: str, reason: str) -> None:
         super().__init__(f"{pattern!r}: {reason}")
@@ -72,12 +73,12 @@ class PatternError(ValueError):
 
 
 class MatchLimitError(FatalError):
-    """One name would take too many steps."""
+    """Matching one name would take too many steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedPattern:
-    """A compiled expression; `text` is it as it was written."""
+    """A compiled regular expression; `text` is the expression as configured."""
 
     text: str
     _compiled: re.Pattern[str] = field(repr=False, compare=False)
@@ -85,20 +86,23 @@ class BoundedPattern:
     _steps: dict[int, int] = field(repr=False, compare=False, default_factory=dict)
 
     def fullmatch(self, name: str, *, key: str = "") -> bool:
-        """Does the whole name match? Raises `MatchLimitError`, which names `key`, if it would take
-        too long."""
-        found = self._found(name)
-        if found is None:
+        """Return whether the whole name matches.
+
+        Raises `MatchLimitError` if that would take too many steps; `key` is the configuration key
+        for the message.
+        """
+        matches = self._match_within_limits(name)
+        if matches is None:
             begin = f"{name[:_SHOWN_MAX]}…" if len(name) > _SHOWN_MAX else name
             raise MatchLimitError(
                 f"{f'{key}: ' if key else ''}matching the regular expression {self.text!r} against "
                 f"the name {begin!r} of {len(name)} characters would take too many steps: write "
                 "the expression without repetitions inside repetitions"
             )
-        return found
+        return matches
 
-    def _found(self, name: str) -> bool | None:
-        """None if it would take too long, or `re` has a defect that shows with this name."""
+    def _match_within_limits(self, name: str) -> bool | None:
+        """Return whether the whole name matches; None after too many steps or a defect of `re`."""
         try:
             if self.steps(len(name)) <= STEPS_MAX:
                 return self._compiled.fullmatch(name) is not None
@@ -108,7 +112,7 @@ class BoundedPattern:
             return None
 
     def steps(self, length: int) -> int:
-        """At most so many does `re` need for a name of this length; rounded up."""
+        """Upper bound of the steps that `re` needs for a name of this length (rounded up)."""
         rounded = max(NAME_LENGTH_MAX, 1 << (length - 1).bit_length())
         if rounded not in self._steps:
             self._steps[rounded] = _estimate_cost(self._parsed, rounded)[1]
@@ -116,7 +120,10 @@ class BoundedPattern:
 
 
 def compile_pattern(pattern: str) -> BoundedPattern:
-    """Raises `PatternError` for what Python cannot match as Java would, or not in bounded time."""
+    """Compile a Java regular expression.
+
+    Raises `PatternError` if Python would match it differently or not in bounded time.
+    """
     if len(pattern) > PATTERN_LENGTH_MAX:
         raise PatternError(
             f"{pattern[:_SHOWN_MAX]}…",
@@ -128,15 +135,15 @@ def compile_pattern(pattern: str) -> BoundedPattern:
 
 @functools.lru_cache(maxsize=4096)
 def _compile_cached(pattern: str) -> BoundedPattern:
-    _refuse_java_only(pattern)
+    _reject_java_syntax(pattern)
     try:
-        # ASCII: Java's \d, \w, \s and (?i) know ASCII alone unless told otherwise.
+        # ASCII, because Java's \d, \w, \s and (?i) match ASCII only by default.
         parsed = _parse_pattern(pattern)
-        made = BoundedPattern(pattern, _compiler.compile(parsed, parsed.state.flags), parsed)
-        is_bounded = made.steps(NAME_LENGTH_MAX) <= STEPS_MAX
+        compiled = BoundedPattern(pattern, _compiler.compile(parsed, parsed.state.flags), parsed)
+        is_bounded = compiled.steps(NAME_LENGTH_MAX) <= STEPS_MAX
         if not is_bounded:
             program = _build_nfa(pattern)
-            is_bounded = program is not None and program.left_to_re(NAME_LENGTH_MAX) <= STEPS_MAX
+            is_bounded = program is not None and program.max_re_steps(NAME_LENGTH_MAX) <= STEPS_MAX
     except (re.error, ValueError, OverflowError, RecursionError) as error:
         raise PatternError(pattern, f"not a regular expression: {error}") from None
     if not is_bounded:
@@ -146,16 +153,19 @@ def _compile_cached(pattern: str) -> BoundedPattern:
             "backreferences, atomic groups and possessive repetitions, or with fewer and smaller "
             "repetitions",
         )
-    return made
+    return compiled
 
 
 def compile_literal(name: str) -> BoundedPattern:
-    """The expression that only `name` matches."""
+    """Compile an expression that matches only `name`."""
     return _compile_cached(re.escape(name))
 
 
 def _parse_pattern(pattern: str) -> Any:
-    """Groups capture only where a backreference needs them: `re` is wrong about some captures."""
+    """Parse an expression, keeping only captures that backreferences need.
+
+    `re` computes some captures wrongly, so unneeded ones are removed.
+    """
     parsed = _parser.parse(pattern, re.ASCII)
     if not _has_backreference(parsed):
         _remove_captures(parsed)
@@ -172,7 +182,7 @@ def _remove_captures(parsed: Any) -> None:
 
 
 def _subpatterns(op: Any, argument: Any) -> Sequence[Any]:
-    """The expressions inside a part."""
+    """Return the expressions nested in a part of an expression."""
     if op is _constants.BRANCH:
         return list(argument[1])
     if op is _constants.GROUPREF_EXISTS:
@@ -189,8 +199,8 @@ def _subpatterns(op: Any, argument: Any) -> Sequence[Any]:
 
 
 def _estimate_cost(items: Any, length: int) -> tuple[int, int]:
-    """How many ways `re` may try to match the parts one after another, and how many steps that
-    takes at most, for a name of this length."""
+    """Return (ways, steps): how many ways `re` may try to match the parts in sequence, and the
+    maximum number of steps, for a name of this length."""
     ways, steps = 1, 1
     for op, argument in items:
         own_ways, own_steps = _estimate_part_cost(op, argument, length)
@@ -240,7 +250,7 @@ _SINGLE_END_OPS = (
     _constants.ATOMIC_GROUP,
     _constants.POSSESSIVE_REPEAT,
 )
-"""What has one end at each place where it matches: `re` finds it."""
+"""Parts that have at most one match end at each position, as `re` returns it."""
 
 
 class _UnsupportedError(Exception):
@@ -249,39 +259,43 @@ class _UnsupportedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _NfaState:
-    """A state. If `match` succeeds, matching continues behind its end with the states `following`;
-    a state without `match` continues with them at once.
+    """An NFA state.
 
-    `ahead`: the first and last state of a lookahead's inside; None if only `match` can decide it.
+    If `match` succeeds, matching continues after its end in all states of `following`; a state
+    without `match` continues in them at the same position.
     """
 
     match: Callable[[str, int], re.Match[str] | None] | None
     part: Any
+    """The parsed part that `match` matches."""
     following: tuple[int, ...]
-    ahead: tuple[int, int] | None = None
+    lookahead: tuple[int, int] | None = None
+    """First and last state of a lookahead's content; None if only `match` can decide it."""
 
 
 class _TooManyStepsError(Exception):
-    """One match would take too long."""
+    """Matching one name would take too many steps."""
 
 
 class _Nfa:
-    """The states of one expression; 0 is the end."""
+    """The NFA of one expression. State 0 is the accepting state."""
 
     def __init__(self, parsed: Any) -> None:
         self._state = parsed.state
         self._compiled: dict[str, Callable[[str, int], re.Match[str] | None]] = {}
         self._steps = [_NfaState(None, None, ())]
         self._parts = _PARTS_MAX
-        self._first = self._sequence(list(parsed), parsed.state.flags, 0)
+        self._first = self._add_sequence(list(parsed), parsed.state.flags, 0)
 
-    def left_to_re(self, length: int) -> int:
-        """The most steps that one part needs that only `re` can match."""
-        parts = [each.part for each in self._steps if each.match is not None and each.ahead is None]
+    def max_re_steps(self, length: int) -> int:
+        """Upper bound of the steps of any single part that only `re` can match."""
+        parts = [
+            each.part for each in self._steps if each.match is not None and each.lookahead is None
+        ]
         return max((_estimate_cost([part], length)[1] for part in parts), default=0)
 
     def fullmatch(self, name: str) -> bool | None:
-        """None if parts that are left to `re` could need too many steps."""
+        """Return whether the whole name matches; None if `re` could need too many steps."""
         try:
             return _NfaMatch(self._steps, name).reaches_end(self._first)
         except _TooManyStepsError:
@@ -293,13 +307,13 @@ class _Nfa:
         self._steps.append(step)
         return len(self._steps) - 1
 
-    def _sequence(self, items: Sequence[Any], flags: int, following: int) -> int:
-        """The state at which the parts begin that end at `following`."""
+    def _add_sequence(self, items: Sequence[Any], flags: int, following: int) -> int:
+        """Add states for a sequence of parts that ends in state `following`; return its first."""
         for op, argument in reversed(items):
-            following = self._part(op, argument, flags, following)
+            following = self._add_part(op, argument, flags, following)
         return following
 
-    def _part(self, op: Any, argument: Any, flags: int, following: int) -> int:
+    def _add_part(self, op: Any, argument: Any, flags: int, following: int) -> int:
         self._parts -= 1
         if self._parts < 0:
             raise _UnsupportedError
@@ -307,58 +321,60 @@ class _Nfa:
             _, more, fewer, inner = argument
             if more & _parser.TYPE_FLAGS:
                 flags &= ~_parser.TYPE_FLAGS
-            return self._sequence(list(inner), (flags | more) & ~fewer, following)
+            return self._add_sequence(list(inner), (flags | more) & ~fewer, following)
         if op is _constants.BRANCH:
-            begins = [self._sequence(list(each), flags, following) for each in argument[1]]
+            begins = [self._add_sequence(list(each), flags, following) for each in argument[1]]
             return self._add(_NfaState(None, None, tuple(begins)))
         if op in _SINGLE_END_OPS:
             part = (op, argument)
-            ahead = None
+            lookahead = None
             if op in (_constants.ASSERT, _constants.ASSERT_NOT) and argument[0] > 0:
-                ahead = self._ahead(list(argument[1]), flags)
-            return self._add(_NfaState(self._match(part, flags), part, (following,), ahead))
+                lookahead = self._add_lookahead(list(argument[1]), flags)
+            return self._add(
+                _NfaState(self._compile_part(part, flags), part, (following,), lookahead)
+            )
         if op in _REPEAT_OPS:
             least, most, inner = argument
-            return self._repeated(list(inner), int(least), most, flags, following)
+            return self._add_repetition(list(inner), int(least), most, flags, following)
         raise _UnsupportedError
 
-    def _ahead(self, inner: Sequence[Any], flags: int) -> tuple[int, int] | None:
-        """Where the inside of a lookahead begins and ends; None where it is left to `re`."""
+    def _add_lookahead(self, inner: Sequence[Any], flags: int) -> tuple[int, int] | None:
+        """Add states for a lookahead; return its (first, last), None if only `re` can match it."""
         count = len(self._steps)
         try:
             end = self._add(_NfaState(None, None, ()))
-            return self._sequence(inner, flags, end), end
+            return self._add_sequence(inner, flags, end), end
         except _UnsupportedError:
             del self._steps[count:]
             return None
 
-    def _repeated(
+    def _add_repetition(
         self, inner: Sequence[Any], least: int, most: Any, flags: int, following: int
     ) -> int:
         begin = following
         if most is _constants.MAXREPEAT:
             begin = self._add(_NfaState(None, None, ()))
-            once = self._sequence(inner, flags, begin)
+            once = self._add_sequence(inner, flags, begin)
             self._steps[begin] = _NfaState(None, None, (once, following))
         else:
             for _ in range(int(most) - least):
-                once = self._sequence(inner, flags, begin)
-                if once == begin:  # empty: repeated it is the same
+                once = self._add_sequence(inner, flags, begin)
+                if once == begin:  # an empty expression: repeating it changes nothing
                     break
                 begin = self._add(_NfaState(None, None, (once, following)))
         for _ in range(least):
-            once = self._sequence(inner, flags, begin)
+            once = self._add_sequence(inner, flags, begin)
             if once == begin:
                 break
             begin = once
         return begin
 
-    def _match(self, part: Any, flags: int) -> Callable[[str, int], re.Match[str] | None]:
+    def _compile_part(self, part: Any, flags: int) -> Callable[[str, int], re.Match[str] | None]:
         name = f"{flags} {part}"
         if name not in self._compiled:
             if _has_backreference(part):
                 raise _UnsupportedError
-            # The compiler adds the flags of the state: those of the parsed one are global.
+            # The compiler adds the state's flags, and those of the parsed state are global.
             state = _parser.State()
             state.flags = flags
             state.groupdict = self._state.groupdict
@@ -369,26 +385,28 @@ class _Nfa:
 
 
 class _NfaMatch:
-    """One name followed through the states."""
+    """A match of one name against the NFA, within the step limits."""
 
     def __init__(self, steps: Sequence[_NfaState], name: str) -> None:
         self._steps = steps
         self._name = name
         self._costs: dict[int, int] = {}
-        self._left, self._visits = STEPS_MAX, VISITS_MAX
-        self._dead: set[tuple[int, int]] = set()
-        self._alive: set[tuple[int, int]] = set()
+        self._steps_left, self._visits_left = STEPS_MAX, VISITS_MAX
+        self._failing: set[tuple[int, int]] = set()
+        self._matching: set[tuple[int, int]] = set()
 
     def reaches_end(self, first: int) -> bool:
-        """Does a way lead from state `first` through the whole name? Raises
-        `_TooManyStepsError`."""
+        """Return whether a path leads from state `first` through the whole name.
+
+        Raises `_TooManyStepsError` if the limits are exceeded.
+        """
         waiting: list[set[int]] = [set() for _ in range(len(self._name) + 1)]
         waiting[0].add(first)
         for at, reached in enumerate(waiting):
             todo = list(reached)
             while todo:
                 number = todo.pop()
-                end = self._end(number, at)
+                end = self._match_state(number, at)
                 if end is None:
                     continue
                 for following in self._steps[number].following:
@@ -398,59 +416,62 @@ class _NfaMatch:
                             todo.append(following)
         return 0 in waiting[-1]
 
-    def _end(self, number: int, at: int) -> int | None:
-        """Where the state ends that is reached here; None if it does not match."""
-        self._visits -= 1
-        if self._visits < 0:
+    def _match_state(self, number: int, at: int) -> int | None:
+        """Return the position after the state's match at `at`; None if it does not match."""
+        self._visits_left -= 1
+        if self._visits_left < 0:
             raise _TooManyStepsError
         step = self._steps[number]
         if step.match is None:
             return at
         if number not in self._costs:
             self._costs[number] = _estimate_cost([step.part], len(self._name))[1]
-        left = self._left - self._costs[number]
-        if step.ahead is not None and left < _LOOKAHEAD_STEP_RESERVE:
-            is_found = self._looks_ahead(*step.ahead, at)
-            return at if is_found == (step.part[0] is _constants.ASSERT) else None
-        self._left = left
+        left = self._steps_left - self._costs[number]
+        if step.lookahead is not None and left < _LOOKAHEAD_STEP_RESERVE:
+            matches = self._lookahead_matches(*step.lookahead, at)
+            return at if matches == (step.part[0] is _constants.ASSERT) else None
+        self._steps_left = left
         if left < 0:
             raise _TooManyStepsError
-        found = step.match(self._name, at)
-        return None if found is None else found.end()
+        match = step.match(self._name, at)
+        return None if match is None else match.end()
 
-    def _looks_ahead(self, first: int, last: int, at: int) -> bool:
-        """Does a way lead from `first`, at this character, to `last` at any?
+    def _lookahead_matches(self, first: int, last: int, at: int) -> bool:
+        """Return whether a path leads from state `first` at this position to state `last`.
 
-        Each pair of state and place leads to one `last` only, so what is found out of it holds
-        wherever the same lookahead is asked again.
+        Each (state, position) pair can reach only one `last` state, so results are cached for later
+        evaluations of the same lookahead.
         """
         came_from: dict[tuple[int, int], tuple[int, int] | None] = {(first, at): None}
         todo = [(first, at)]
         while todo:
             place = todo.pop()
-            if place[0] == last or place in self._alive:
+            if place[0] == last or place in self._matching:
                 back: tuple[int, int] | None = place
                 while back is not None:
-                    self._alive.add(back)
+                    self._matching.add(back)
                     back = came_from[back]
                 return True
-            if place in self._dead:
+            if place in self._failing:
                 continue
-            end = self._end(*place)
+            end = self._match_state(*place)
             if end is None:
                 continue
             for following in self._steps[place[0]].following:
-                if len(came_from) + len(self._dead) + len(self._alive) > _LOOKAHEAD_STATES_MAX:
+                if (
+                    len(came_from) + len(self._failing) + len(self._matching)
+                    > _LOOKAHEAD_STATES_MAX
+                ):
                     raise _TooManyStepsError
                 if (following, end) not in came_from:
                     came_from[following, end] = place
                     todo.append((following, end))
-        self._dead.update(came_from)
+        self._failing.update(came_from)
         return False
 
 
 def _has_backreference(part: Any) -> bool:
-    """Does a backreference occur in the part?"""
+    """Return whether the part contains a backreference."""
     if isinstance(part, (tuple, list, _parser.SubPattern)):
         return any(_has_backreference(each) for each in part)
     return part is _constants.GROUPREF or part is _constants.GROUPREF_EXISTS
@@ -458,20 +479,20 @@ def _has_backreference(part: Any) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _build_nfa(pattern: str) -> _Nfa | None:
-    """None for what only `re` can match, and for what is too large."""
+    """Build the NFA of an expression; None if it needs `re` or is too large."""
     try:
         return _Nfa(_parse_pattern(pattern))
     except _UnsupportedError:
         return None
 
 
-def _refuse_java_only(pattern: str) -> None:
+def _reject_java_syntax(pattern: str) -> None:
     in_class = False
     at = 0
     while at < len(pattern):
         char = pattern[at]
         if char == "\\":
-            _refuse_java_escape(pattern, pattern[at + 1 : at + 2])
+            _reject_java_escape(pattern, pattern[at + 1 : at + 2])
             at += 2
             continue
         if in_class:
@@ -493,6 +514,6 @@ def _refuse_java_only(pattern: str) -> None:
         at += 1
 
 
-def _refuse_java_escape(pattern: str, escaped: str) -> None:
+def _reject_java_escape(pattern: str, escaped: str) -> None:
     if escaped in _JAVA_ESCAPES:
         raise PatternError(pattern, f"Python has no {_JAVA_ESCAPES[escaped]}")

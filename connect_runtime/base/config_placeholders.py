@@ -1,8 +1,9 @@
 r"""Finds and replaces `${provider:path:key}` and `${provider:key}` in configuration values.
 
-Matches the same placeholders as the expression of Kafka's `ConfigTransformer`,
-`\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}`, in one pass: that expression takes time in the fourth
-power of the text's length, and anyone who may send a connector configuration chooses the text.
+Matches the same placeholders as the regular expression of Kafka's `ConfigTransformer`,
+`\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}`, in one pass. That expression takes time proportional to the
+fourth power of the text's length, and anyone who may submit a connector configuration controls the
+text.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placeholder:
-    """One placeholder at `text[start:end]`; `path` is None without a second colon."""
+    """One placeholder, at `text[start:end]`. `path` is None for `${provider:key}`."""
 
     start: int
     end: int
@@ -23,7 +24,7 @@ class Placeholder:
 
 
 def find_placeholders(text: str) -> Iterator[Placeholder]:
-    """All placeholders from left to right."""
+    """Yield all placeholders from left to right."""
     at = 0
     while (start := text.find("${", at)) >= 0 and (closing := text.find("}", start)) >= 0:
         at = closing + 1
@@ -40,7 +41,7 @@ def find_placeholders(text: str) -> Iterator[Placeholder]:
 
 
 def replace_placeholders(text: str, fill: Callable[[Placeholder], str]) -> str:
-    """The text with what `fill` returns for each placeholder, which is not searched again."""
+    """Replace each placeholder with the result of `fill`. Results are not expanded again."""
     pieces, at = [], 0
     for each in find_placeholders(text):
         pieces += [text[at : each.start], fill(each)]

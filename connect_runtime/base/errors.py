@@ -1,18 +1,18 @@
-"""Root classes of operating errors: retriable or fatal.
+"""Base classes of operational errors: retriable or fatal.
 
-Whatever a user, a broker or a network can cause derives from one of them. Programming errors
-are assertions.
+Every error that a user, a broker or a network can cause derives from one of them. Programming
+errors are assertions.
 """
 
 from __future__ import annotations
 
 
 class ConnectError(Exception):
-    """An operating error. Its message says what was being done, to what, and what to do."""
+    """An operational error. Its message says what failed, on what, and what to do next."""
 
 
 class RetriableError(ConnectError):
-    """Trying again may succeed. `delay_ms` is the least wait that makes sense, if known."""
+    """An error that may disappear on retry. `delay_ms`: minimum delay before a retry, if known."""
 
     def __init__(self, message: str, *, delay_ms: int | None = None) -> None:
         super().__init__(message)
@@ -20,4 +20,4 @@ class RetriableError(ConnectError):
 
 
 class FatalError(ConnectError):
-    """Trying again changes nothing until somebody changes something."""
+    """An error that remains until someone changes the configuration or the environment."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
-    """One partition of one topic; prints as Kafka prints it, `orders-7`."""
+    """One partition of a topic; printed as Kafka prints it, `orders-7`."""
 
     topic: str
     partition: int
@@ -18,9 +18,9 @@ class TopicPartition:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ConnectorTaskId:
-    """One task of one connector; prints as Connect prints it, `file-source-0`.
+    """One task of a connector; printed as Connect prints it, `file-source-0`.
 
-    Ordered by connector, then by number.
+    Sorted by connector, then by task number.
     """
 
     connector: str

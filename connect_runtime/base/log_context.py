@@ -1,8 +1,8 @@
 """Adds the current flow, connector and task to log records.
 
-`with bind_fields(flow="east->west", task=3):` applies to every line logged by this thread or
-coroutine inside the block. `LogContextFilter` sets the attribute `context` for the text format
-("" without fields) and one attribute for each of `FIELDS` that applies for the JSON format.
+`with bind_fields(flow="east->west", task=3):` applies to every line that this thread or coroutine
+logs inside the block. `LogContextFilter` sets the attribute `context` for the text format (""
+without fields) and, for the JSON format, one attribute for each bound field of `FIELDS`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterator
 
 FIELDS = ("flow", "connector", "task", "topic", "partition", "operator")
-"""What a log record may say that it is about: by `bind_fields`, or by `extra` of the logging call."""
+"""Context fields of a log record, set by `bind_fields` or by `extra` of the logging call."""
 
 _current: contextvars.ContextVar[tuple[tuple[str, str], ...]] = contextvars.ContextVar(
     "log_context", default=()
@@ -22,7 +22,7 @@ _current: contextvars.ContextVar[tuple[tuple[str, str], ...]] = contextvars.Cont
 
 @contextlib.contextmanager
 def bind_fields(**parts: object) -> Iterator[None]:
-    """Add parts such as flow, connector, task; an inner part replaces an outer one of its name."""
+    """Bind context fields in a `with` block; inner values replace outer ones of the same name."""
     merged = dict(_current.get())
     merged.update((name, str(value)) for name, value in parts.items())
     token = _current.set(tuple(merged.items()))
@@ -33,24 +33,26 @@ def bind_fields(**parts: object) -> Iterator[None]:
 
 
 def bind_current_flow() -> contextlib.AbstractContextManager[None]:
-    """For threads that are started here: they log of the same flow, if there is one."""
+    """Return a context that binds the caller's flow, if any, for use in a thread it starts."""
     flow = dict(_current.get()).get("flow")
     return contextlib.nullcontext() if flow is None else bind_fields(flow=flow)
 
 
 def format_prefix() -> str:
-    """`[east->west|task 3] `, as Kafka Connect prints it; the flow goes without its name."""
+    """Format the bound fields like Kafka Connect: `[east->west|task 3] ` (flow by value only)."""
     parts = [value if name == "flow" else f"{name} {value}" for name, value in _current.get()]
     return f"[{'|'.join(parts)}] " if parts else ""
 
 
 class LogContextFilter(logging.Filter):
-    """Put it on handlers (filters on loggers do not see their children's records).
+    """Copies the bound fields to each log record. Fields that the record has already, from `extra`,
+    are kept.
 
-    Each part that the record does not have itself, through `extra`, becomes an attribute of it.
+    Attach it to handlers: filters of a logger do not see records of its child loggers.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Add the bound fields to the record. Always returns True."""
         record.context = format_prefix()
         for name, value in _current.get():
             if not hasattr(record, name):

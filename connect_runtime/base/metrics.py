@@ -1,8 +1,8 @@
 """Metric declarations (name, unit, help, labels) and a registry of their values.
 
-One thread writes into a registry and publishes. Exporters read `published`, an immutable
-snapshot that is replaced as a whole. Names follow Prometheus: base units, counters end in
-`_total`.
+One thread writes to a registry and publishes. Exporters read `published`, an immutable snapshot
+that is replaced as a whole. Names follow the Prometheus conventions: base units, and counters end
+in `_total`.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ _UNITS = (
 )
 
 Series = Mapping[tuple[str, ...], float]
-"""Values by label values, in the order of the metric's labels."""
+"""Values by label values, which are in the order of the metric's labels."""
 
 
 class HistogramValue(NamedTuple):
-    """What a histogram has of one series: `counts` of each bucket alone, the last those above all
-    bounds, and the `sum` of all values."""
+    """The state of one histogram series."""
 
     counts: tuple[int, ...]
+    """Number of values per bucket (not cumulative); the last bucket has no upper bound."""
     sum: float
+    """Sum of all values."""
 
 
 HistogramSeries = Mapping[tuple[str, ...], HistogramValue]
 
 
 class MetricKind(enum.Enum):
-    """A COUNTER only rises; a GAUGE is whatever is the case now; a HISTOGRAM counts values by how
-    large they are, and its counts only rise."""
+    """A COUNTER only increases; a GAUGE is the current value; a HISTOGRAM counts values per bucket,
+    and its counts only increase."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -54,15 +55,16 @@ class MetricKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A declaration. `unit` is a base unit and part of the name, "" for what has none. `bounds` are
-    what values of a histogram's buckets are at most; above the last all others are."""
+    """The declaration of a metric."""
 
     name: str
     kind: MetricKind
     help: str
     unit: str = ""
+    """The base unit, which is also part of the name; "" for dimensionless metrics."""
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
+    """Upper bounds (inclusive) of the histogram's buckets, ascending, without infinity."""
 
     def __post_init__(self) -> None:
         assert _NAME_PATTERN.fullmatch(self.name), self.name
@@ -83,7 +85,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricFamily:
-    """One metric with all its values, as published; a histogram's are `distributions`."""
+    """A metric with all its published values; those of histograms are in `distributions`."""
 
     metric: Metric
     series: Series
@@ -92,9 +94,9 @@ class MetricFamily:
 
 @dataclass(slots=True)
 class MetricRegistry:
-    """The values of declared metrics; one thread writes.
+    """The current values of declared metrics. Only one thread may write.
 
-    Invariants: a metric's name is declared once; no value of a counter ever falls.
+    Invariants: a metric name is declared once; the value of a counter never decreases.
     """
 
     published: tuple[MetricFamily, ...] = ()
@@ -104,6 +106,7 @@ class MetricRegistry:
     _changed: set[str] = field(default_factory=set)
 
     def declare(self, metric: Metric) -> Metric:
+        """Register a metric. Its name must be new."""
         assert metric.name not in self._metrics, f"{metric.name} is declared twice"
         self._metrics[metric.name] = metric
         self._values[metric.name] = {}
@@ -117,7 +120,7 @@ class MetricRegistry:
         return tuple(self._metrics.values())
 
     def add(self, metric: Metric, amount: float, *, labels: tuple[str, ...] = ()) -> None:
-        """Raise a counter; 0 makes its series appear."""
+        """Increase a counter; an amount of 0 only creates the series."""
         assert metric.kind is MetricKind.COUNTER, metric.name
         assert amount >= 0, (metric.name, amount)
         assert len(labels) == len(metric.labels), (metric.name, labels)
@@ -127,23 +130,23 @@ class MetricRegistry:
             self._changed.add(metric.name)
 
     def observe(
-        self, metric: Metric, found: HistogramValue, *, labels: tuple[str, ...] = ()
+        self, metric: Metric, added: HistogramValue, *, labels: tuple[str, ...] = ()
     ) -> None:
-        """Count so many more values of a histogram; none make its series appear."""
+        """Add values to a histogram; an empty `added` only creates the series."""
         assert metric.kind is MetricKind.HISTOGRAM, metric.name
-        assert len(found.counts) == len(metric.bounds) + 1, (metric.name, found)
-        assert min(found.counts) >= 0, (metric.name, found)
+        assert len(added.counts) == len(metric.bounds) + 1, (metric.name, added)
+        assert min(added.counts) >= 0, (metric.name, added)
         assert len(labels) == len(metric.labels), (metric.name, labels)
         series = self._distributions[metric.name]
         before = series.get(labels)
         if before is not None:
-            counts = (one + other for one, other in zip(before.counts, found.counts, strict=True))
-            found = HistogramValue(tuple(counts), before.sum + found.sum)
-        series[labels] = found
+            counts = (one + other for one, other in zip(before.counts, added.counts, strict=True))
+            added = HistogramValue(tuple(counts), before.sum + added.sum)
+        series[labels] = added
         self._changed.add(metric.name)
 
     def replace(self, metric: Metric, series: Series) -> None:
-        """Everything that a gauge says now; series that are not given vanish."""
+        """Replace all series of a gauge; series that are not in `series` are removed."""
         assert metric.kind is MetricKind.GAUGE, metric.name
         assert all(len(labels) == len(metric.labels) for labels in series), metric.name
         if self._values[metric.name] != series:
@@ -151,16 +154,18 @@ class MetricRegistry:
             self._changed.add(metric.name)
 
     def forget(self, metric: Metric, labels: tuple[str, ...]) -> None:
-        """All series of a counter or histogram whose labels begin so: what was counted is no more.
-        Counted again, they begin at nothing, which Prometheus takes for a restart."""
+        """Remove all series of a counter or histogram whose labels start with `labels`.
+
+        If counted again, the series restarts at 0, which Prometheus handles as a counter reset.
+        """
         assert metric.kind is not MetricKind.GAUGE, metric.name
-        for found in (self._values[metric.name], self._distributions[metric.name]):
-            for each in [each for each in found if each[: len(labels)] == labels]:
-                del found[each]
+        for values in (self._values[metric.name], self._distributions[metric.name]):
+            for series_labels in [key for key in values if key[: len(labels)] == labels]:
+                del values[series_labels]
                 self._changed.add(metric.name)
 
     def publish(self) -> None:
-        """From now on readers see what was written until here."""
+        """Replace `published` with the current values."""
         before = {each.metric.name: each for each in self.published}
         self.published = tuple(
             MetricFamily(
@@ -180,6 +185,6 @@ class MetricRegistry:
             for labels, value in series.items():
                 assert len(labels) == len(metric.labels), (name, labels)
                 assert metric.kind is MetricKind.GAUGE or value >= 0, (name, labels, value)
-        for name, found in self._distributions.items():
-            assert not found or self._metrics[name].kind is MetricKind.HISTOGRAM, name
-            assert all(min(each.counts) >= 0 for each in found.values()), (name, found)
+        for name, values in self._distributions.items():
+            assert not values or self._metrics[name].kind is MetricKind.HISTOGRAM, name
+            assert all(min(each.counts) >= 0 for each in values.values()), (name, values)

@@ -10,21 +10,21 @@ _IRREGULAR_VERBS = {
     "may": "may",
     "must": "must",
 }
-"""Of many, and of one; all others have an `s` more for one."""
+"""Plural to singular form; every other verb adds an `s` in the singular."""
 _SIBILANT_ENDINGS = ("s", "x", "ch", "sh")
 
 
 def format_count(number: int, noun: str, verb: str = "") -> str:
-    """`1 topic`, `1,234 topics`; with the verb of many, `wait`, also `1 topic waits`.
+    """Format a count with its noun and verb: `1 topic waits`, `1,234 topics wait`.
 
-    `noun` is of one, and its last word changes: `more Spark slot`, `batch`, `entry`.
+    `noun` is singular, and its last word gets the plural ending. `verb` is plural (`wait`, `are`).
     """
     things = noun if number == 1 else _pluralize(noun)
     return f"{number:,} {things} {conjugate(number, verb)}".rstrip()
 
 
 def conjugate(number: int, verb: str) -> str:
-    """The verb of many as it is of so many: `are` or `is`, `wait` or `waits`."""
+    """Return the plural verb in the form for `number`: `are` or `is`, `wait` or `waits`."""
     return _IRREGULAR_VERBS.get(verb, verb and verb + "s") if number == 1 else verb
 
 

@@ -1,9 +1,9 @@
 """Detects requests that a browser sends on behalf of another site's page (DNS rebinding, CSRF).
 
 With DNS rebinding, a page makes its own host name resolve to this server's address, and the
-browser lets the page read every response. The `Host` header then has the page's name. Any page
-can also send requests without reading the responses (CSRF); browsers then set `Origin` and
-`Sec-Fetch-Site`. Pure.
+browser then lets the page read every response. Such requests have the page's name in the `Host`
+header. Any page can also send requests without reading the responses (CSRF); browsers then set
+`Origin` and `Sec-Fetch-Site`. No I/O.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from urllib import parse
 
 ALLOWED_HOST_NAMES_KEY = "rest.allowed.host.names"
-"""The setting with further host names."""
+"""The configuration key for additional host names."""
 _HOST_PATTERN = re.compile(
     r"(?P<name>\[[0-9a-fA-F:.]+\]|[^\[\]:/@?#\s]+)(?::(?P<port>[0-9]{1,5}))?"
 )
@@ -29,22 +29,29 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedHosts:
-    """Host names that a server answers to. IP addresses, `localhost` and names without a dot are
-    always allowed: no public DNS name looks like one. `suffixes` begin with a dot."""
+    """Host names that a server accepts in the `Host` header.
+
+    IP addresses, `localhost` and names without a dot are always accepted, because no public DNS
+    name has these forms.
+    """
 
     names: frozenset[str] = frozenset()
     suffixes: tuple[str, ...] = ()
+    """Domain suffixes, each with a leading dot."""
     everything: bool = False
+    """True accepts every host name."""
 
     def allows(self, host: str | None) -> bool:
-        """`host` is the `Host` header, with or without a port; None if it is missing: browsers
-        always send it."""
+        """Return whether the `Host` header (with or without port) is accepted.
+
+        None, a missing header, is accepted: browsers always send it.
+        """
         if host is None or self.everything:
             return True
-        found = _HOST_PATTERN.fullmatch(host.strip())
-        if found is None:
+        match = _HOST_PATTERN.fullmatch(host.strip())
+        if match is None:
             return False
-        name = found["name"].lower().rstrip(".")
+        name = match["name"].lower().rstrip(".")
         return (
             _is_address(name)
             or "." not in name
@@ -54,7 +61,7 @@ class AllowedHosts:
 
 
 def parse_allowed_hosts(names: Iterable[str]) -> AllowedHosts:
-    """`*.example.org` is every name below `example.org`, and `*` every name."""
+    """Parse configured names: `*.example.org` is every name below `example.org`, `*` every name."""
     given = [each.strip().lower().rstrip(".") for each in names if each.strip()]
     return AllowedHosts(
         names=frozenset(each for each in given if not each.startswith("*")),
@@ -64,26 +71,34 @@ def parse_allowed_hosts(names: Iterable[str]) -> AllowedHosts:
 
 
 def explain_refused_host(host: str) -> str:
-    """Why a request is not served whose `Host` is not allowed."""
-    return f"Host {host[:100]!a} is not allowed: use an IP address, or add the name to {ALLOWED_HOST_NAMES_KEY}"
+    """Error message for a request whose `Host` header is not allowed."""
+    return (
+        f"Host {host[:100]!a} is not allowed: use an IP address, or add the name to "
+        f"{ALLOWED_HOST_NAMES_KEY}"
+    )
 
 
 def explain_refused_origin(origin: str | None) -> str:
+    """Error message for a request from a page of another origin."""
     return f"{_CROSS_ORIGIN_MESSAGE}{'' if origin is None else f': {origin[:100]!a}'}; {_REMEDY}"
 
 
 def is_cross_origin(*, host: str | None, origin: str | None, fetch_site: str | None) -> bool:
-    """Does a page of another origin send this? `fetch_site` is the header `Sec-Fetch-Site`.
-    Programs that are no browsers send neither."""
+    """Return whether a page of another origin sent the request.
+
+    `fetch_site` is the `Sec-Fetch-Site` header. Clients other than browsers send neither header.
+    """
     if origin is None:
         return fetch_site is not None and fetch_site.strip().lower() == _CROSS_SITE
     sent = parse.urlsplit(origin.strip()) if _is_url(origin) else None
-    found = _HOST_PATTERN.fullmatch((host or "").strip())
-    if sent is None or found is None:
+    match = _HOST_PATTERN.fullmatch((host or "").strip())
+    if sent is None or match is None:
         return True
-    usual = _DEFAULT_PORTS.get(sent.scheme.lower(), "")
-    from_ = _HOST_PATTERN.fullmatch(sent.netloc)
-    return from_ is None or _split_host_port(from_, usual) != _split_host_port(found, usual)
+    default_port = _DEFAULT_PORTS.get(sent.scheme.lower(), "")
+    origin_host = _HOST_PATTERN.fullmatch(sent.netloc)
+    return origin_host is None or _get_host_and_port(
+        origin_host, default_port
+    ) != _get_host_and_port(match, default_port)
 
 
 def _is_url(text: str) -> bool:
@@ -93,8 +108,8 @@ def _is_url(text: str) -> bool:
         return False
 
 
-def _split_host_port(found: re.Match[str], usual: str) -> tuple[str, str]:
-    return found["name"].lower().rstrip("."), found["port"] or usual
+def _get_host_and_port(match: re.Match[str], default_port: str) -> tuple[str, str]:
+    return match["name"].lower().rstrip("."), match["port"] or default_port
 
 
 def _is_address(name: str) -> bool:

@@ -1,8 +1,8 @@
-"""Escapes text from other parties before it is printed to terminals and logs.
+"""Escapes untrusted text before it is printed to terminals and logs.
 
-Group ids, client and member ids, brokers' error messages, traces and header values are chosen
-by others. Printed as they are, `ESC ] 52` sets the reader's clipboard, a carriage return or
-line feed forges lines, bidirectional marks reverse names, invisible characters make two names
+Group ids, client and member ids, error messages of brokers, stack traces and header values are
+controlled by others. Printed unchanged, `ESC ] 52` sets the reader's clipboard, a carriage return
+or line feed forges lines, bidirectional marks reverse names, invisible characters make two names
 look alike, and many combining marks cover other lines.
 """
 
@@ -15,17 +15,17 @@ _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Unicode's Default_Ignorable_Code_Point, as far as `str.isprintable` takes them, and the braille
-blank."""
+"""Unicode's Default_Ignorable_Code_Point characters that `str.isprintable` accepts, and the
+braille blank."""
 _MARKS_MAX = 3
 
 
 def escape(text: str) -> str:
-    r"""One line: each character that is not printable as `\n`, `\x1b`, `\u202e` and so on.
+    r"""Escape each unprintable character, e.g. as `\n`, `\x1b`, `\u202e`. The result is one line.
 
-    Not printable are control and format characters, line separators, lone surrogates, all blanks
-    but the space, characters that are shown as nothing, and combining marks after the third of a
-    run.
+    Unprintable characters are control and format characters, line separators, lone surrogates,
+    blanks other than the space, invisible characters, and every combining mark after the third
+    consecutive one.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -38,6 +38,6 @@ def escape(text: str) -> str:
 
 
 def escape_lines(text: str, *, indent: str = "") -> str:
-    """As `escape`, line by line. Lines after the first begin with `indent`, so that none of them
-    can be taken for a line of its own. A tab is four blanks."""
+    """Escape like `escape`, but keep line breaks. Lines after the first start with `indent`, so
+    that they cannot be mistaken for separate entries. Tabs become spaces."""
     return f"\n{indent}".join(escape(each.expandtabs(4)) for each in text.split("\n"))

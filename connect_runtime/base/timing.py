@@ -1,6 +1,6 @@
 """The `Clock` interface (monotonic and wall-clock time) and deadlines on the monotonic clock.
 
-Code that needs the time gets a `Clock`; only `connect_runtime.system.clock` reads the machine's.
+Code that needs the time receives a `Clock`; only `connect_runtime.system.clock` reads the system's.
 """
 
 from __future__ import annotations
@@ -10,28 +10,31 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two clocks: one that never jumps, for waiting; one that people read, for timestamps."""
+    """A monotonic clock for timeouts and a wall clock for timestamps."""
 
     def now_s(self) -> float:
-        """Monotonic seconds from an arbitrary start; only differences mean anything."""
+        """Monotonic time in seconds since an arbitrary start; only differences are meaningful."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC. It may jump either way."""
+        """Wall-clock time in milliseconds since 1970-01-01 UTC. It may jump in both directions."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Deadline:
-    """`at_s` is a reading of `Clock.now_s`."""
+    """A point in time on the monotonic clock."""
 
     at_s: float
+    """A value of `Clock.now_s`."""
 
     @classmethod
     def after(cls, timeout_s: float, *, now_s: float) -> Deadline:
+        """Create the deadline `timeout_s` from now."""
         return cls(now_s + timeout_s)
 
     def left_s(self, now_s: float) -> float:
-        """Seconds left, never negative: fit for a wait."""
+        """Seconds left, never negative, so it can be used as a wait timeout."""
         return max(0.0, self.at_s - now_s)
 
     def passed(self, now_s: float) -> bool:
+        """Return whether the deadline has been reached."""
         return now_s >= self.at_s

@@ -1,7 +1,7 @@
 """Average, minimum, maximum and rate over the last few time windows, as in Kafka's metrics.
 
-Values are collected in windows, of which the newest are kept, so a result covers about the last
-`windows` x `window_s` seconds at constant cost. Java: `SampledStat` with `Avg`, `Max`, `Min`,
+Values are collected in windows and only the newest windows are kept, so a result covers about the
+last `windows` x `window_s` seconds at constant cost. Java: `SampledStat` with `Avg`, `Max`, `Min`,
 `Rate` and `Frequencies`, and `CumulativeSum` for the total.
 """
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleWindows:
-    """`metrics.sample.window.ms`, here in seconds, and `metrics.num.samples`."""
+    """`metrics.sample.window.ms` (in seconds) and `metrics.num.samples`."""
 
     window_s: float = 30.0
     windows: int = 2
@@ -25,6 +25,7 @@ class SampleWindows:
 
     @property
     def span_s(self) -> float:
+        """Period that the windows cover, in seconds."""
         return self.windows * self.window_s
 
 
@@ -39,33 +40,35 @@ class _Window:
 
 
 class WindowedValues(NamedTuple):
-    """As of one moment. `avg`, `max`, `min`: nan where nothing was observed lately. `rate`,
-    `count_rate`: the sum, and how many there were, a second. Of outcomes that are 1 or 0 `share` is
-    that of the ones and `share_of_zeros` of the others, both 0 where nothing was observed lately.
-    """
+    """Statistics at one point in time. `avg`, `max` and `min` are nan without recent values."""
 
     total: float
+    """Sum of all values ever observed."""
     avg: float
     max: float
     rate: float
+    """Sum of recent values per second."""
     count_rate: float
+    """Number of recent values per second."""
     min: float
 
     @property
     def share(self) -> float:
+        """Share of ones among recent values that are 0 or 1; 0 without recent values."""
         return 0.0 if math.isnan(self.avg) else self.avg
 
     @property
     def share_of_zeros(self) -> float:
+        """Share of zeros among recent values that are 0 or 1; 0 without recent values."""
         return 0.0 if math.isnan(self.avg) else 1.0 - self.avg
 
 
 @dataclass(slots=True)
 class WindowedStat:
-    """A fold over observations; `now_s` never falls from call to call.
+    """Collects observations in time windows. `now_s` must not decrease from call to call.
 
-    Invariants: windows are in order of time; one more is kept than counts in full, since the
-    oldest may overlap what is looked at.
+    Invariant: windows are in time order; one window more than `windows` is kept, because the
+    oldest one may overlap the period of a result.
     """
 
     sampling: SampleWindows
@@ -73,12 +76,13 @@ class WindowedStat:
     _windows: list[_Window] = field(default_factory=list)
 
     def observe(self, value: float, now_s: float) -> None:
+        """Observe one value."""
         self.observe_many(1, value, least=value, most=value, now_s=now_s)
 
     def observe_many(
         self, count: int, added: float, *, least: float, most: float, now_s: float
     ) -> None:
-        """As if `count` values had been observed one by one that come to `added` together."""
+        """Observe `count` values at once, whose sum is `added`."""
         assert count > 0, count
         windows = self._windows
         if not windows or now_s - windows[-1].begun_s >= self.sampling.window_s:
@@ -95,6 +99,7 @@ class WindowedStat:
         self.total += added
 
     def figures(self, now_s: float) -> WindowedValues:
+        """Compute the statistics of the last `windows` x `window_s` seconds."""
         count, added, most, least, begun_s = 0, 0.0, -math.inf, math.inf, now_s
         for each in self._windows:
             if now_s - each.last_s < self.sampling.span_s:
@@ -110,8 +115,11 @@ class WindowedStat:
         return WindowedValues(self.total, added / count, most, rate, count_rate, least)
 
     def _elapsed_s(self, since_first_s: float) -> float:
-        """A rate just begun would be wild: all windows but the newest count as if they were full.
-        At least 1 ms."""
+        """Return the period for rates, at least 1 ms.
+
+        As in Java, all windows but the newest count as complete, since a rate over a period that
+        has just begun would fluctuate wildly.
+        """
         window_s = self.sampling.window_s
         missing = max(0, self.sampling.windows - 1 - int(since_first_s / window_s))
         return max(since_first_s + missing * window_s, 0.001)

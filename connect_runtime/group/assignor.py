@@ -1,18 +1,18 @@
 """Assignors: the incremental cooperative one (KIP-415) and the eager one.
 
-Incremental cooperative: members keep what they run, and little moves at a time. Work moves in two
-rounds: one revokes it from a member, and once the member has stopped it, the next assigns it to
-another. Revocations in consecutive rounds are delayed, longer each time. Work that a departed
-member ran is delayed too, up to `scheduled.rebalance.max.delay.ms`, so that a member that only
-restarts gets its work back. Decisions equal those of Java's IncrementalCooperativeAssignor, because
-workers of either kind may lead a group. What Java keeps in its instance is an `AssignorState` here;
-a new leader starts from `AssignorState()`.
+Incremental cooperative: members keep what they run, and little is moved at a time. Moving takes two
+rounds: the first one revokes work from a member, and when the member has stopped it, the next one
+assigns it to another. Revocations in consecutive rounds are delayed by an increasing backoff. Work
+of a departed member is kept unassigned for up to `scheduled.rebalance.max.delay.ms`, so that a
+restarting member gets it back. Decisions equal those of Java's IncrementalCooperativeAssignor,
+because workers of either implementation may lead a group. The fields of Java's instance are an
+`AssignorState` here; a new leader starts with `AssignorState()`.
 
-Balancing counts connectors and tasks separately, so the tasks of one connector may end up on one
-member (KAFKA-17049).
+Balancing counts connectors and tasks separately, so all tasks of one connector may be assigned to
+one member (KAFKA-17049).
 
-Eager: everything was stopped before, and everything is assigned anew, round-robin, connectors first
-(Java: EagerAssignor).
+Eager: all work was stopped before, and is assigned round-robin, connectors first (Java:
+EagerAssignor).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class MemberLoads:
-    """What members are to run, by member id, each list in the member's own order.
+    """Connectors and tasks assigned to each member, in the member's own order.
 
-    Invariant: both have the same members in the same order.
+    Invariant: both maps have the same members in the same order.
     """
 
     connectors: dict[str, list[str]]
@@ -45,7 +45,7 @@ class MemberLoads:
     def of(
         cls, members: Mapping[str, ConnectorsAndTasks], *, without: Set[WorkItem]
     ) -> MemberLoads:
-        """What members say they run, without these items."""
+        """Start from the work that members report, except the items in `without`."""
         left = {member: held.without(without) for member, held in members.items()}
         return cls(
             connectors={member: list(held.connectors) for member, held in left.items()},
@@ -54,11 +54,12 @@ class MemberLoads:
 
     @property
     def members(self) -> Set[str]:
+        """Ids of all members."""
         return self.connectors.keys()
 
     @property
     def idle(self) -> tuple[str, ...]:
-        """Members that are to run nothing so far."""
+        """Members without any work."""
         return tuple(
             member
             for member, connectors in self.connectors.items()
@@ -66,24 +67,26 @@ class MemberLoads:
         )
 
     def add(self, member: str, items: Iterable[WorkItem]) -> None:
+        """Assign items to a member."""
         more = ConnectorsAndTasks.of(items)
         self.connectors[member] += more.connectors
         self.tasks[member] += more.tasks
 
     def remove(self, member: str, items: Set[WorkItem]) -> None:
+        """Take items from a member."""
         self.connectors[member] = [each for each in self.connectors[member] if each not in items]
         self.tasks[member] = [each for each in self.tasks[member] if each not in items]
 
     def hand_out(self, items: Iterable[WorkItem]) -> None:
-        """Each to whoever has least, connectors and tasks apart."""
+        """Assign items to the least loaded members, connectors and tasks separately."""
         fresh = ConnectorsAndTasks.of(items)
         spread_evenly(self.connectors, fresh.connectors)
         spread_evenly(self.tasks, fresh.tasks)
 
     def too_many(self, configured: ConnectorsAndTasks) -> dict[str, frozenset[WorkItem]]:
-        """What to take from members so that everything configured can be even afterwards.
+        """Return the work to revoke per member so that all configured work can be balanced.
 
-        Nothing while nobody runs anything, or nothing is configured.
+        Empty while no member runs anything or nothing is configured.
         """
         if not configured or len(self.idle) == len(self.members):
             return {}
@@ -96,13 +99,14 @@ class MemberLoads:
         }
 
     def work(self, member: str) -> ConnectorsAndTasks:
+        """Return all work assigned to a member."""
         return ConnectorsAndTasks(
             connectors=tuple(self.connectors[member]), tasks=tuple(self.tasks[member])
         )
 
 
 def spread_evenly(held: Mapping[str, list[T]], items: Sequence[T]) -> None:
-    """One each to all who have least, in the order of their ids, and again until none is left."""
+    """Assign items one by one to the members with the fewest, in the order of their ids."""
     order = sorted(
         held,
         key=lambda member: (len(held[member]), connectors_and_tasks.make_java_sort_key(member)),
@@ -111,7 +115,7 @@ def spread_evenly(held: Mapping[str, list[T]], items: Sequence[T]) -> None:
     given = 0
     while given < len(items):
         least = len(lists[0])
-        for each in lists:  # ascending sizes stay ascending
+        for each in lists:  # the lists stay sorted by size
             if len(each) > least or given == len(items):
                 break
             each.append(items[given])
@@ -119,9 +123,10 @@ def spread_evenly(held: Mapping[str, list[T]], items: Sequence[T]) -> None:
 
 
 def find_surplus(held: Mapping[str, Sequence[T]], total: int) -> dict[str, Sequence[T]]:
-    """The first items of each member that has more than its part of `total`.
+    """Return the first items of each member that has more than its share of `total`.
 
-    `total` counts what is not handed out yet too. Members that come first keep the odd ones.
+    `total` includes unassigned items. The first members may have one more if `total` is not
+    divisible.
     """
     least, extras = divmod(total, len(held))
     sizes = collections.Counter(len(items) for items in held.values())
@@ -140,30 +145,30 @@ def find_surplus(held: Mapping[str, Sequence[T]], total: int) -> dict[str, Seque
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayedRebalance:
-    """What rests, and until when, in the milliseconds of whoever asks for plans.
-
-    candidates: members that were idle while it rested, in the order of their coming.
-    scheduled_ms: None while nothing rests. revoked_before: the last round took work from members
-    to even out the loads.
-    """
+    """A scheduled rebalance: until then, lost work is not assigned."""
 
     candidates: tuple[str, ...] = ()
+    """Members that were idle during the delay, in the order of their arrival."""
     scheduled_ms: int | None = None
+    """End of the delay in the caller's time; None without a delay."""
     revoked_before: bool = False
+    """The previous round revoked work to balance the load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostAssignments:
-    """`reassign`: to be handed out like new items. `given`: member -> what candidates get back."""
+    """The decision about lost work."""
 
     waiting: DelayedRebalance
     reassign: Sequence[WorkItem] = ()
+    """Work to assign like new items."""
     given: Mapping[str, Sequence[WorkItem]] = field(default_factory=dict)
+    """Work that candidates get back, by member id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceTimes:
-    """now_ms: any clock that never runs backwards. delay_max_ms: 0 for never waiting."""
+    """The current time on a monotonic clock, and the delay limit (0 disables delays)."""
 
     now_ms: int
     delay_max_ms: int
@@ -177,11 +182,11 @@ def handle_lost_assignments(
     members_before: Set[str],
     times: RebalanceTimes,
 ) -> LostAssignments:
-    """What becomes of `lost`, which is in order. `loads`: what members keep from before.
+    """Decide about `lost` work, which is sorted. `loads` has the work that members keep.
 
-    When every member of the last round is still there, nothing was lost: the round's answers
-    did not arrive. After a round that took work away, an idle member that left has the group wait
-    the whole delay with nothing lost: so does Java.
+    If every member of the previous round is present, nothing was lost: the round's assignments were
+    not received. As in Java, if an idle member leaves after a round that revoked work, the group
+    waits the whole delay although nothing was lost.
     """
     if not lost and not waiting.revoked_before:
         return LostAssignments(waiting=DelayedRebalance())
@@ -212,7 +217,7 @@ def _schedule_rebalance(
 def _assign_round_robin(
     lost: Sequence[WorkItem], members: Sequence[str]
 ) -> dict[str, list[WorkItem]]:
-    """Connectors and tasks apart, each starting with the first member."""
+    """Assign connectors and tasks separately, each starting with the first member."""
     given: dict[str, list[WorkItem]] = {member: [] for member in members}
     apart = ConnectorsAndTasks.of(lost)
     kinds: tuple[Sequence[WorkItem], ...] = (apart.connectors, apart.tasks)
@@ -224,104 +229,102 @@ def _assign_round_robin(
 
 REVOCATION_BACKOFF_BASE_MS = 40
 _MAX_REVOCATION_BACKOFF_EXPONENT = 6
-"""Beyond it, every delay that fits into 32 bits has been reached."""
+"""With a larger exponent the delay exceeds every 32-bit value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignorState:
-    """What a leader remembers of its last round.
-
-    previous: all that was running or resting after it; revoked: what it took from members;
-    members: who took part; revoking_rounds: how many rounds in a row wanted to take work away.
-    """
+    """What a leader remembers of its last round."""
 
     previous: frozenset[WorkItem] = frozenset()
+    """Work that was running or delayed after the round."""
     revoked: frozenset[WorkItem] = frozenset()
+    """Work that the round revoked."""
     members: frozenset[str] = frozenset()
+    """Members of the round."""
     generation: int = -1
     waiting: DelayedRebalance = field(default_factory=DelayedRebalance)
     revoking_rounds: int = 0
+    """Number of consecutive rounds that needed to revoke work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentRound:
-    """One generation. members: member id -> what it says that it runs, in its own order.
-
-    last_completed: the generation whose answers last reached this leader, -1 for none.
-    """
+    """The input of one generation."""
 
     configured: ConfiguredWork
     members: Mapping[str, ConnectorsAndTasks]
+    """Work that each member reports, in its own order."""
     generation: int
     last_completed: int
+    """Generation of the last assignment that this leader received, -1 for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentPlan:
-    """What every member is to start, to stop, and then runs; each map has all members.
-
-    A member may be told to stop what it never ran: lost work that it was to get back, had that
-    not been too much for it. So it joins again at once, and the work does not wait.
-    delay_ms: members are to join again after it, 0 for not before something happens.
-    """
+    """The assignment of one generation. Each map has all members."""
 
     assigned: Mapping[str, ConnectorsAndTasks]
+    """Work to start."""
     revoked: Mapping[str, ConnectorsAndTasks]
+    """Work to stop. May include lost work that a member was about to get back but that would
+    overload it: the revocation makes the member rejoin at once, so the work does not wait."""
     running: Mapping[str, ConnectorsAndTasks]
+    """Work that runs after the round."""
     delay_ms: int
+    """Members rejoin after this delay; 0 for no scheduled rebalance."""
     state: AssignorState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RoundComparison:
-    """What the last round, the members' reports and the configuration say of each other.
-
-    withdrawn: deleted, or run by two members at once; the latter are stopped by all of them and
-    come back as new ones. missing: should be running and is not. created: never handed out.
-    """
+    """Comparison of the previous round, the members' reports and the configuration."""
 
     withdrawn: frozenset[WorkItem]
+    """Work that was deleted, or that two members run: all of them stop it, and it is reassigned."""
     missing: list[WorkItem]
+    """Work that should be running but is not."""
     created: list[WorkItem]
+    """Work that was never assigned."""
 
 
 def plan_cooperative_assignment(
-    asked: AssignmentRound, state: AssignorState, *, times: RebalanceTimes
+    round_: AssignmentRound, state: AssignorState, *, times: RebalanceTimes
 ) -> AssignmentPlan:
-    """The next step towards everything configured running once, evenly."""
-    configured = asked.configured.work()
-    compared = _compare_with_last_round(asked, state, configured=frozenset(configured.items))
-    loads = MemberLoads.of(asked.members, without=compared.withdrawn)
-    verdict = handle_lost_assignments(
+    """Compute the next step towards running all configured work exactly once and balanced."""
+    configured = round_.configured.work()
+    compared = _compare_with_last_round(round_, state, configured=frozenset(configured.items))
+    loads = MemberLoads.of(round_.members, without=compared.withdrawn)
+    decision = handle_lost_assignments(
         compared.missing,
         loads,
         state.waiting,
         members_before=state.members,
         times=times,
     )
-    for member, items in verdict.given.items():
+    for member, items in decision.given.items():
         loads.add(member, items)
-    state = dataclasses.replace(state, waiting=verdict.waiting)
+    state = dataclasses.replace(state, waiting=decision.waiting)
     if state.waiting.scheduled_ms is None:
-        wanted = loads.too_many(configured)
-        state = _update_revocation_delay(state, wanted=bool(wanted), times=times)
-        taken = wanted if state.waiting.scheduled_ms is None else {}
+        needed = loads.too_many(configured)
+        state = _update_revocation_delay(state, needed=bool(needed), times=times)
+        to_revoke = needed if state.waiting.scheduled_ms is None else {}
     else:
-        state, taken = _set_revoked_before(state, value=False), {}
-    for member, gone in taken.items():
+        state, to_revoke = _set_revoked_before(state, value=False), {}
+    for member, gone in to_revoke.items():
         loads.remove(member, gone)
-    loads.hand_out(itertools.chain(compared.created, verdict.reassign))
+    loads.hand_out(itertools.chain(compared.created, decision.reassign))
     return _build_plan(
-        asked, loads, state=state, compared=compared, taken=taken, now_ms=times.now_ms
+        round_, loads, state=state, compared=compared, to_revoke=to_revoke, now_ms=times.now_ms
     )
 
 
 def _compare_with_last_round(
-    asked: AssignmentRound, state: AssignorState, *, configured: frozenset[WorkItem]
+    round_: AssignmentRound, state: AssignorState, *, configured: frozenset[WorkItem]
 ) -> _RoundComparison:
-    reported = [item for held in asked.members.values() for item in held.items]
+    reported = [item for held in round_.members.values() for item in held.items]
     active = frozenset(reported)
-    previous = _select_previous_items(asked, state, active=active)
+    previous = _select_previous_items(round_, state, active=active)
     deleted = previous - configured
     return _RoundComparison(
         withdrawn=deleted | _find_duplicates(reported, active),
@@ -331,12 +334,12 @@ def _compare_with_last_round(
 
 
 def _select_previous_items(
-    asked: AssignmentRound, state: AssignorState, *, active: frozenset[WorkItem]
+    round_: AssignmentRound, state: AssignorState, *, active: frozenset[WorkItem]
 ) -> frozenset[WorkItem]:
-    """The last round's outcome, unless its answers did not arrive or were not followed."""
+    """Return the outcome of the last round; the actual work if it was not received or followed."""
     if state.revoked & active:
         return active
-    return state.previous if state.generation == asked.last_completed else frozenset()
+    return state.previous if state.generation == round_.last_completed else frozenset()
 
 
 def _find_duplicates(reported: list[WorkItem], active: frozenset[WorkItem]) -> frozenset[WorkItem]:
@@ -347,11 +350,11 @@ def _find_duplicates(reported: list[WorkItem], active: frozenset[WorkItem]) -> f
 
 
 def _update_revocation_delay(
-    state: AssignorState, *, wanted: bool, times: RebalanceTimes
+    state: AssignorState, *, needed: bool, times: RebalanceTimes
 ) -> AssignorState:
-    """Nothing rests; taking work away would help (`wanted`), or not. Is it put off?"""
+    """Decide whether a needed (`needed`) revocation is delayed. No delay is active before."""
     waiting = state.waiting
-    if not wanted:
+    if not needed:
         rounds = 0 if waiting.revoked_before else state.revoking_rounds
         return _set_revoked_before(dataclasses.replace(state, revoking_rounds=rounds), value=False)
     if not waiting.revoked_before:
@@ -369,33 +372,33 @@ def _set_revoked_before(state: AssignorState, *, value: bool) -> AssignorState:
 
 
 def compute_revocation_backoff_ms(rounds: int, delay_max_ms: int) -> int:
-    """How long taking work away is put off: 40 ms, 1.6 s, 64 s … up to the longest delay."""
+    """Return the delay of a revocation: 40 ms, 1.6 s, 64 s, … up to `delay_max_ms`."""
     unbounded_ms: int = REVOCATION_BACKOFF_BASE_MS ** min(rounds, _MAX_REVOCATION_BACKOFF_EXPONENT)
     return min(unbounded_ms, delay_max_ms)
 
 
 def _build_plan(
-    asked: AssignmentRound,
+    round_: AssignmentRound,
     loads: MemberLoads,
     *,
     state: AssignorState,
     compared: _RoundComparison,
-    taken: Mapping[str, frozenset[WorkItem]],
+    to_revoke: Mapping[str, frozenset[WorkItem]],
     now_ms: int,
 ) -> AssignmentPlan:
-    running = {member: loads.work(member) for member in asked.members}
+    running = {member: loads.work(member) for member in round_.members}
     revoked: dict[str, ConnectorsAndTasks] = {}
-    for member, held in asked.members.items():
+    for member, held in round_.members.items():
         withdrawn = [item for item in held.items if item in compared.withdrawn]
         revoked[member] = ConnectorsAndTasks.of(
-            [*withdrawn, *connectors_and_tasks.sort_items(taken.get(member, ()))]
+            [*withdrawn, *connectors_and_tasks.sort_items(to_revoke.get(member, ()))]
         )
     scheduled_ms = state.waiting.scheduled_ms
     known = itertools.chain(compared.missing, *(held.items for held in running.values()))
     return AssignmentPlan(
         assigned={
             member: running[member].without(frozenset(held.items))
-            for member, held in asked.members.items()
+            for member, held in round_.members.items()
         },
         revoked=revoked,
         running=running,
@@ -404,8 +407,8 @@ def _build_plan(
             state,
             previous=frozenset(known),
             revoked=frozenset(item for gone in revoked.values() for item in gone.items),
-            members=frozenset(asked.members),
-            generation=asked.generation,
+            members=frozenset(round_.members),
+            generation=round_.generation,
         ),
     )
 
@@ -413,9 +416,9 @@ def _build_plan(
 def plan_eager_assignment(
     configured: ConfiguredWork, members: Iterable[str]
 ) -> dict[str, ConnectorsAndTasks]:
-    """What each member runs from now on, by member id; there has to be a member."""
+    """Return each member's whole assignment; there must be at least one member."""
     ordered = sorted(members, key=connectors_and_tasks.make_java_sort_key)
-    assert ordered, "a group has members"
+    assert ordered, "a group has at least one member"
     given: dict[str, list[WorkItem]] = {member: [] for member in ordered}
     for item, member in zip(configured.work().items, itertools.cycle(ordered), strict=False):
         given[member].append(item)

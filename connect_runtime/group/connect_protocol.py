@@ -1,18 +1,18 @@
 """Metadata and assignments that members of a Connect group exchange, as bytes (ConnectProtocol).
 
-Big-endian Kafka primitives. STRING: i16 length, UTF-8. BYTES: i32 length, -1 null. ARRAY: i32
-count, -1 null. A member reports metadata, and its leader answers with an assignment (Java:
+Big-endian Kafka primitives. STRING: i16 length, UTF-8. BYTES: i32 length, -1 for null. ARRAY: i32
+count, -1 for null. A member sends metadata, and its leader returns an assignment (Java:
 ConnectProtocol, IncrementalCooperativeConnectProtocol, KIP-415, KIP-507):
 
     metadata    version i16, url STRING, config offset i64
-                from V1 on: allocation BYTES, a whole assignment or null
+                since V1: allocation BYTES, a whole assignment or null
     assignment  version i16, error i16, leader STRING, leader url STRING, config offset i64,
                 assigned ARRAY of {connector STRING, tasks ARRAY of i32}
-                from V1 on: revoked, an ARRAY alike, delay i32 (ms)
+                since V1: revoked, an ARRAY of the same form, delay i32 (ms)
 
-Task number -1 is the connector itself. V2 has V1's layout and says that internal requests are
-signed. Missing fields at the end read as null or 0, and unknown bytes at the end are ignored, so
-every version can read every other.
+Task number -1 is the connector itself. V2 has the layout of V1 and means that internal requests are
+signed. Missing fields at the end are null or 0, and unknown bytes at the end are ignored, so every
+version can read every other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
 
 NO_ERROR = 0
 CONFIG_MISMATCH = 1
-"""The leader has not read as much of the config topic as some member: read to its end, rejoin."""
+"""The leader has read less of the config topic than a member: read to its end and rejoin."""
 
 _CONNECTOR_ENTRY = -1
 _I16 = struct.Struct(">h")
@@ -38,14 +38,14 @@ _MAX_STRING_BYTES = 0x7FFF
 
 
 class MalformedBytesError(ValueError):
-    """Metadata or an assignment that cannot be read; says what, and at which byte."""
+    """Metadata or an assignment is malformed; the message has the problem and its position."""
 
 
 class ConnectProtocol(enum.Enum):
-    """A sub-protocol of the group: its name on the wire, and its version.
+    """A sub-protocol of the group: its wire name and version.
 
-    The broker picks one that all members offer, anew with every generation. The values of
-    `connect.protocol` are the members' names in lower case.
+    The broker selects one that all members support, in every generation. Values of
+    `connect.protocol` are the names in lower case.
     """
 
     EAGER = ("default", 0)
@@ -54,64 +54,68 @@ class ConnectProtocol(enum.Enum):
 
     @property
     def wire_name(self) -> str:
+        """Name in JoinGroup requests."""
         return self.value[0]
 
     @property
     def version(self) -> int:
+        """Version in metadata and assignments."""
         return self.value[1]
 
     @classmethod
     def of_wire_name(cls, name: str) -> ConnectProtocol:
-        """Raises ValueError for a name that no worker offers."""
+        """Return the protocol with this wire name. Raises ValueError for an unknown name."""
         for each in cls:
             if each.wire_name == name.lower():
                 return each
         raise ValueError(
-            f"the group's protocol is {name!r}, and a Connect worker knows only "
-            f"{[each.wire_name for each in cls]}"
+            f"the group's protocol is {name!r}, but a Connect worker supports only "
+            f"{[each.wire_name for each in cls]}; check whether other clients use the group.id"
         )
 
     def offered(self) -> tuple[ConnectProtocol, ...]:
-        """What a worker of this `connect.protocol` offers, its favourite first."""
+        """Return the protocols that a worker with this setting supports, preferred first."""
         newest_first = sorted(ConnectProtocol, key=lambda each: -each.version)
         return tuple(each for each in newest_first if each.version <= self.version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectAssignment:
-    """A leader's answer to one member; or, in metadata, all that the member runs.
-
-    leader: its member id; "" when no leader answered. config_offset: which state of the config
-    topic it was made from. delay_ms: after so long the member is to join again, 0 for never.
-    """
+    """A leader's assignment for one member; or, in metadata, all work of a member."""
 
     error: int = NO_ERROR
     leader: str
+    """Member id of the leader; "" without an assignment."""
     leader_url: str
     config_offset: int
+    """Offset in the config topic on which the assignment is based."""
     assigned: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
     revoked: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
     delay_ms: int = 0
+    """Delay after which the member rejoins, 0 for none."""
 
     @property
     def failed(self) -> bool:
+        """Whether the leader returned an error."""
         return self.error != NO_ERROR
 
 
 EMPTY_ASSIGNMENT = ConnectAssignment(leader="", leader_url="", config_offset=-1)
-"""What no bytes at all mean: the leader left the member out, so nothing changes for it."""
+"""The meaning of empty bytes: the leader left the member out, so nothing changes for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerMetadata:
-    """What a member says of itself when it joins. `allocation`: None before its first round."""
+    """What a member reports when it joins."""
 
     url: str
     config_offset: int
     allocation: ConnectAssignment | None = None
+    """All of its work; None before its first round."""
 
     @property
     def running(self) -> ConnectorsAndTasks:
+        """All work of the member."""
         return connectors_and_tasks.NO_WORK if self.allocation is None else self.allocation.assigned
 
 
@@ -119,6 +123,7 @@ class WorkerMetadata:
 
 
 def encode_metadata(state: WorkerMetadata, protocol: ConnectProtocol) -> bytes:
+    """Encode a member's metadata."""
     head = [_I16.pack(protocol.version), _encode_string(state.url), _I64.pack(state.config_offset)]
     if protocol is ConnectProtocol.EAGER:
         return b"".join(head)
@@ -129,6 +134,7 @@ def encode_metadata(state: WorkerMetadata, protocol: ConnectProtocol) -> bytes:
 
 
 def encode_assignment(assignment: ConnectAssignment, protocol: ConnectProtocol) -> bytes:
+    """Encode an assignment."""
     parts = [
         _I16.pack(protocol.version),
         _I16.pack(assignment.error),
@@ -145,12 +151,14 @@ def encode_assignment(assignment: ConnectAssignment, protocol: ConnectProtocol) 
 def _encode_string(text: str) -> bytes:
     encoded = text.encode()
     if len(encoded) > _MAX_STRING_BYTES:
-        raise ValueError(f"{text[:40]!r}… has {len(encoded)} bytes, a string may have 32767")
+        raise ValueError(
+            f"{text[:40]!r}… has {len(encoded)} bytes; allowed: at most {_MAX_STRING_BYTES}"
+        )
     return _I16.pack(len(encoded)) + encoded
 
 
 def _encode_entries(content: ConnectorsAndTasks) -> bytes:
-    """One for each connector: those that run as connectors first, then as tasks name them."""
+    """Encode one entry per connector: running connectors first, then those of tasks only."""
     numbers: dict[str, list[int]] = {name: [_CONNECTOR_ENTRY] for name in content.connectors}
     for task in content.tasks:
         numbers.setdefault(task.connector, []).append(task.task)
@@ -164,43 +172,45 @@ def _encode_entries(content: ConnectorsAndTasks) -> bytes:
 
 
 def decode_metadata(data: bytes) -> WorkerMetadata:
-    """Raises MalformedBytesError."""
+    """Decode a member's metadata. Raises MalformedBytesError."""
     reader = _ProtocolReader(data, "a member's metadata")
-    reader.version()
-    url = reader.string("url")
-    config_offset = reader.number(_I64, "config offset")
-    size = -1 if reader.ended else reader.number(_I32, "size of the allocation")
+    reader.read_version()
+    url = reader.read_string("url")
+    config_offset = reader.read_number(_I64, "config offset")
+    size = -1 if reader.is_at_end else reader.read_number(_I32, "size of the allocation")
     if size < 0:
         return WorkerMetadata(url=url, config_offset=config_offset)
-    allocation = decode_assignment(reader.take(size, "allocation"))
+    allocation = decode_assignment(reader.read_bytes(size, "allocation"))
     held = None if allocation is EMPTY_ASSIGNMENT else allocation
     return WorkerMetadata(url=url, config_offset=config_offset, allocation=held)
 
 
 def decode_assignment(data: bytes) -> ConnectAssignment:
-    """Raises MalformedBytesError. No bytes are UNANSWERED: the broker hands them out to members
-    that the leader did not name."""
+    """Decode an assignment. Raises MalformedBytesError.
+
+    Empty bytes are EMPTY_ASSIGNMENT: the broker sends them to members that the leader left out.
+    """
     if not data:
         return EMPTY_ASSIGNMENT
     reader = _ProtocolReader(data, "an assignment")
-    reader.version()
-    error = reader.number(_I16, "error")
-    leader = reader.string("leader")
-    leader_url = reader.string("leader's url")
-    config_offset = reader.number(_I64, "config offset")
+    reader.read_version()
+    error = reader.read_number(_I16, "error")
+    leader = reader.read_string("leader")
+    leader_url = reader.read_string("leader's url")
+    config_offset = reader.read_number(_I64, "config offset")
     return ConnectAssignment(
         error=error,
         leader=leader,
         leader_url=leader_url,
         config_offset=config_offset,
-        assigned=reader.entries("assigned"),
-        revoked=reader.entries("revoked"),
-        delay_ms=0 if reader.ended else reader.number(_I32, "delay"),
+        assigned=reader.read_entries("assigned"),
+        revoked=reader.read_entries("revoked"),
+        delay_ms=0 if reader.is_at_end else reader.read_number(_I32, "delay"),
     )
 
 
 class _ProtocolReader:
-    """Walks bytes from the front; every length is held against what is left."""
+    """Reads values one after another, checking every length against the remaining bytes."""
 
     def __init__(self, data: bytes, what: str) -> None:
         self._data = data
@@ -208,35 +218,35 @@ class _ProtocolReader:
         self._at = 0
 
     @property
-    def ended(self) -> bool:
+    def is_at_end(self) -> bool:
         return self._at == len(self._data)
 
-    def version(self) -> None:
-        """Later versions are read as the newest one known here; a negative one is no version."""
-        found = self.number(_I16, "version")
+    def read_version(self) -> None:
+        """Check the version. Later versions are read like the newest supported one."""
+        found = self.read_number(_I16, "version")
         if found < 0:
-            raise self._malformed(f"version {found}")
+            raise self._create_error(f"version {found}")
 
-    def number(self, shape: struct.Struct, name: str) -> int:
-        (found,) = shape.unpack(self.take(shape.size, name))
+    def read_number(self, shape: struct.Struct, name: str) -> int:
+        (found,) = shape.unpack(self.read_bytes(shape.size, name))
         assert isinstance(found, int)
         return found
 
-    def string(self, name: str) -> str:
-        size = self.number(_I16, f"length of {name}")
+    def read_string(self, name: str) -> str:
+        size = self.read_number(_I16, f"length of {name}")
         try:
-            return self.take(size, name).decode()
+            return self.read_bytes(size, name).decode()
         except UnicodeDecodeError as error:
-            raise self._malformed(f"{name} is not UTF-8: {error.reason}") from error
+            raise self._create_error(f"{name} is not UTF-8: {error.reason}") from error
 
-    def entries(self, name: str) -> ConnectorsAndTasks:
-        """An ARRAY of entries; nothing if it is null, or if there is no byte left."""
+    def read_entries(self, name: str) -> ConnectorsAndTasks:
+        """Read an ARRAY of entries; empty if it is null or there are no bytes left."""
         connectors: list[str] = []
         tasks: list[ConnectorTaskId] = []
-        count = 0 if self.ended else self.number(_I32, f"count of {name}")
-        for _ in range(count):  # each takes at least six bytes, so a lie ends soon
-            connector = self.string(f"connector among {name}")
-            for number in self._numbers(connector):
+        count = 0 if self.is_at_end else self.read_number(_I32, f"count of {name}")
+        for _ in range(count):  # each entry has at least six bytes, which bounds a wrong count
+            connector = self.read_string(f"connector among {name}")
+            for number in self._read_task_numbers(connector):
                 if number == _CONNECTOR_ENTRY:
                     connectors.append(connector)
                 else:
@@ -245,19 +255,19 @@ class _ProtocolReader:
             connectors=tuple(dict.fromkeys(connectors)), tasks=tuple(dict.fromkeys(tasks))
         )
 
-    def _numbers(self, connector: str) -> Iterable[int]:
+    def _read_task_numbers(self, connector: str) -> Iterable[int]:
         name = f"tasks of {connector}"
-        count = self.number(_I32, f"count of {name}")
-        return struct.unpack(f">{max(count, 0)}i", self.take(4 * count, name))
+        count = self.read_number(_I32, f"count of {name}")
+        return struct.unpack(f">{max(count, 0)}i", self.read_bytes(4 * count, name))
 
-    def take(self, size: int, name: str) -> bytes:
+    def read_bytes(self, size: int, name: str) -> bytes:
         left = len(self._data) - self._at
         if not 0 <= size <= left:
-            raise self._malformed(f"{name} claims {size} bytes, {left} are left")
+            raise self._create_error(f"{name} claims {size} bytes, but {left} are left")
         self._at += size
         return self._data[self._at - size : self._at]
 
-    def _malformed(self, problem: str) -> MalformedBytesError:
+    def _create_error(self, problem: str) -> MalformedBytesError:
         return MalformedBytesError(
             f"reading {self._what} of {len(self._data)} bytes, at byte {self._at}: {problem}"
         )

@@ -1,7 +1,7 @@
-"""Connectors and tasks as assignable items, and what the config topic asks to run.
+"""Connectors and tasks as assignable items, and the work that the config topic asks for.
 
-A connector is named by a string, a task by its id. A `WorkItem` is either, so that sets of both can
-be combined.
+A connector is identified by its name, a task by its id. A `WorkItem` is either, so that sets of
+both can be combined.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ WorkItem: TypeAlias = str | ConnectorTaskId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorsAndTasks:
-    """Connectors and tasks. Their order says only what is taken away first: the first."""
+    """Connectors and tasks. Work is revoked in this order."""
 
     connectors: tuple[str, ...] = ()
     tasks: tuple[ConnectorTaskId, ...] = ()
 
     @classmethod
     def of(cls, items: Iterable[WorkItem]) -> ConnectorsAndTasks:
-        """Connectors and tasks told apart, each in the order given."""
+        """Separate items into connectors and tasks, keeping their order."""
         connectors, tasks = [], []
         for item in items:
             if isinstance(item, str):
@@ -35,12 +35,14 @@ class ConnectorsAndTasks:
 
     @property
     def items(self) -> tuple[WorkItem, ...]:
+        """Connectors, then tasks."""
         return (*self.connectors, *self.tasks)
 
     def __bool__(self) -> bool:
         return bool(self.connectors or self.tasks)
 
     def without(self, gone: Iterable[WorkItem]) -> ConnectorsAndTasks:
+        """Return the items except those in `gone`."""
         lacking = frozenset(gone)
         return ConnectorsAndTasks(
             connectors=tuple(each for each in self.connectors if each not in lacking),
@@ -48,7 +50,7 @@ class ConnectorsAndTasks:
         )
 
     def then(self, more: ConnectorsAndTasks) -> ConnectorsAndTasks:
-        """This first, then what `more` has besides."""
+        """Return these items, followed by the other items of `more`."""
         known = frozenset(self.items)
         return ConnectorsAndTasks(
             connectors=self.connectors
@@ -58,7 +60,7 @@ class ConnectorsAndTasks:
 
     @property
     def counted(self) -> str:
-        """For people, where all names would be too many."""
+        """Counts for messages in which all names would be too long."""
         return f"{len(self.connectors)} connector(s) and {len(self.tasks)} task(s)"
 
     def __str__(self) -> str:
@@ -70,22 +72,19 @@ NO_WORK = ConnectorsAndTasks()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredWork:
-    """What the config topic asks for, as far as it was read.
-
-    offset: of the next record to read, -1 before the first was read (as members report it).
-    task_counts: connector -> number of its tasks, 0 for one whose task configurations are
-    incomplete, which runs no tasks until they are written anew.
-    """
+    """The configured work, as of an offset in the config topic."""
 
     offset: int = -1
+    """Offset of the next record to read; -1 before the first record, as members report it."""
     task_counts: Mapping[str, int] = field(default_factory=dict)
+    """Number of tasks by connector; 0 while its task configurations are incomplete."""
 
     def connectors(self) -> list[str]:
-        """In Java's order of strings."""
+        """Connector names in Java's string order."""
         return sorted(self.task_counts, key=make_java_sort_key)
 
     def work(self) -> ConnectorsAndTasks:
-        """Everything, in order: connectors by name, tasks by connector and number."""
+        """All work in order: connectors by name, then tasks by connector and number."""
         names = self.connectors()
         tasks = [
             ConnectorTaskId(name, number)
@@ -96,12 +95,12 @@ class ConfiguredWork:
 
 
 def make_java_sort_key(name: str) -> bytes:
-    """Sort key: Java compares UTF-16 units, which differs from code points beyond U+D7FF."""
+    """Sort key for Java's string order: UTF-16 units, not code points."""
     return name.encode("utf-16-be", "surrogatepass")
 
 
 def sort_items(items: Iterable[WorkItem]) -> list[WorkItem]:
-    """Connectors by name, then tasks by connector and number."""
+    """Sort connectors by name, then tasks by connector and number."""
     work = ConnectorsAndTasks.of(items)
     places = {each.connector: make_java_sort_key(each.connector) for each in work.tasks}
     tasks = sorted(work.tasks, key=lambda each: (places[each.connector], each.task))

@@ -1,4 +1,4 @@
-"""The group coordinator: finding it, and what the error codes in its responses mean for a member.
+"""The group coordinator: finding it, and the reactions to error codes of its responses.
 
 Java: AbstractCoordinator.
 """
@@ -22,22 +22,24 @@ INCONSISTENT_PROTOCOL = 23
 
 
 class CoordinatorErrorAction(enum.Enum):
-    """What to do about an answer.
-
-    AGAIN: join again, now. LATER: the same again after a backoff. MOVED: look for the coordinator,
-    then again. MEMBER_GONE: join as a new member. GENERATION_GONE: join again under the same id.
-    ID_GIVEN: join again under the id in the answer (KIP-394). FATAL: somebody must change
-    something.
-    """
+    """How a member reacts to the error code of a coordinator's response."""
 
     FINE = enum.auto()
+    """No error."""
     AGAIN = enum.auto()
+    """Rejoin immediately."""
     LATER = enum.auto()
+    """Repeat the request after a backoff."""
     MOVED = enum.auto()
+    """Find the coordinator, then repeat."""
     MEMBER_GONE = enum.auto()
+    """Join as a new member."""
     GENERATION_GONE = enum.auto()
+    """Rejoin with the same member id."""
     ID_GIVEN = enum.auto()
+    """Rejoin with the member id in the response (KIP-394)."""
     FATAL = enum.auto()
+    """Stop: the configuration or the cluster must be changed."""
 
 
 _COORDINATOR_ERRORS = {
@@ -62,32 +64,32 @@ _SYNC_ERRORS = {
 }
 """ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS"""
 _FATAL_HEARTBEAT_ERRORS = frozenset({GROUP_AUTHORIZATION_FAILED, 82})
-"""And FENCED_INSTANCE_ID."""
+"""GROUP_AUTHORIZATION_FAILED and FENCED_INSTANCE_ID."""
 
 _REMEDY_BY_CODE: Mapping[int, str] = {
-    INCONSISTENT_PROTOCOL: "other clients use this group.id, or workers that have no protocol in "
-    "common with this one: choose another group.id, or look at connect.protocol",
+    INCONSISTENT_PROTOCOL: "other clients use this group.id, or workers without a protocol in "
+    "common with this one: choose another group.id, or check connect.protocol",
     24: "group.id must not be empty",
-    26: "session.timeout.ms must lie between the broker's group.min.session.timeout.ms and "
+    26: "session.timeout.ms must be between the broker's group.min.session.timeout.ms and "
     "group.max.session.timeout.ms",
-    GROUP_AUTHORIZATION_FAILED: "the principal needs READ on the group",
-    35: "the broker does not know a version of this request that Connect workers need",
+    GROUP_AUTHORIZATION_FAILED: "the principal needs READ permission on the group",
+    35: "the broker does not support a version of this request that Connect workers need",
     81: "the group has as many members as the broker's group.max.size allows",
-    82: "another member joined under the same group.instance.id, which no Connect worker has",
+    82: "another member uses the same group.instance.id, which Connect workers do not set",
 }
 
 
 class GroupMembershipError(FatalError):
-    """A group cannot be joined; `error_code` is Kafka's."""
+    """The group cannot be joined; `error_code` is Kafka's."""
 
     def __init__(self, what: str, *, error_code: int) -> None:
-        remedy = _REMEDY_BY_CODE.get(error_code, "the broker's log may say more")
+        remedy = _REMEDY_BY_CODE.get(error_code, "check the broker's log")
         super().__init__(f"{what}: {request_errors.format_error_code(error_code)}; {remedy}")
         self.error_code = error_code
 
 
 def classify_lookup_error(code: int) -> CoordinatorErrorAction:
-    """FindCoordinator. What may pass is asked again."""
+    """Return the reaction to an error of FindCoordinator."""
     if code == 0:
         return CoordinatorErrorAction.FINE
     return (
@@ -98,15 +100,18 @@ def classify_lookup_error(code: int) -> CoordinatorErrorAction:
 
 
 def classify_join_error(code: int) -> CoordinatorErrorAction:
+    """Return the reaction to an error of JoinGroup."""
     return _JOIN_ERRORS.get(code, CoordinatorErrorAction.FATAL)
 
 
 def classify_sync_error(code: int) -> CoordinatorErrorAction:
+    """Return the reaction to an error of SyncGroup."""
     return _SYNC_ERRORS.get(code, CoordinatorErrorAction.FATAL)
 
 
 def classify_heartbeat_error(code: int) -> CoordinatorErrorAction:
-    """What nobody expects is asked again: as long as the coordinator counts us in, we are."""
+    """Return the reaction to an error of Heartbeat. Unexpected errors are retried, because the
+    membership lasts until the session times out."""
     if code in _FATAL_HEARTBEAT_ERRORS:
         return CoordinatorErrorAction.FATAL
     return _SYNC_ERRORS.get(code, CoordinatorErrorAction.LATER)
@@ -114,18 +119,19 @@ def classify_heartbeat_error(code: int) -> CoordinatorErrorAction:
 
 @dataclass(slots=True, kw_only=True)
 class CoordinatorLookup:
-    """`node`: the coordinator's broker id, None while it is unknown. `asked`: the token of the
-    question in flight.
+    """Finds the group's coordinator.
 
-    A coordinator that is named again and again without ever answering is not found: `silent_s`,
-    when the last one was lost, stands until one answers.
+    A coordinator that is returned repeatedly without ever responding counts as lost.
     """
 
     settings: GroupRebalanceConfig
     rng: random.Random
     node: int | None = None
+    """Broker id of the coordinator; None while it is unknown."""
     silent_s: float | None = None
+    """When the last coordinator was lost; None once one has responded."""
     asked: int | None = None
+    """Token of the lookup in flight."""
     retry: Backoff = field(init=False)
     _not_before_s: float = -math.inf
     _one_by_one: bool = False
@@ -136,6 +142,7 @@ class CoordinatorLookup:
         )
 
     def message(self) -> RequestBuilder:
+        """Return the lookup request."""
         group_id = self.settings.group_id
         if self._one_by_one:
             return request_builders.find_coordinator(request_builders.GROUP_COORDINATOR, group_id)
@@ -143,40 +150,44 @@ class CoordinatorLookup:
 
     @property
     def silence_end_s(self) -> float:
-        """When somebody who runs work may wait no longer; inf while the coordinator is there."""
+        """When a member must stop its work for lack of a coordinator; inf while there is one."""
         if self.silent_s is None:
             return math.inf
         return self.silent_s + self.settings.heartbeat_interval_s
 
     def due_s(self) -> float:
-        """When to ask, inf when there is nothing to ask."""
+        """When to send a lookup; inf if none is needed."""
         known = self.node is not None or self.asked is not None
         return math.inf if known else self._not_before_s
 
     def old_broker(self) -> None:
-        """It knows only the question for one group (before 3.0, KIP-699)."""
+        """Switch to lookups of a single group, for brokers before 3.0 (KIP-699)."""
         self.asked = None
         self._one_by_one = True
 
     @property
     def asks_old_way(self) -> bool:
+        """Whether lookups are for a single group."""
         return self._one_by_one
 
     def found(self, node: int) -> None:
+        """Store the result of a lookup."""
         self.asked = None
         self.node = node
 
     def failed(self, now_s: float) -> None:
+        """Schedule another lookup after a backoff."""
         self.asked = None
         self._not_before_s = now_s + self.retry.next_delay_s(self.rng)
 
     def heard(self) -> None:
-        """The coordinator answered, and as such."""
+        """Record a valid response of the coordinator."""
         self.silent_s = None
         self.retry.reset()
 
     def lost(self, now_s: float) -> None:
-        """It said that it is not the one, or nothing. At first ask at once for another."""
+        """Record that the node is not the coordinator or does not respond. The first retry has no
+        backoff."""
         self.node = None
         if self.silent_s is None:
             self.silent_s = now_s

@@ -1,6 +1,6 @@
 """Coordinator metrics of a group member: requests to the coordinator, and rebalances.
 
-Updated as requests are sent and answered; read as attributes of `connect-coordinator-metrics`.
+Updated when requests are sent and answered; read as attributes of `connect-coordinator-metrics`.
 Java: AbstractCoordinator.GroupCoordinatorMetrics.
 """
 
@@ -15,33 +15,36 @@ _HEARTBEAT_API, _JOIN_GROUP_API, _SYNC_GROUP_API = "heartbeat", "join_group", "s
 
 
 class CoordinatorMetrics:
-    """`now_s` never falls. A round begins with the first join after the last one ended well."""
+    """Coordinator metrics of one member. `now_s` must not decrease.
+
+    A rebalance begins with the first JoinGroup after the last successful rebalance.
+    """
 
     def __init__(self, sampling: SampleWindows) -> None:
         self._heartbeats_ms = WindowedStat(sampling)
         self._heartbeats = 0
-        self._beat_s: float | None = None
+        self._heartbeat_sent_s: float | None = None
         self._joins_ms = WindowedStat(sampling)
         self._joins = 0
         self._syncs_ms = WindowedStat(sampling)
         self._syncs = 0
         self._rounds_ms = WindowedStat(sampling)
-        self._begun_s: float | None = None
-        self._ended_s: float | None = None
+        self._rebalance_started_s: float | None = None
+        self._rebalance_ended_s: float | None = None
         self._failures = WindowedStat(sampling)
 
     def sent(self, api: str, now_s: float) -> None:
-        """A request of this kind (`messages.Message.api`); others than are measured, too."""
+        """Record that a request (`RequestBuilder.api`) was sent. Other APIs are ignored."""
         if api == _HEARTBEAT_API:
-            self._beat_s = now_s
-        elif api == _JOIN_GROUP_API and self._begun_s is None:
-            self._begun_s = now_s
+            self._heartbeat_sent_s = now_s
+        elif api == _JOIN_GROUP_API and self._rebalance_started_s is None:
+            self._rebalance_started_s = now_s
 
     def answered(self, api: str, *, code: int | None, took_s: float, now_s: float) -> None:
-        """With this error code, 0 for none; None: there was no answer.
+        """Record the error code of a response (0 for none); None if there was no response.
 
-        A heartbeat counts whatever the code. That a join is refused because a new member has to
-        come again with its id counts as a failure, as in Java.
+        Heartbeats count whatever their error code. As in Java, a JoinGroup counts as a failure if
+        it is refused because a new member must retry with its id.
         """
         if api == _HEARTBEAT_API and code is not None:
             self._heartbeats += 1
@@ -52,25 +55,25 @@ class CoordinatorMetrics:
             self._joins += 1
             self._joins_ms.observe(took_s * _MS_PER_S, now_s)
         elif api == _SYNC_GROUP_API:
-            self._synced(took_s, now_s)
+            self._record_rebalance(took_s, now_s)
 
-    def _synced(self, took_s: float, now_s: float) -> None:
-        """The round is complete."""
+    def _record_rebalance(self, took_s: float, now_s: float) -> None:
+        """Record a complete rebalance."""
         self._syncs += 1
         self._syncs_ms.observe(took_s * _MS_PER_S, now_s)
-        begun_s = now_s if self._begun_s is None else self._begun_s
+        begun_s = now_s if self._rebalance_started_s is None else self._rebalance_started_s
         self._rounds_ms.observe((now_s - begun_s) * _MS_PER_S, now_s)
-        self._begun_s, self._ended_s = None, now_s
+        self._rebalance_started_s, self._rebalance_ended_s = None, now_s
 
     def numbers(self, now_s: float) -> dict[str, float]:
-        """All but what is assigned."""
+        """Return all metrics except those of assigned work."""
         rounds, failures = self._rounds_ms.figures(now_s), self._failures.figures(now_s)
         beats = self._heartbeats_ms.figures(now_s)
         return {
             "heartbeat-rate": beats.count_rate,
             "heartbeat-total": float(self._heartbeats),
             "heartbeat-response-time-max": beats.max,
-            "last-heartbeat-seconds-ago": _count_seconds_since(self._beat_s, now_s),
+            "last-heartbeat-seconds-ago": _count_seconds_since(self._heartbeat_sent_s, now_s),
             **_collect_request_metrics("join", self._joins, self._joins_ms.figures(now_s)),
             **_collect_request_metrics("sync", self._syncs, self._syncs_ms.figures(now_s)),
             "rebalance-latency-avg": rounds.avg,
@@ -80,7 +83,7 @@ class CoordinatorMetrics:
             "rebalance-rate-per-hour": rounds.count_rate * _SECONDS_PER_HOUR,
             "failed-rebalance-total": failures.total,
             "failed-rebalance-rate-per-hour": failures.count_rate * _SECONDS_PER_HOUR,
-            "last-rebalance-seconds-ago": _count_seconds_since(self._ended_s, now_s),
+            "last-rebalance-seconds-ago": _count_seconds_since(self._rebalance_ended_s, now_s),
         }
 
 
@@ -94,5 +97,5 @@ def _collect_request_metrics(what: str, number: int, figures: WindowedValues) ->
 
 
 def _count_seconds_since(at_s: float | None, now_s: float) -> float:
-    """Whole seconds, as Java's."""
+    """Return whole seconds, as in Java; -1 if it never happened."""
     return _NEVER_HAPPENED if at_s is None else float(int(now_s - at_s))

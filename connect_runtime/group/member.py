@@ -1,9 +1,9 @@
 """A group member as a state machine: find the coordinator, join, sync, send heartbeats, leave.
 
-It does not know what the group is for: metadata, plans and assignments are bytes (Java:
-AbstractCoordinator, and the membership parts of WorkerCoordinator). Every event carries the time in
-monotonic seconds. The caller executes what `step` returns, in order, and calls again with the
-outcome, or at `due_s`.
+It does not know the purpose of the group: metadata and assignments are bytes (Java:
+AbstractCoordinator, and the membership parts of WorkerCoordinator). Every event has a time in
+monotonic seconds. The caller executes the instructions that `step` returns, in order, and calls it
+again with their outcome, or at `due_s`.
 """
 
 from __future__ import annotations
@@ -46,8 +46,11 @@ CoordinatorErrorAction = coordinator.CoordinatorErrorAction
 
 
 class GroupMember:
-    """Invariants: heartbeats are sent in SYNCING and STABLE alone; of JoinGroup and SyncGroup one
-    is in flight in JOINING, at most one in SYNCING, none elsewhere."""
+    """Membership in one group.
+
+    Invariants: heartbeats are sent in SYNCING and STABLE only. A JoinGroup is in flight in JOINING,
+    a SyncGroup at most in SYNCING, and neither in other states.
+    """
 
     def __init__(self, options: GroupRebalanceConfig, *, rng: random.Random) -> None:
         self.state = MemberState.UNJOINED
@@ -57,107 +60,110 @@ class GroupMember:
         self._options = options
         self._rng = rng
         self._retry = Backoff(initial_s=options.retry_backoff_s, max_s=options.retry_backoff_max_s)
-        self._wish: str | None = "the worker starts"
+        self._rejoin_reason: str | None = "the worker starts"
         self._preparing: int | None = None
         self._join_not_before_s = -math.inf
-        self._round: int | None = None
-        self._beat: int | None = None
-        self._leave: int | None = None
+        self._round_token: int | None = None
+        self._heartbeat_token: int | None = None
+        self._leave_token: int | None = None
         self._leader = ""
-        self._led = False
-        self._holds_work = False
+        self._is_leader = False
+        self._has_work = False
 
-    # outside
+    # public
 
     def step(self, event: MemberEvent, *, now_s: float) -> list[MemberInstruction]:
-        self._hear(event, now_s)
+        """Process an event; return the instructions to execute."""
+        self._handle_event(event, now_s)
         if self.state in member_state.ACTIVE_STATES:
             self._advance(now_s)
         return self._out.take()
 
     def due_s(self) -> float:
-        """When to come back with `TimePassed` if nothing else happens; inf for never."""
+        """When to send `MemberTick` if nothing else happens; inf for never."""
         if self.state not in member_state.ACTIVE_STATES:
             return math.inf
         join_s = self._join_not_before_s if self._may_prepare else math.inf
-        return min(self.pulse.due_s(), self.search.due_s(), self._silence_end_s, join_s)
+        return min(self.pulse.due_s(), self.search.due_s(), self._coordinator_timeout_s, join_s)
 
     @property
     def generation(self) -> GroupGeneration:
-        """Of the round that is joined, or was last."""
+        """The current or last generation."""
         return self._out.generation
 
     @property
     def member_id(self) -> str:
-        """As the group knows it; "" while this is no member of a complete round."""
+        """The member id in the current generation; "" outside of a complete one."""
         return self.generation.member_id if self.state is MemberState.STABLE else ""
 
     def check_invariants(self) -> None:
         self.pulse.check_invariants()
         self.search.check_invariants()
         assert self.pulse.beats == (self.state in member_state.IN_GROUP_STATES), self.state
-        assert self.pulse.in_flight == (self._beat is not None), self.state
-        assert self.state is not MemberState.JOINING or self._round is not None
-        assert self.state in member_state.REBALANCING_STATES or self._round is None, self.state
+        assert self.pulse.in_flight == (self._heartbeat_token is not None), self.state
+        assert self.state is not MemberState.JOINING or self._round_token is not None
+        assert self.state in member_state.REBALANCING_STATES or self._round_token is None, (
+            self.state
+        )
         assert self.state not in member_state.IN_GROUP_STATES or self.generation.member_id, (
             self.generation
         )
-        assert (self.state is MemberState.CLOSING) == (self._leave is not None), self.state
+        assert (self.state is MemberState.CLOSING) == (self._leave_token is not None), self.state
 
     # events
 
-    def _hear(self, event: MemberEvent, now_s: float) -> None:
+    def _handle_event(self, event: MemberEvent, now_s: float) -> None:
         match event:
             case CloseRequested(reason):
                 self._close(reason)
-            case GroupResponseReceived() | GroupRequestFailed() if event.token == self._leave:
-                self._leave = None
-                self._closed()
+            case GroupResponseReceived() | GroupRequestFailed() if event.token == self._leave_token:
+                self._leave_token = None
+                self._finish_close()
             case RejoinRequested(reason) if self.state is MemberState.OUT:
-                self._wish, self.state = reason, MemberState.UNJOINED
+                self._rejoin_reason, self.state = reason, MemberState.UNJOINED
             case _ if self.state in member_state.ACTIVE_STATES:
-                self._hear_at_work(event, now_s)
+                self._handle_active_event(event, now_s)
 
-    def _hear_at_work(self, event: MemberEvent, now_s: float) -> None:
+    def _handle_active_event(self, event: MemberEvent, now_s: float) -> None:
         match event:
             case WorkerLoopTicked():
                 self.pulse.ticked(now_s)
             case HeartbeatRequested():
                 self.pulse.hurry(now_s)
             case RejoinRequested(reason):
-                self._wish = reason
+                self._rejoin_reason = reason
             case LeaveRequested(reason):
-                self._depart(reason)
-                self.search.asked = None  # its answer will not be heard
+                self._leave_group(reason)
+                self.search.asked = None  # ignore its response
                 self.state = MemberState.OUT
             case JoinPrepared() if event.token == self._preparing:
                 self._preparing = None
-                self._join(event.protocols)
+                self._send_join(event.protocols)
             case AssignmentsComputed() if (
-                self._plans and event.generation == self.generation.number
+                self._awaits_assignments and event.generation == self.generation.number
             ):
-                self._round = self._out.sync(event.answers)
+                self._round_token = self._out.sync(event.answers)
             case GroupResponseReceived():
-                self._hear_answer(event, now_s)
+                self._handle_response(event, now_s)
             case GroupRequestFailed():
-                self._hear_silence(event, now_s)
+                self._handle_request_failure(event, now_s)
 
-    def _hear_answer(self, event: GroupResponseReceived, now_s: float) -> None:
+    def _handle_response(self, event: GroupResponseReceived, now_s: float) -> None:
         if event.token == self.search.asked:
-            self._found(event.body, now_s)
-        elif event.token == self._beat:
-            self._beat = None
-            self._heartbeat_answered(int(event.body.error_code), now_s)
-        elif event.token == self._round:
-            self._round = None
+            self._on_coordinator_found(event.body, now_s)
+        elif event.token == self._heartbeat_token:
+            self._heartbeat_token = None
+            self._on_heartbeat_response(int(event.body.error_code), now_s)
+        elif event.token == self._round_token:
+            self._round_token = None
             if self.state is MemberState.JOINING:
-                self._join_answered(event.body, now_s)
+                self._on_join_response(event.body, now_s)
             else:
-                self._sync_answered(event.body, now_s)
+                self._on_sync_response(event.body, now_s)
 
-    def _hear_silence(self, event: GroupRequestFailed, now_s: float) -> None:
+    def _handle_request_failure(self, event: GroupRequestFailed, now_s: float) -> None:
         searching = event.token == self.search.asked
-        if event.token not in {self.search.asked, self._beat, self._round}:
+        if event.token not in {self.search.asked, self._heartbeat_token, self._round_token}:
             return
         unknown_question = isinstance(event.failure, UnsupportedVersion)
         if searching and unknown_question and not self.search.asks_old_way:
@@ -169,19 +175,25 @@ class GroupMember:
         else:
             self._lose_coordinator(str(event.failure), now_s)
 
-    # what is due
+    # due actions
 
     @property
-    def _plans(self) -> bool:
-        """The round waits for this member's plan."""
-        return self.state is MemberState.SYNCING and self._round is None
+    def _awaits_assignments(self) -> bool:
+        """Whether the generation waits for this leader's assignments."""
+        return self.state is MemberState.SYNCING and self._round_token is None
 
     @property
     def _may_join(self) -> bool:
-        """A coordinator that does not answer heartbeats would not answer a join either, and that
-        would take much longer to notice."""
+        """Whether JoinGroup can be sent.
+
+        Not to a coordinator that does not respond to heartbeats: it would not respond to JoinGroup
+        either, which takes much longer to detect.
+        """
         answers = self.search.silent_s is None or not self.pulse.beats
-        waits = self.state in {MemberState.UNJOINED, MemberState.STABLE} and self._wish is not None
+        waits = (
+            self.state in {MemberState.UNJOINED, MemberState.STABLE}
+            and self._rejoin_reason is not None
+        )
         return waits and answers and self.search.node is not None
 
     @property
@@ -189,9 +201,9 @@ class GroupMember:
         return self._may_join and self._preparing is None
 
     @property
-    def _silence_end_s(self) -> float:
-        """When work has to stop for want of a coordinator."""
-        waits = self._holds_work and self.state is not MemberState.JOINING
+    def _coordinator_timeout_s(self) -> float:
+        """When to stop all work for lack of a coordinator."""
+        waits = self._has_work and self.state is not MemberState.JOINING
         return self.search.silence_end_s if waits else math.inf
 
     def _advance(self, now_s: float) -> None:
@@ -199,75 +211,73 @@ class GroupMember:
             self._leave_for_slow_tick()
         if now_s >= self.pulse.session_end_s:
             timeout_s = self._options.session_timeout_s
-            self._lose_coordinator(f"no heartbeat was answered for {timeout_s:g} s", now_s)
-        if now_s >= self._silence_end_s:
-            self._stop_work("the group's coordinator has been away for too long")
+            self._lose_coordinator(f"no response to heartbeats for {timeout_s:g} s", now_s)
+        if now_s >= self._coordinator_timeout_s:
+            self._stop_work("the group's coordinator was unavailable for too long")
         if now_s >= self.search.due_s():
             self.search.asked = self._out.find()
         if self._may_prepare and now_s >= self._join_not_before_s:
-            if self._holds_work and now_s >= self.pulse.lapse_s(led=self._led):
-                self._stop_work("the group may have given it to others meanwhile")
+            if self._has_work and now_s >= self.pulse.lapse_s(led=self._is_leader):
+                self._stop_work("the group may have assigned it to others in the meantime")
             self._preparing = self._out.prepare()
         if now_s >= self.pulse.beat_s:
             self.pulse.sent(now_s)
-            self._beat = self._out.heartbeat()
+            self._heartbeat_token = self._out.heartbeat()
 
     def _leave_for_slow_tick(self) -> None:
         limit_s = self._options.rebalance_timeout_s
-        reason = f"the worker's loop did not come round within {limit_s:g} s"
+        reason = f"the worker's loop did not respond within {limit_s:g} s"
         self._out.tell(PollTimeoutExpired(reason))
-        self._depart(reason)
-        self._wish = reason
+        self._leave_group(reason)
+        self._rejoin_reason = reason
 
-    def _stop_work(self, why: str) -> None:
-        self._holds_work = False
-        self._wish = f"the work was stopped: {why}"
-        self._out.tell(AbandonAssignment(why))
+    def _stop_work(self, reason: str) -> None:
+        self._has_work = False
+        self._rejoin_reason = f"the work was stopped: {reason}"
+        self._out.tell(AbandonAssignment(reason))
 
     # the coordinator
 
-    def _found(self, body: Any, now_s: float) -> None:
+    def _on_coordinator_found(self, body: Any, now_s: float) -> None:
         (answer, *_) = getattr(body, "coordinators", ()) or (body,)
         code = int(getattr(answer, "error_code", -1))
         match coordinator.classify_lookup_error(code):
             case CoordinatorErrorAction.FINE:
                 self.search.found(int(answer.node_id))
                 self.pulse.resume(now_s)
-                self._out.note(f"broker {self.search.node} coordinates the group")
+                self._out.note(f"broker {self.search.node} is the coordinator")
             case CoordinatorErrorAction.LATER:
                 self.search.failed(now_s)
             case _:
-                self._refuse("finding the coordinator", code)
+                self._fail_with_code("finding the coordinator", code)
 
-    def _lose_coordinator(self, why: str, now_s: float) -> None:
+    def _lose_coordinator(self, reason: str, now_s: float) -> None:
         if self.search.node is not None:
-            self._out.note(
-                f"broker {self.search.node} does not coordinate the group any more: {why}"
-            )
+            self._out.note(f"broker {self.search.node} is not the coordinator any more: {reason}")
         self.search.lost(now_s)
         self.pulse.pause()
-        self._beat = None
+        self._heartbeat_token = None
         if self.state in member_state.REBALANCING_STATES:
-            self._unjoin(why)
+            self._reset_membership(reason)
             self._postpone_join(now_s)
 
-    # rounds
+    # rebalances
 
-    def _join(self, protocols: tuple[tuple[str, bytes], ...]) -> None:
+    def _send_join(self, protocols: tuple[tuple[str, bytes], ...]) -> None:
         if not self._may_join:
-            return  # asked again when there is somebody to join with
-        self._out.note(f"joining the group ({self._wish})")
-        self._stop_beating(MemberState.JOINING)
-        self._round = self._out.join(protocols, reason=self._wish or "")
-        self._wish = None
+            return  # repeated when there is a coordinator
+        self._out.note(f"joining the group ({self._rejoin_reason})")
+        self._stop_heartbeats(MemberState.JOINING)
+        self._round_token = self._out.join(protocols, reason=self._rejoin_reason or "")
+        self._rejoin_reason = None
 
-    def _join_answered(self, body: Any, now_s: float) -> None:
+    def _on_join_response(self, body: Any, now_s: float) -> None:
         code = int(body.error_code)
-        verdict = coordinator.classify_join_error(code)
-        if verdict is not CoordinatorErrorAction.FINE:
-            if verdict is CoordinatorErrorAction.ID_GIVEN:
+        action = coordinator.classify_join_error(code)
+        if action is not CoordinatorErrorAction.FINE:
+            if action is CoordinatorErrorAction.ID_GIVEN:
                 self._out.generation = GroupGeneration(member_id=body.member_id)
-            self._round_refused("joining the group", code, verdict=verdict, now_s=now_s)
+            self._on_rebalance_error("joining the group", code, action=action, now_s=now_s)
             return
         self.search.heard()
         if self._is_foreign(body, "protocol_type", self._options.protocol_type):
@@ -278,13 +288,13 @@ class GroupMember:
         self.state = MemberState.SYNCING
         self.pulse.start(now_s)
         self._leader = body.leader
-        self._led = body.leader == body.member_id
-        if self._led:
-            self._lead(body)
+        self._is_leader = body.leader == body.member_id
+        if self._is_leader:
+            self._request_assignments(body)
         else:
-            self._round = self._out.sync({})
+            self._round_token = self._out.sync({})
 
-    def _lead(self, body: Any) -> None:
+    def _request_assignments(self, body: Any) -> None:
         self._out.tell(
             ComputeAssignments(
                 generation=self.generation.number,
@@ -294,11 +304,11 @@ class GroupMember:
             )
         )
 
-    def _sync_answered(self, body: Any, now_s: float) -> None:
+    def _on_sync_response(self, body: Any, now_s: float) -> None:
         code = int(body.error_code)
-        verdict = coordinator.classify_sync_error(code)
-        if verdict is not CoordinatorErrorAction.FINE:
-            self._round_refused("syncing the group", code, verdict=verdict, now_s=now_s)
+        action = coordinator.classify_sync_error(code)
+        if action is not CoordinatorErrorAction.FINE:
+            self._on_rebalance_error("syncing the group", code, action=action, now_s=now_s)
             return
         self.search.heard()
         foreign_type = self._is_foreign(body, "protocol_type", self._options.protocol_type)
@@ -306,7 +316,7 @@ class GroupMember:
             return
         self.state = MemberState.STABLE
         self._retry.reset()
-        self._holds_work = True
+        self._has_work = True
         self._out.tell(
             RebalanceCompleted(
                 generation=self.generation.number,
@@ -318,104 +328,107 @@ class GroupMember:
         )
 
     def _is_foreign(self, body: Any, name: str, expected: str) -> bool:
-        """A group of another kind answered; older versions do not say. Fails if so."""
+        """Return whether the response is from a group of another kind, and fail if so.
+
+        Older versions do not report the kind.
+        """
         found = getattr(body, name, None)
         if found is None or found == expected:
             return False
-        self._refuse(
+        self._fail_with_code(
             f"the group's {name.replace('_', ' ')} is {found!r}, expected {expected!r}",
             coordinator.INCONSISTENT_PROTOCOL,
         )
         return True
 
-    def _round_refused(
-        self, doing: str, code: int, *, verdict: CoordinatorErrorAction, now_s: float
+    def _on_rebalance_error(
+        self, doing: str, code: int, *, action: CoordinatorErrorAction, now_s: float
     ) -> None:
-        why = f"{doing} was answered with {request_errors.format_error_code(code)}"
-        if verdict is CoordinatorErrorAction.FATAL:
-            self._refuse(doing, code)
-        elif verdict is CoordinatorErrorAction.MOVED:
-            self._lose_coordinator(why, now_s)
+        reason = f"{doing} was answered with {request_errors.format_error_code(code)}"
+        if action is CoordinatorErrorAction.FATAL:
+            self._fail_with_code(doing, code)
+        elif action is CoordinatorErrorAction.MOVED:
+            self._lose_coordinator(reason, now_s)
         else:
             self.search.heard()
-            self._unjoin(why, verdict)
-            if verdict is CoordinatorErrorAction.LATER:
+            self._reset_membership(reason, action)
+            if action is CoordinatorErrorAction.LATER:
                 self._postpone_join(now_s)
 
     # heartbeats
 
-    def _heartbeat_answered(self, code: int, now_s: float) -> None:
-        why = f"a heartbeat was answered with {request_errors.format_error_code(code)}"
-        verdict = coordinator.classify_heartbeat_error(code)
-        if verdict is not CoordinatorErrorAction.MOVED:
+    def _on_heartbeat_response(self, code: int, now_s: float) -> None:
+        reason = f"a heartbeat was answered with {request_errors.format_error_code(code)}"
+        action = coordinator.classify_heartbeat_error(code)
+        if action is not CoordinatorErrorAction.MOVED:
             self.search.heard()
-        match verdict:
+        match action:
             case CoordinatorErrorAction.FINE:
                 self.pulse.confirmed(now_s)
             case CoordinatorErrorAction.AGAIN:
                 self.pulse.answered(now_s)
                 if self.state is MemberState.STABLE:
-                    self._wish = self._wish or "the group is rebalancing"
+                    self._rejoin_reason = self._rejoin_reason or "the group is rebalancing"
             case CoordinatorErrorAction.LATER:
                 self.pulse.failed(now_s)
             case CoordinatorErrorAction.MOVED:
-                self._lose_coordinator(why, now_s)
+                self._lose_coordinator(reason, now_s)
             case CoordinatorErrorAction.FATAL:
-                self._refuse("sending a heartbeat", code)
+                self._fail_with_code("sending a heartbeat", code)
             case _:
-                self._unjoin(why, verdict)
+                self._reset_membership(reason, action)
 
-    # leaving, in all its forms
+    # leaving
 
-    def _unjoin(
-        self, why: str, verdict: CoordinatorErrorAction = CoordinatorErrorAction.AGAIN
+    def _reset_membership(
+        self, reason: str, action: CoordinatorErrorAction = CoordinatorErrorAction.AGAIN
     ) -> None:
-        """No member of a round any more, and to join another one."""
-        if verdict is CoordinatorErrorAction.MEMBER_GONE:
+        """End the membership in the current generation and rejoin."""
+        if action is CoordinatorErrorAction.MEMBER_GONE:
             self._out.generation = GroupGeneration()
-        elif verdict is CoordinatorErrorAction.GENERATION_GONE:
+        elif action is CoordinatorErrorAction.GENERATION_GONE:
             self._out.generation = GroupGeneration(member_id=self.generation.member_id)
-        if verdict is not CoordinatorErrorAction.ID_GIVEN:
-            self._out.note(f"out of the round: {why}")
-        self._wish = self._wish or why
-        self._stop_beating(MemberState.UNJOINED)
+        if action is not CoordinatorErrorAction.ID_GIVEN:
+            self._out.note(f"out of the round: {reason}")
+        self._rejoin_reason = self._rejoin_reason or reason
+        self._stop_heartbeats(MemberState.UNJOINED)
 
     def _postpone_join(self, now_s: float) -> None:
         self._join_not_before_s = now_s + self._retry.next_delay_s(self._rng)
 
-    def _stop_beating(self, state: MemberState) -> None:
-        self._round = self._beat = None
+    def _stop_heartbeats(self, state: MemberState) -> None:
+        self._round_token = self._heartbeat_token = None
         self.pulse.stop()
         self.state = state
 
-    def _depart(self, reason: str) -> None:
-        """Out of the group at once; whether the coordinator hears of it is not waited for."""
+    def _leave_group(self, reason: str) -> None:
+        """Leave the group at once, without waiting for the response."""
         if self.search.node is not None and self.generation.member_id:
             self._out.leave(reason)
         self._out.note(f"leaving the group: {reason}")
         self._out.generation = GroupGeneration()
         self._preparing = None
-        self._stop_beating(MemberState.UNJOINED)
+        self._stop_heartbeats(MemberState.UNJOINED)
 
     def _close(self, reason: str) -> None:
         if self.state in {MemberState.CLOSING, MemberState.CLOSED}:
             return
         self._preparing = None
-        self._stop_beating(MemberState.CLOSING)
+        self._stop_heartbeats(MemberState.CLOSING)
         if self.search.node is not None and self.generation.member_id:
             self._out.note(f"leaving the group: {reason}")
-            self._leave = self._out.leave(reason)
+            self._leave_token = self._out.leave(reason)
         else:
-            self._closed()
+            self._finish_close()
 
-    def _closed(self) -> None:
+    def _finish_close(self) -> None:
         self.state = MemberState.CLOSED
         self._out.tell(MembershipClosed())
 
-    def _refuse(self, doing: str, code: int) -> None:
+    def _fail_with_code(self, doing: str, code: int) -> None:
         what = f"group {self._options.group_id}: {doing}"
         self._fail(GroupMembershipError(what, error_code=code))
 
     def _fail(self, error: FatalError) -> None:
-        self._stop_beating(MemberState.FAILED)
+        self._stop_heartbeats(MemberState.FAILED)
         self._out.tell(MembershipFailed(error))

@@ -1,6 +1,6 @@
 """Events that a group member receives, and instructions that it returns.
 
-An event is a fact; `GroupMember` decides what follows. Its caller executes the instructions in
+Events are facts, and `GroupMember` decides what follows. Its caller executes the instructions in
 order and reports their outcome as further events.
 """
 
@@ -14,15 +14,15 @@ from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.protocol.request_builders import RequestBuilder, RequestTarget
 
 JOIN_PURPOSE = "group-join"
-"""Lane of JoinGroup and SyncGroup, which a broker holds back until others have come."""
+"""Lane of JoinGroup and SyncGroup, which brokers answer after all members have joined."""
 GROUP_PURPOSE = "group"
-"""Lane of all else: brokers answer a connection's requests one after the other, and a heartbeat
-must not wait behind a join."""
+"""Lane of all other requests, so that heartbeats do not wait behind a delayed JoinGroup: brokers
+process the requests of a connection one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendGroupRequest:
-    """Send it once; exactly one `Answered` or `Unanswered` with this token must follow."""
+    """Send the request once, then report one `GroupResponseReceived` or `GroupRequestFailed`."""
 
     token: int
     to: RequestTarget
@@ -33,28 +33,31 @@ class SendGroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class PrepareJoin:
-    """Stop what must not run while joining (the eager protocol: everything), then answer with
-    `Prepared`. May be asked again before a round is complete."""
+    """Stop all work that must not run while joining, then report `JoinPrepared`.
+
+    With the eager protocol that is all work. May be repeated during one rebalance.
+    """
 
     token: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeAssignments:
-    """This member leads: answer with `PlanMade`. Heartbeats go on meanwhile.
+    """This member is the leader: compute assignments, then report `AssignmentsComputed`.
 
-    members: member id -> metadata in the group's `protocol`, its own among them.
+    Heartbeats continue in the meantime.
     """
 
     generation: int
     member_id: str
     protocol: str
     members: Mapping[str, bytes]
+    """Metadata in the group's `protocol` by member id, including this member."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceCompleted:
-    """The group is joined. assignment: what the leader said to this member, b"" for nothing."""
+    """The group was joined. `assignment`: from the leader; b"" if this member was left out."""
 
     generation: int
     member_id: str
@@ -65,35 +68,39 @@ class RebalanceCompleted:
 
 @dataclass(frozen=True, slots=True)
 class AbandonAssignment:
-    """The coordinator is gone for too long: others may be given this worker's work, so it must
-    stop all of it (KAFKA-9184) and forget its assignment. The group is joined again later."""
+    """Stop all work and forget the assignment, because the coordinator was unavailable too long.
+
+    Others may be assigned this worker's work (KAFKA-9184). The group is joined again later.
+    """
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class PollTimeoutExpired:
-    """The worker did not come round in time: this member leaves the group, and joins again when
-    the worker answers `PrepareJoin`."""
+    """The worker's loop is stuck, so this member leaves the group.
+
+    It rejoins when the worker responds to `PrepareJoin`.
+    """
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipFailed:
-    """It cannot be a member until somebody changes something; only `CloseRequested` is heard."""
+    """The group cannot be joined until someone intervenes; only `CloseRequested` is processed."""
 
     error: FatalError
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipClosed:
-    """The answer to `CloseRequested`: nothing will be sent any more."""
+    """The result of `CloseRequested`: no more requests are sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberLogLine:
-    """One line for the log: a change that an operator cares about."""
+    """A line for the log about a change that operators need to know."""
 
     text: str
 
@@ -113,46 +120,48 @@ MemberInstruction: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class MemberTick:
-    """Nothing but that; to be told at the latest when `GroupMember.due_s` says."""
+    """Time has passed. Send this event at `GroupMember.due_s` at the latest."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerLoopTicked:
-    """The worker's loop came round: it is not stuck."""
+    """The worker's loop is alive."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRequested:
-    """Somebody waits for a heartbeat sent later than this: not only at the next interval."""
+    """Send a heartbeat now, because its confirmation is needed before the next interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class RejoinRequested:
-    """The worker wants another round, or to be a member again after it left. Remembered until
-    metadata that is newer than this event was sent."""
+    """Start another rebalance, or rejoin after leaving.
+
+    The request is kept until newer metadata has been sent.
+    """
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveRequested:
-    """Leave the group and stay out of it until `RejoinRequested`."""
+    """Leave the group, until `RejoinRequested`."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class CloseRequested:
-    """Leave the group for good; answered by `Closed`."""
+    """Leave the group for good; the result is `MembershipClosed`."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinPrepared:
-    """The answer to `PrepareJoin`: what has to stop before joining has stopped.
+    """The result of `PrepareJoin`: work that must not run while joining has stopped.
 
-    protocols: (name, metadata), the favourite first, as true now.
+    `protocols`: (name, current metadata), preferred first.
     """
 
     token: int
@@ -161,7 +170,7 @@ class JoinPrepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentsComputed:
-    """The leader's answer to `MakePlan`: member id -> assignment, for every member."""
+    """The leader's result of `ComputeAssignments`: assignment by member id, for every member."""
 
     generation: int
     answers: Mapping[str, bytes]
@@ -169,7 +178,7 @@ class AssignmentsComputed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupResponseReceived:
-    """A `Send` was answered; `body` is the response as a kio entity."""
+    """A response arrived; `body` is its kio entity."""
 
     token: int
     body: Any
@@ -177,7 +186,7 @@ class GroupResponseReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRequestFailed:
-    """A `Send` got no answer: not sent, not answered in time, or refused on the way."""
+    """A request failed: it was not sent, got no response in time, or its connection broke."""
 
     token: int
     failure: ConnectError

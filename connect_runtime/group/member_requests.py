@@ -43,10 +43,12 @@ def join_group(
     rebalance_timeout_s: float,
     reason: str,
 ) -> RequestBuilder:
-    """`protocols`: (name, metadata), the favourite first. `member_id`: "" for a new member."""
+    """Join a group. `protocols`: (name, metadata), preferred first; `member_id`: "" if new."""
 
     def build(version: int, m: Any) -> Any:
-        said = {"reason": reason[:_MAX_REASON_CHARS]} if version >= _JOIN_WITH_REASON else {}
+        reason_field = (
+            {"reason": reason[:_MAX_REASON_CHARS]} if version >= _JOIN_WITH_REASON else {}
+        )
         return m.JoinGroupRequest(
             group_id=group_id,
             session_timeout=datetime.timedelta(seconds=session_timeout_s),
@@ -57,7 +59,7 @@ def join_group(
                 m.JoinGroupRequestProtocol(name=name, metadata=metadata)
                 for name, metadata in protocols
             ),
-            **said,
+            **reason_field,
         )
 
     return RequestBuilder(api="join_group", low=5, high=9, build=build)
@@ -72,7 +74,8 @@ def sync_group(
     protocol: str,
     answers: Mapping[str, bytes],
 ) -> RequestBuilder:
-    """`answers`: member id -> assignment, from the leader; empty from everybody else."""
+    """Send (leader) or wait for assignments. `answers`: assignment by member id; empty if not
+    leader."""
 
     def build(version: int, m: Any) -> Any:
         named: dict[str, str] = {}
@@ -93,6 +96,8 @@ def sync_group(
 
 
 def heartbeat(group_id: str, *, member_id: str, generation: int) -> RequestBuilder:
+    """Report that the member is alive."""
+
     def build(version: int, m: Any) -> Any:
         return m.HeartbeatRequest(group_id=group_id, generation_id=generation, member_id=member_id)
 
@@ -100,10 +105,14 @@ def heartbeat(group_id: str, *, member_id: str, generation: int) -> RequestBuild
 
 
 def leave_group(group_id: str, *, member_id: str, reason: str) -> RequestBuilder:
+    """Leave a group."""
+
     def build(version: int, m: Any) -> Any:
-        said = {"reason": reason[:_MAX_REASON_CHARS]} if version >= _LEAVE_WITH_REASON else {}
+        reason_field = (
+            {"reason": reason[:_MAX_REASON_CHARS]} if version >= _LEAVE_WITH_REASON else {}
+        )
         return m.LeaveGroupRequest(
-            group_id=group_id, members=(m.MemberIdentity(member_id=member_id, **said),)
+            group_id=group_id, members=(m.MemberIdentity(member_id=member_id, **reason_field),)
         )
 
     return RequestBuilder(api="leave_group", low=3, high=5, build=build)
@@ -111,26 +120,28 @@ def leave_group(group_id: str, *, member_id: str, reason: str) -> RequestBuilder
 
 @dataclass(slots=True, kw_only=True)
 class MemberStepOutput:
-    """Requests go to `search.node`, which must be known, on behalf of `generation`."""
+    """Collects a member's instructions. Requests are sent to `search.node`, which must be known."""
 
     settings: GroupRebalanceConfig
     search: CoordinatorLookup
     generation: GroupGeneration = field(default_factory=GroupGeneration)
     _tokens: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
-    _told: list[MemberInstruction] = field(default_factory=list)
+    _instructions: list[MemberInstruction] = field(default_factory=list)
 
     def take(self) -> list[MemberInstruction]:
-        """Everything since the last time, in order."""
-        told, self._told = self._told, []
-        return told
+        """Return all instructions since the last call, in order."""
+        instructions, self._instructions = self._instructions, []
+        return instructions
 
     def tell(self, instruction: MemberInstruction) -> None:
-        self._told.append(instruction)
+        """Add an instruction."""
+        self._instructions.append(instruction)
 
     def note(self, text: str) -> None:
+        """Add a line for the log."""
         self.tell(MemberLogLine(f"group {self.settings.group_id}: {text}"))
 
-    # Each returns the token of its answer
+    # Each of these methods returns the token that identifies the result.
 
     def prepare(self) -> int:
         token = next(self._tokens)
@@ -156,7 +167,7 @@ class MemberStepOutput:
             rebalance_timeout_s=self.settings.rebalance_timeout_s,
             reason=reason,
         )
-        return self._send_in_round(message)
+        return self._send_to_round(message)
 
     def sync(self, answers: Mapping[str, bytes]) -> int:
         message = sync_group(
@@ -167,7 +178,7 @@ class MemberStepOutput:
             protocol=self.generation.protocol,
             answers=answers,
         )
-        return self._send_in_round(message)
+        return self._send_to_round(message)
 
     def heartbeat(self) -> int:
         message = heartbeat(
@@ -175,15 +186,15 @@ class MemberStepOutput:
             member_id=self.generation.member_id,
             generation=self.generation.number,
         )
-        return self._send_besides(message)
+        return self._send_to_group(message)
 
     def leave(self, reason: str) -> int:
         message = leave_group(
             self.settings.group_id, member_id=self.generation.member_id, reason=reason
         )
-        return self._send_besides(message)
+        return self._send_to_group(message)
 
-    def _send_in_round(self, message: RequestBuilder) -> int:
+    def _send_to_round(self, message: RequestBuilder) -> int:
         return self._send(
             message,
             self._coordinator,
@@ -191,7 +202,7 @@ class MemberStepOutput:
             timeout_s=self.settings.join_timeout_s,
         )
 
-    def _send_besides(self, message: RequestBuilder) -> int:
+    def _send_to_group(self, message: RequestBuilder) -> int:
         return self._send(
             message,
             self._coordinator,

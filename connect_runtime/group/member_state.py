@@ -3,7 +3,7 @@
     state     what happens in it                                    what ends it
     UNJOINED  find the coordinator, ask to prepare, send JoinGroup  JoinPrepared -> JOINING
     JOINING   JoinGroup waits until all members have joined         response -> SYNCING
-    SYNCING   the leader plans; SyncGroup; heartbeats               response -> STABLE
+    SYNCING   the leader assigns work; SyncGroup; heartbeats        response -> STABLE
     STABLE    heartbeats; a rejoin request asks to prepare          JoinPrepared -> JOINING
     OUT       left, until a rejoin is requested                     RejoinRequested -> UNJOINED
     FAILED    until it is closed                                    CloseRequested -> CLOSING
@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 
 class MemberState(enum.Enum):
+    """State of a group member, see the table above."""
+
     UNJOINED = enum.auto()
     JOINING = enum.auto()
     SYNCING = enum.auto()
@@ -39,32 +41,35 @@ ACTIVE_STATES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupGeneration:
-    """`number` -1 and `protocol` "" before the first round; `member_id` "" for a new member."""
+    """The identity of a member in one generation."""
 
     number: int = -1
+    """-1 before the first generation."""
     member_id: str = ""
+    """Empty for a new member."""
     protocol: str = ""
+    """Empty before the first generation."""
 
 
 _JOIN_GRACE_S = 5.0
-"""As Java: a broker may answer a join a little after the rebalance timeout."""
+"""As in Java: a broker may answer JoinGroup slightly after the rebalance timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRebalanceConfig:
-    """group_id, session.timeout.ms, rebalance.timeout.ms (also how long the worker's loop may be
-    stuck), heartbeat.interval.ms, retry.backoff.ms, retry.backoff.max.ms, request.timeout.ms,
-    scheduled.rebalance.max.delay.ms: how long the work of a lost worker is kept for it."""
+    """Group settings of a worker, in seconds."""
 
     group_id: str
     protocol_type: str = "connect"
     session_timeout_s: float = 10.0
     rebalance_timeout_s: float = 60.0
+    """Also the time after which the worker's loop counts as stuck."""
     heartbeat_interval_s: float = 3.0
     retry_backoff_s: float = 0.1
     retry_backoff_max_s: float = 1.0
     request_timeout_s: float = 40.0
     rebalance_delay_s: float = 300.0
+    """scheduled.rebalance.max.delay.ms: how long the work of a lost worker stays unassigned."""
 
     def __post_init__(self) -> None:
         if self.heartbeat_interval_s >= self.session_timeout_s:
@@ -75,5 +80,5 @@ class GroupRebalanceConfig:
 
     @property
     def join_timeout_s(self) -> float:
-        """JoinGroup and SyncGroup are held back until the other members have come."""
+        """Timeout of JoinGroup and SyncGroup, which wait for the other members."""
         return max(self.request_timeout_s, self.rebalance_timeout_s + _JOIN_GRACE_S)

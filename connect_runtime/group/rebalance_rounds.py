@@ -1,11 +1,11 @@
-"""One rebalance round: what a member reports and applies, and how the leader makes the assignments.
+"""One rebalance: what a member reports and applies, and how the leader computes the assignments.
 
-Under the eager protocol a member stops everything before it joins and then runs what its assignment
-says. Under the others it keeps running, stops what is revoked and starts what is assigned: its
-assignment changes over many rounds and is reported whole (Java: WorkerCoordinator).
+Under the eager protocol a member stops everything before it joins, and then runs its assignment.
+Under the other protocols it keeps running, stops what is revoked and starts what is assigned: its
+assignment changes incrementally and is reported as a whole (Java: WorkerCoordinator).
 
 The leader must have read the config topic at least as far as every member. If it has not, all
-members receive CONFIG_MISMATCH, read on and join again.
+members receive CONFIG_MISMATCH, read the topic to its end and rejoin.
 """
 
 from __future__ import annotations
@@ -32,38 +32,37 @@ from connect_runtime.group.connectors_and_tasks import ConfiguredWork, Connector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberAssignment:
-    """What one worker knows of its part in the group.
-
-    offers: its `connect.protocol`. current: what the group speaks, by the last answer.
-    assignment: all that it is to run, None before the first answer and after it gave up its work.
-    completed: the generation of the last answer, -1 before the first.
-    """
+    """A worker's view of its membership."""
 
     offers: ConnectProtocol
+    """The worker's `connect.protocol`."""
     current: ConnectProtocol
+    """The group's protocol, as of the last assignment."""
     assignment: ConnectAssignment | None = None
+    """All assigned work; None before the first assignment and after abandoning it."""
     completed: int = -1
+    """Generation of the last assignment, -1 before the first."""
 
     @classmethod
     def fresh(cls, offers: ConnectProtocol) -> MemberAssignment:
-        """Nobody has answered yet."""
+        """Return the state before the first assignment."""
         return cls(offers=offers, current=offers)
 
     @property
     def holding(self) -> ConnectorsAndTasks:
-        """All that it is to run, whether that was started or not."""
+        """All assigned work, whether it has been started or not."""
         return connectors_and_tasks.NO_WORK if self.assignment is None else self.assignment.assigned
 
     @property
     def rejoin_needed(self) -> bool:
-        """Whether what it was told cannot be what it is to do for long."""
+        """Whether there is no valid assignment, so that the worker must rejoin."""
         return self.assignment is None or self.assignment.failed
 
     def metadata(self, url: str, config_offset: int) -> tuple[tuple[str, bytes], ...]:
-        """(protocol's name on the wire, what to say in it), the favourite first.
+        """Return (wire name, metadata) of each supported protocol, preferred first.
 
-        url: where other workers reach this one. config_offset: of its snapshot of the config
-        topic; keep that snapshot: this worker may have to lead with it.
+        `url`: where other workers reach this one. `config_offset`: that of its config snapshot, to
+        be kept because this worker may become the leader.
         """
         state = WorkerMetadata(url=url, config_offset=config_offset, allocation=self.assignment)
         return tuple(
@@ -72,96 +71,98 @@ class MemberAssignment:
         )
 
     def stop_before_joining(self) -> ConnectorsAndTasks:
-        """What has to be stopped before the group is joined (again)."""
+        """Return the work to stop before joining (again)."""
         eager = self.current is ConnectProtocol.EAGER
         return self.holding if eager and not self.rejoin_needed else connectors_and_tasks.NO_WORK
 
     def answered(self, data: bytes, *, protocol_name: str, generation: int) -> AssignmentChange:
-        """A round is over. Raises MalformedBytesError or ValueError (a protocol not offered).
+        """Apply an assignment. Raises MalformedBytesError, or ValueError for an unknown protocol.
 
-        A failed answer takes nothing away: only the next one says what changes. When a group
-        falls back to the eager protocol, its members have not stopped anything before they
-        joined: what others run now stops here (Java's members forget it, and it runs twice).
+        A failed assignment revokes nothing: the next one has the changes. When a group falls back
+        to the eager protocol, its members have stopped nothing before joining: work that is
+        assigned to others is stopped here (Java's members forget about it, and it runs twice).
         """
-        told = connect_protocol.decode_assignment(data)
+        received = connect_protocol.decode_assignment(data)
         current = ConnectProtocol.of_wire_name(protocol_name)
         if current is not ConnectProtocol.EAGER:
-            stop = told.revoked
+            stop = received.revoked
             kept = self.holding.without(stop.items)
-            told = dataclasses.replace(told, assigned=told.assigned.then(kept))
+            received = dataclasses.replace(received, assigned=received.assigned.then(kept))
         elif self.current is not ConnectProtocol.EAGER:
-            stop = self.holding.without(told.assigned.items)
+            stop = self.holding.without(received.assigned.items)
         else:
             stop = connectors_and_tasks.NO_WORK
-        after = dataclasses.replace(self, current=current, assignment=told, completed=generation)
-        return AssignmentChange(member=after, stop=stop, assignment=told)
+        after = dataclasses.replace(
+            self, current=current, assignment=received, completed=generation
+        )
+        return AssignmentChange(member=after, stop=stop, assignment=received)
 
     def given_up(self) -> tuple[MemberAssignment, ConnectorsAndTasks]:
-        """Without a group (its coordinator is gone) nothing may run: and what was to run."""
+        """Abandon all work after the loss of the coordinator. Returns (new state, work to stop)."""
         return dataclasses.replace(self, assignment=None), self.holding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentChange:
-    """stop: to be stopped before anything is started. assignment: all that is to run from now on,
-    and from whom, at which config offset, for how long."""
+    """The effect of an assignment."""
 
     member: MemberAssignment
     stop: ConnectorsAndTasks
+    """Work to stop before anything is started."""
     assignment: ConnectAssignment
+    """All work from now on, with leader, config offset and delay."""
 
     def start(self, running: Iterable[WorkItem]) -> ConnectorsAndTasks:
-        """What is to run and does not."""
+        """Return assigned work that is not running."""
         return self.assignment.assigned.without(running)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElection:
-    """What the coordinator told the leader. members: member id -> metadata, its own among them.
-
-    last_completed: the generation whose answer last reached this worker, -1 for none.
-    """
+    """The coordinator's response to the leader."""
 
     leader: str
     protocol: ConnectProtocol
     generation: int
     last_completed: int
+    """Generation of the last assignment that this worker received, -1 for none."""
     members: Mapping[str, bytes]
+    """Metadata by member id, including the leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentOwners:
-    """Who runs what in a generation, for requests that only the owner can answer."""
+    """Owners of connectors and tasks in a generation, to route requests to them."""
 
     urls: Mapping[str, str]
     members: Mapping[WorkItem, str]
 
     def url(self, item: WorkItem) -> str | None:
-        """Where the worker of a connector or task is reached; None if nobody runs it."""
+        """Return the URL of the worker that runs an item; None if nobody does."""
         member = self.members.get(item)
         return None if member is None else self.urls[member]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAssignments:
-    """What comes of a round. answers: member id -> assignment bytes, never empty, for every one.
-
-    owners: None when the leader was behind. configured: what was planned from. delay_ms: as told
-    to the members. malformed: member id -> why its metadata could not be read; such a member runs
-    nothing, and what it ran before counts as lost.
-    """
+    """The result of a rebalance on the leader."""
 
     answers: Mapping[str, bytes]
+    """Assignment by member id, for every member, never empty."""
     state: AssignorState
     owners: AssignmentOwners | None
+    """None if the leader has not read the config topic far enough."""
     configured: ConfiguredWork
+    """The configured work on which the assignments are based."""
     delay_ms: int = 0
     malformed: Mapping[str, str] = field(default_factory=dict)
+    """Reason by member id for metadata that could not be read. Such a member gets no work, and its
+    previous work counts as lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigSnapshots:
-    """What this worker knows to be configured: when it joined, and by now."""
+    """The configured work that this worker knew when it joined, and the newest."""
 
     joined_with: ConfiguredWork
     newest: ConfiguredWork
@@ -174,7 +175,7 @@ def perform_assignment(
     *,
     times: RebalanceTimes,
 ) -> LeaderAssignments:
-    """Raises MalformedBytesError if the leader cannot read even what it said itself."""
+    """Compute all assignments. Raises MalformedBytesError for malformed metadata of the leader."""
     states, malformed = _read_metadata(election)
     offset = max(each.config_offset for each in states.values())
     configured = snapshots.joined_with
@@ -185,7 +186,7 @@ def perform_assignment(
                 election, snapshots, state, states=states, malformed=malformed
             )
         offset = configured.offset
-    plan = _plan_round(election, configured, state, states=states, times=times)
+    plan = _plan_assignment(election, configured, state, states=states, times=times)
     template = _make_assignment_template(election, states, offset=offset, delay_ms=plan.delay_ms)
     answers = {
         member: dataclasses.replace(
@@ -218,11 +219,11 @@ def _read_metadata(election: LeaderElection) -> tuple[dict[str, WorkerMetadata],
             if member == election.leader:
                 raise
             malformed[member] = str(error)
-    assert election.leader in states, f"{election.leader} leads and is not a member"
+    assert election.leader in states, f"the leader {election.leader} is not a member"
     return states, malformed
 
 
-def _plan_round(
+def _plan_assignment(
     election: LeaderElection,
     configured: ConfiguredWork,
     state: AssignorState,
@@ -230,19 +231,19 @@ def _plan_round(
     states: Mapping[str, WorkerMetadata],
     times: RebalanceTimes,
 ) -> AssignmentPlan:
-    """The eager assignor remembers nothing, so what the other one does stays as it is."""
+    """Use the eager or the cooperative assignor; the eager one leaves the state unchanged."""
     if election.protocol is ConnectProtocol.EAGER:
         assigned = assignor.plan_eager_assignment(configured, states)
         return AssignmentPlan(
             assigned=assigned, revoked={}, running=assigned, delay_ms=0, state=state
         )
-    asked = AssignmentRound(
+    round_ = AssignmentRound(
         configured=configured,
         members={member: each.running for member, each in states.items()},
         generation=election.generation,
         last_completed=election.last_completed,
     )
-    return assignor.plan_cooperative_assignment(asked, state, times=times)
+    return assignor.plan_cooperative_assignment(round_, state, times=times)
 
 
 def _answer_config_mismatch(

@@ -1,7 +1,7 @@
-"""Sends admin requests over our own connections and retries them until they are answered.
+"""Sends admin requests over the runtime's own connections, with retries.
 
-For requests about groups, offsets and ACLs that librdkafka does not have or sends one by one. The
-calling thread waits; many requests are in flight at once.
+For requests about groups, offsets and ACLs that librdkafka does not support or cannot batch. The
+calling thread blocks; many requests are in flight at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from connect_runtime.protocol.request_builders import (
 )
 
 AdminResponse: TypeAlias = Any | ConnectError
-"""A response's body, or why there is none."""
+"""The body of a response, or the failure."""
 
 _MIN_WAIT_S = 0.001
 _POLL_INTERVAL_S = 0.25
@@ -37,33 +37,36 @@ _MAX_IN_FLIGHT = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminRequest:
-    """One request. `doing` begins messages about it: "reading the offsets of group g".
-
-    `error` finds the error code in an answer; codes in `fine` are answers, too. `repeats`: to be
-    asked again when it may not have been heard.
-    """
+    """A request with its retry rules."""
 
     to: RequestTarget
     message: RequestBuilder
     doing: str
+    """Start of error messages, such as "reading the offsets of group g"."""
     error: Callable[[Any], int] = group_requests.find_error_code
+    """Returns the error code of a response body."""
     fine: frozenset[int] = frozenset()
+    """Error codes that count as success."""
     repeats: bool = True
+    """Retry if the request may not have been received."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _PendingAdminRequest:
-    """A question on its way; `at_s`: when it is sent (again), None while it is out."""
+    """The state of a request. `send_at_s`: when to send it; None while it is in flight."""
 
-    question: AdminRequest
-    pauses: Backoff
-    at_s: float | None
+    request: AdminRequest
+    backoff: Backoff
+    send_at_s: float | None
     answer: AdminResponse = None
     done: bool = False
 
 
 class AdminRequestClient:
-    """Connects when it is asked first. Raises `FatalError` for a wrong address."""
+    """Sends admin requests to one cluster. Connects on first use.
+
+    Raises `FatalError` for an invalid address.
+    """
 
     def __init__(
         self,
@@ -75,8 +78,8 @@ class AdminRequestClient:
         advice: Mapping[int, ErrorAdvice] | None = None,
         gone: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`where` names the cluster, `advice` says what codes mean here; once `gone` nobody waits
-        for answers any more."""
+        """`where` names the cluster in messages, `advice` has the remedies for error codes, and a
+        true `gone` aborts waiting."""
         self._settings = settings
         self._clock = clock
         self._rng = rng
@@ -92,98 +95,102 @@ class AdminRequestClient:
             self._poller.close()
             raise FatalError(f"connecting to {self._where}: {error}") from error
 
-    def ask(self, question: AdminRequest, timeout_s: float) -> Any:
-        """The answer's body. Raises `ConnectError`: `RetriableError` when time is up."""
-        (answer,) = self.ask_all([question], timeout_s)
+    def ask(self, request: AdminRequest, timeout_s: float) -> Any:
+        """Return the response body. Raises `ConnectError`: `RetriableError` after the timeout."""
+        (answer,) = self.ask_all([request], timeout_s)
         if isinstance(answer, ConnectError):
             raise answer
         return answer
 
-    def ask_all(self, questions: Sequence[AdminRequest], timeout_s: float) -> list[AdminResponse]:
-        """An answer to each, in their order. Raises `RetriableError` once nobody waits."""
+    def ask_all(self, requests: Sequence[AdminRequest], timeout_s: float) -> list[AdminResponse]:
+        """Return a response or failure per request, in order. `RetriableError` if aborted."""
         now_s = self._clock.now_s()
         end = Deadline.after(timeout_s, now_s=now_s)
-        every = [
-            _PendingAdminRequest(question=each, pauses=self._backoff(), at_s=now_s)
-            for each in questions
+        all_pending = [
+            _PendingAdminRequest(request=each, backoff=self._create_backoff(), send_at_s=now_s)
+            for each in requests
         ]
         replies: deque[tuple[_PendingAdminRequest, ClientResponse]] = deque()
-        left = list(every)
+        left = list(all_pending)
         while left:
             if self._gone():
-                raise RetriableError(f"{left[0].question.doing} was given up")
+                raise RetriableError(f"{left[0].request.doing} was aborted")
             self._send_due(left[:_MAX_IN_FLIGHT], replies, end)
-            self._turn(left[:_MAX_IN_FLIGHT], replies)
+            self._poll_once(left[:_MAX_IN_FLIGHT], replies)
             while replies:
-                self._settle(*replies.popleft(), end)
+                self._handle_response(*replies.popleft(), end)
             left = [each for each in left if not each.done]
-        return [each.answer for each in every]
+        return [each.answer for each in all_pending]
 
     def refusal(self, code: int, doing: str) -> ConnectError:
-        """What an error code in an answer means."""
+        """Return the failure for an error code of a response."""
         return client_errors.translate_error_code(code, doing, where=self._where, own=self._advice)
 
     def close(self) -> None:
+        """Close all connections."""
         self._connections.close()
         self._poller.close()
 
-    def _backoff(self) -> Backoff:
+    def _create_backoff(self) -> Backoff:
         return Backoff(
             initial_s=self._settings.retry_backoff_s, max_s=self._settings.retry_backoff_max_s
         )
 
     def _send_due(
         self,
-        asked: Sequence[_PendingAdminRequest],
+        pending: Sequence[_PendingAdminRequest],
         replies: deque[tuple[_PendingAdminRequest, ClientResponse]],
         end: Deadline,
     ) -> None:
         now_s = self._clock.now_s()
         timeout_s = min(max(_MIN_WAIT_S, end.left_s(now_s)), self._settings.request_timeout_s)
-        for each in asked:
-            if each.at_s is not None and each.at_s <= now_s:
-                each.at_s = None
+        for each in pending:
+            if each.send_at_s is not None and each.send_at_s <= now_s:
+                each.send_at_s = None
                 self._connections.call(
-                    each.question.to,
-                    each.question.message,
+                    each.request.to,
+                    each.request.message,
                     done=_append_response_to(replies, each),
                     timeout_s=timeout_s,
                 )
 
-    def _turn(
+    def _poll_once(
         self,
-        asked: Sequence[_PendingAdminRequest],
+        pending: Sequence[_PendingAdminRequest],
         replies: deque[tuple[_PendingAdminRequest, ClientResponse]],
     ) -> None:
-        """Move what can move; wait for something to, but not for long."""
+        """Process due work, and otherwise wait briefly for a response."""
         wait_s = self._connections.tick(self._clock.now_s())
         if replies:
             return
         now_s = self._clock.now_s()
         due_s = min(
-            (each.at_s - now_s for each in asked if each.at_s is not None), default=_POLL_INTERVAL_S
+            (each.send_at_s - now_s for each in pending if each.send_at_s is not None),
+            default=_POLL_INTERVAL_S,
         )
         self._poller.poll(max(0.0, min(wait_s, due_s, _POLL_INTERVAL_S)))
 
-    def _settle(self, each: _PendingAdminRequest, reply: ClientResponse, end: Deadline) -> None:
-        question, failure = each.question, reply.failure
-        repeats = question.repeats
+    def _handle_response(
+        self, each: _PendingAdminRequest, reply: ClientResponse, end: Deadline
+    ) -> None:
+        request, failure = each.request, reply.failure
+        repeats = request.repeats
         if failure is None:
-            code = question.error(reply.body)
-            if code == 0 or code in question.fine:
+            code = request.error(reply.body)
+            if code == 0 or code in request.fine:
                 each.answer, each.done = reply.body, True
                 return
-            failure = self.refusal(code, question.doing)
+            failure = self.refusal(code, request.doing)
             repeats = code in group_requests.RETRIABLE_GROUP_ERRORS
             if code in group_requests.COORDINATOR_MOVED_ERRORS and isinstance(
-                question.to, CoordinatorTarget
+                request.to, CoordinatorTarget
             ):
-                self._connections.forget_coordinator(question.to.kind, question.to.key)
-        again_s = self._clock.now_s() + each.pauses.next_delay_s(self._rng)
+                self._connections.forget_coordinator(request.to.kind, request.to.key)
+        again_s = self._clock.now_s() + each.backoff.next_delay_s(self._rng)
         if isinstance(failure, FatalError) or not repeats or end.passed(again_s):
             each.answer, each.done = failure, True
         else:
-            each.at_s = again_s
+            each.send_at_s = again_s
 
 
 def _append_response_to(

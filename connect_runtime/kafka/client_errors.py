@@ -1,9 +1,9 @@
-"""Errors of Kafka clients, and the only place where librdkafka's errors are translated to them.
+"""Errors of Kafka clients, and the only place that translates librdkafka's errors.
 
-Errors that callers distinguish have types of their own; all others are plain `RetriableError` or
-`FatalError`. Every message has three parts: what was being done and where, what the cluster or the
-network said, and what to do about it. librdkafka reports why a connection fails only through its
-error callback; `ConnectionReports` keeps that, so that "timed out" becomes "wrong password".
+Errors that callers distinguish have their own types; all others are plain `RetriableError` or
+`FatalError`. Every message has three parts: what was being done and where, what the cluster or
+network reported, and the remedy. librdkafka reports why a connection fails only to its error
+callback; `ConnectionReports` stores that, so that "timed out" becomes "wrong password".
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 
 
 class UnreachableError(RetriableError):
-    """No broker answered in time: wrong address, network, or the cluster is down."""
+    """No broker responded in time: wrong address, network problem, or the cluster is down."""
 
 
 class AuthenticationError(FatalError):
-    """The brokers refuse our credentials, or we refuse their certificate."""
+    """The brokers refused the client's credentials, or the client their certificate."""
 
 
 class NotAuthorizedError(FatalError):
-    """We are known to the cluster, and may not do this."""
+    """The principal is authenticated but not authorized for the operation."""
 
 
 class TopicMissingError(FatalError):
-    """The topic does not exist, or we may not know that it does."""
+    """The topic does not exist, or DESCRIBE on it is not granted."""
 
 
 class TopicExistsError(FatalError):
-    """Somebody else created the topic before us."""
+    """The topic exists already."""
 
 
 class UnsupportedByBrokersError(FatalError):
-    """The brokers are too old for the question."""
+    """The brokers are too old for the request."""
 
 
 # ruff: noqa: SLF001 - the library spells its local error codes with a leading underscore
@@ -66,15 +66,15 @@ _CERTIFICATES_ADVICE = "check the ssl.truststore.* and ssl.keystore.* settings"
 _ADDRESS_ADVICE = (
     "check bootstrap.servers, security.protocol and the network, and that brokers are up"
 )
-_GRANT_ADVICE = "grant it with kafka-acls.sh --add, or use another user"
-_RETRY_ADVICE = "it may pass; look at the brokers when it stays"
+_GRANT_ADVICE = "grant the permission with kafka-acls.sh --add, or use another principal"
+_RETRY_ADVICE = "usually transient: check the brokers if it persists"
 _TLS_REFUSAL = re.compile(
     r"alert (bad |unknown |unsupported )?(certificate|ca\b|handshake failure)"
 )
 _LOCAL_DETAIL = re.compile(r" \(after \d{1,20}ms in state ")
 
 ErrorAdvice = tuple[type[ConnectError], str]
-"""What a code becomes, and what to do about it."""
+"""Exception type and remedy for an error code."""
 
 _AUTHENTICATION_ERRORS: dict[int, ErrorAdvice] = {
     KafkaError._AUTHENTICATION: (AuthenticationError, _CREDENTIALS_ADVICE),
@@ -91,7 +91,7 @@ _NETWORK_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
-        KafkaError._MSG_TIMED_OUT,  # also of one request to a silent broker, without retries
+        KafkaError._MSG_TIMED_OUT,  # also for a single request to a silent broker
     ),
     (UnreachableError, _ADDRESS_ADVICE),
 )
@@ -115,14 +115,14 @@ _MISSING_TOPIC_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
     ),
     (
         TopicMissingError,
-        "create the topic, or grant DESCRIBE on it: without that right it looks missing",
+        "create the topic, or grant DESCRIBE on it: without that permission it seems missing",
     ),
 )
 
 _REFUSAL_ERRORS: dict[int, ErrorAdvice] = {
     KafkaError.TOPIC_ALREADY_EXISTS: (
         TopicExistsError,
-        "use it as it is if its partitions and settings are as wanted",
+        "use the existing topic if its partitions and settings are suitable",
     ),
     KafkaError.TOPIC_EXCEPTION: (
         FatalError,
@@ -130,7 +130,7 @@ _REFUSAL_ERRORS: dict[int, ErrorAdvice] = {
     ),
     KafkaError.POLICY_VIOLATION: (
         FatalError,
-        "the cluster's own policy forbids it: change what is asked for, or the policy",
+        "a policy of the cluster forbids it: change the request or the policy",
     ),
     KafkaError.INVALID_REPLICATION_FACTOR: (
         RetriableError,  # brokers may still be starting
@@ -142,7 +142,7 @@ _REFUSAL_ERRORS: dict[int, ErrorAdvice] = {
     ),
     KafkaError.INVALID_CONFIG: (
         FatalError,
-        "correct the property",
+        "correct the configuration property",
     ),
     KafkaError._UNSUPPORTED_FEATURE: (UnsupportedByBrokersError, "this needs newer brokers"),
     KafkaError.UNSUPPORTED_VERSION: (UnsupportedByBrokersError, "this needs newer brokers"),
@@ -192,18 +192,18 @@ _UNKNOWN_ERROR_ADVICE: ErrorAdvice = (FatalError, "see the brokers' log")
 
 @dataclass(slots=True)
 class ConnectionReports:
-    """What one client's error callback said since it last got an answer.
+    """The latest connection errors of a client since its last successful response.
 
-    Bounded: the latest of each kind. Any thread may ask.
+    Keeps one error per code. Thread-safe.
     """
 
     _latest: dict[int, KafkaError] = field(default_factory=dict)
 
     def on_error(self, error: KafkaError) -> None:
-        """Is the client's `error_cb`.
+        """The client's `error_cb`.
 
-        With TLS 1.3 the broker's verdict on our certificate comes after the handshake, which the
-        library takes for a broken connection.
+        With TLS 1.3 a broker rejects the client certificate after the handshake, which librdkafka
+        reports as a broken connection.
         """
         if error.code() == KafkaError._TRANSPORT and _TLS_REFUSAL.search(error.str()):
             error = KafkaError(KafkaError._SSL, error.str())
@@ -211,44 +211,44 @@ class ConnectionReports:
             self._latest[error.code()] = error
 
     def forget(self) -> None:
-        """Called when an answer came: what went wrong before has passed."""
+        """Call after a response: earlier errors are resolved."""
         self._latest.clear()
 
     def refused(self) -> KafkaError | None:
-        """The brokers' (or our own TLS library's) refusal, which no waiting heals."""
-        return self._first(_AUTHENTICATION_ERRORS)
+        """Return a refusal by the brokers or by the TLS library, which no retry resolves."""
+        return self._find_first(_AUTHENTICATION_ERRORS)
 
     def reason(self) -> KafkaError | None:
-        """The most telling report: a refusal, else the network's answer."""
-        return self.refused() or self._first(_NETWORK_ERRORS)
+        """Return the most specific error: a refusal, else a network error."""
+        return self.refused() or self._find_first(_NETWORK_ERRORS)
 
-    def _first(self, codes: dict[int, ErrorAdvice]) -> KafkaError | None:
+    def _find_first(self, codes: dict[int, ErrorAdvice]) -> KafkaError | None:
         found = (self._latest.get(code) for code in codes)
         return next((each for each in found if each is not None), None)
 
 
 def is_network_error(error: KafkaError) -> bool:
-    """True when the library gave up waiting, so that a `ConnectionReports` knows more."""
+    """Return whether librdkafka timed out, so that `ConnectionReports` may know the reason."""
     return error.code() in _NETWORK_ERRORS
 
 
 def create_timeout_error() -> KafkaError:
-    """What the library says when nothing came in time, for waits that it does not end itself."""
+    """Create librdkafka's timeout error, for waits that the library does not end itself."""
     return KafkaError(KafkaError._TIMED_OUT)
 
 
 def may_concern_whole_request(error: KafkaError) -> bool:
-    """True for answers that one bad topic can bring upon all topics of a request."""
+    """Return whether one bad topic of a request may have caused this error for all its topics."""
     return error.code() in _WHOLE_REQUEST_ERRORS
 
 
 def is_missing_topic(error: KafkaError) -> bool:
-    """True for a topic that is not there, or not yet known to the broker asked."""
+    """Return whether the topic is missing, or not yet known to the broker."""
     return error.code() in _MISSING_TOPIC_ERRORS
 
 
 def is_retriable(error: KafkaError) -> bool:
-    """True for what passes by itself, as far as the code tells."""
+    """Return whether a retry may succeed, judged by the error code."""
     return error.code() in _NETWORK_ERRORS or error.code() in _RETRIABLE_ERRORS
 
 
@@ -260,28 +260,28 @@ def translate_error(
     reports: ConnectionReports | None = None,
     own: Mapping[int, ErrorAdvice] | None = None,
 ) -> ConnectError:
-    """Make ours of the library's. `doing` begins the message: "creating topic orders".
+    """Translate a librdkafka error. `doing` starts the message: "creating topic orders".
 
-    `where` names the cluster with its bootstrap addresses. With `reports`, a mere time-out is
-    explained by what the client's connections said. `own`: what codes mean to this question alone.
+    `where` names the cluster with its bootstrap addresses. With `reports`, a timeout is explained
+    by the client's connection errors. `own`: remedies specific to this request.
     """
     if reports is not None and is_network_error(error):
         error = reports.reason() or error
     kind, advice = (own or {}).get(error.code()) or _ADVICE_BY_CODE.get(
         error.code(), _UNKNOWN_ERROR_ADVICE
     )
-    said = _strip_local_detail(error.str()).strip().rstrip(".")
-    return kind(f"{doing} on {where}: {said} ({error.name().lstrip('_')}); {advice}")
+    text = _strip_local_detail(error.str()).strip().rstrip(".")
+    return kind(f"{doing} on {where}: {text} ({error.name().lstrip('_')}); {advice}")
 
 
-def _strip_local_detail(said: str) -> str:
-    """Without ` (after 5ms in state CONNECT, 30 identical error(s) suppressed)` at its end."""
-    found = _LOCAL_DETAIL.search(said)
-    return said[: found.start()] if found and said.endswith(")") else said
+def _strip_local_detail(text: str) -> str:
+    """Strip a suffix ` (after 5ms in state CONNECT, 30 identical error(s) suppressed)`."""
+    found = _LOCAL_DETAIL.search(text)
+    return text[: found.start()] if found and text.endswith(")") else text
 
 
 def translate_error_code(
     code: int, doing: str, *, where: str, own: Mapping[int, ErrorAdvice] | None = None
 ) -> ConnectError:
-    """As `translate_error`, of an error code that a broker answered to a request of our own."""
+    """Translate an error code in a response of the runtime's own connections."""
     return translate_error(KafkaError(code), doing, where=where, own=own)

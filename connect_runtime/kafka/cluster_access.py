@@ -1,7 +1,7 @@
-"""How to reach a cluster: read from Kafka client properties, passed on as librdkafka settings.
+"""Connection settings of a cluster: parsed from Kafka properties, translated to librdkafka's.
 
-Certificates are passed inline, never through files. Properties without a librdkafka counterpart are
-not passed.
+Certificates are passed inline, never as files. Properties without a librdkafka counterpart are not
+passed.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _INT_MAX = 2_147_483_647
 
 @dataclass(frozen=True, slots=True)
 class LibrdkafkaNumber:
-    """A whole number by librdkafka's name, brought into what it accepts."""
+    """A librdkafka setting that is an integer within bounds."""
 
     name: str
     least: int
     most: int
 
     def convert(self, key: str, text: str) -> int:
-        """Raises `FatalError` for what is none."""
+        """Convert a value, limited to the bounds. Raises `FatalError` if it is not an integer."""
         try:
             return min(max(int(text), self.least), self.most)
         except ValueError:
             raise FatalError(
-                f"reading client settings: {key} is '{text}'; it must be a whole number"
+                f"reading client settings: {key} is '{text}'; it must be an integer"
             ) from None
 
 
@@ -53,14 +53,14 @@ NUMBER_SETTINGS: Mapping[str, LibrdkafkaNumber] = {
         "socket.connection.setup.timeout.ms", 1_000, _INT_MAX
     ),
 }
-"""By Java's name."""
+"""librdkafka's setting by Java's property name."""
 
 TEXT_SETTINGS = ("client.dns.lookup", "metadata.recovery.strategy")
-"""What the library calls as Java does, with the same values in lower case."""
+"""Properties with the same name in librdkafka, whose values are the same in lower case."""
 
 
 def translate_client_settings(properties: Mapping[str, str]) -> dict[str, object]:
-    """What is no matter of security. Raises `FatalError`."""
+    """Translate properties other than security ones. Raises `FatalError` for an invalid number."""
     settings: dict[str, object] = {
         rule.name: rule.convert(name, properties[name])
         for name, rule in NUMBER_SETTINGS.items()
@@ -71,7 +71,7 @@ def translate_client_settings(properties: Mapping[str, str]) -> dict[str, object
 
 
 def translate_security(given: SecuritySettings) -> dict[str, object]:
-    """Contains secrets."""
+    """Translate security settings. The result contains secrets."""
     settings: dict[str, object] = {"security.protocol": given.protocol}
     if given.oauth is not None:
         settings |= _translate_oauth(given.oauth)
@@ -93,7 +93,7 @@ def translate_security(given: SecuritySettings) -> dict[str, object]:
 
 
 def _translate_oauth(oauth: OAuthSettings) -> dict[str, object]:
-    """librdkafka asks the issuer itself, in a thread of its own, and renews what it got."""
+    """librdkafka requests and refreshes tokens itself, on its own thread."""
     extensions = ",".join(f"{name}={value}" for name, value in oauth.extensions.items())
     quoted = urllib.parse.quote_plus if oauth.urlencode else str
     return {
@@ -116,32 +116,30 @@ _KEPT_KEYS = frozenset({*NUMBER_SETTINGS, *TEXT_SETTINGS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaClusterAccess:
-    """How to reach one cluster. `bootstrap`: host:port each.
-
-    `name` is for messages and log lines: what its users call the cluster, "" where there is but
-    one. `properties` are client settings as Java spells them; `security` goes before what they say
-    of it.
-    """
+    """How to connect to one cluster."""
 
     name: str = ""
+    """The cluster's name for messages and logs; "" if only one cluster is in use."""
     bootstrap: tuple[str, ...]
+    """Each as host:port."""
     security: SecuritySettings = field(default_factory=SecuritySettings)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Client properties with Java's names; `security` takes precedence."""
 
     @property
     def where(self) -> str:
-        """For messages: who, and at which addresses."""
+        """The cluster's name and addresses, for messages."""
         addresses = ",".join(self.bootstrap)
         return f"{self.name} ({addresses})" if self.name else addresses
 
     @property
     def settings(self) -> dict[str, object]:
-        """In librdkafka's words, secrets included. Raises `FatalError` for what is no number."""
+        """librdkafka settings, including secrets. Raises `FatalError` for an invalid number."""
         security = translate_security(self.security)
         return translate_client_settings(self.properties) | security
 
     def connection(self, client_id: str) -> ConnectionSettings:
-        """For connections of our own; `client_id` as brokers see it."""
+        """Settings for the runtime's own connections; `client_id` as brokers see it."""
         return connection_settings.create_connection_settings(
             self.properties,
             bootstrap=self.bootstrap,
@@ -151,22 +149,21 @@ class KafkaClusterAccess:
 
     @property
     def secret(self) -> str | None:
-        """What the library may repeat of what an issuer of tokens said, and nobody may see."""
+        """The OAuth client secret, which librdkafka may log with an issuer's response."""
         return None if self.security.oauth is None else self.security.oauth.client_secret
 
 
 def parse_cluster_access(
     properties: Mapping[str, str], *, files: StoreFiles, name: str = ""
 ) -> KafkaClusterAccess:
-    """How to reach the cluster that a worker's (or client's) properties tell of.
+    """Parse the properties of a worker or client.
 
-    `files` reads certificates. Raises `FatalError` that names every setting that cannot be
-    honoured.
+    `files` reads certificates. Raises `FatalError` that names every unsupported setting.
     """
     parsed = security_settings.parse_security(properties, files=files)
     if parsed.security is None:
-        told = "; ".join(str(each) for each in parsed.errors)
-        raise FatalError(f"reading client settings: {told}")
+        problems = "; ".join(str(each) for each in parsed.errors)
+        raise FatalError(f"reading client settings: {problems}")
     translate_client_settings(properties)
     return KafkaClusterAccess(
         name=name,
@@ -177,20 +174,22 @@ def parse_cluster_access(
 
 
 def shorten_request_timeout(access: KafkaClusterAccess) -> KafkaClusterAccess:
-    """Gives up silent brokers after 10 s where nothing else is set: a log is read and written
-    within 30 s, from new leaders too."""
+    """Time out requests to silent brokers after 10 s by default.
+
+    Internal topics must be readable and writable within 30 s, also after a leader change.
+    """
     properties = {_REQUEST_TIMEOUT_KEY: str(_SHORT_REQUEST_TIMEOUT_MS), **access.properties}
     return dataclasses.replace(access, properties=properties)
 
 
 def _parse_bootstrap(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """As host:port, checked; a protocol in front says nothing, as in Java."""
+    """Return validated host:port entries. A protocol prefix is ignored, as in Java."""
     given = (each.strip() for each in properties.get(_BOOTSTRAP_KEY, "").split(","))
     found = tuple(each.rpartition("://")[2] for each in given if each)
     if not found:
         raise FatalError(
-            f"reading client settings: {_BOOTSTRAP_KEY} is missing; name one broker at least, as"
-            " host:port"
+            f"reading client settings: {_BOOTSTRAP_KEY} is missing; set at least one broker as "
+            "host:port"
         )
     for each in found:
         try:

@@ -1,8 +1,8 @@
 """Detects another Connect cluster (group) that uses the same internal topics.
 
 Two groups on one config topic run every connector twice and overwrite each other's statuses. The
-topics do not say which group they belong to, but groups report what their members run, and statuses
-report which worker runs it.
+topics do not contain the group id, but groups report what their members run, and statuses report
+which worker runs it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOT_RUNNING_STATES = (RunState.UNASSIGNED, RunState.DESTROYED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedGroup:
-    """A group as its coordinator describes it: each member's metadata and assignment, as bytes."""
+    """A group as described by its coordinator: (metadata, assignment) bytes of each member."""
 
     group_id: str
     protocol_type: str
@@ -35,7 +35,7 @@ class DescribedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopicsContent:
-    """What the internal topics say."""
+    """State read from the internal topics."""
 
     config: ClusterConfigState
     statuses: StatusSnapshot
@@ -43,19 +43,18 @@ class InternalTopicsContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictingCluster:
-    """`evidence` is half a sentence: what shows that the group uses the same topics.
-
-    Not `certain` is what another cluster with topics of its own, made in the same way, shows too.
-    """
+    """Another group that seems to use the same internal topics."""
 
     group_id: str
     evidence: str
+    """Clause of a sentence that follows the group id."""
     certain: bool = True
+    """False if a cluster with its own topics, configured in the same way, would look the same."""
 
     def __str__(self) -> str:
-        lives = "lives" if self.certain else "may live"
+        uses = "uses" if self.certain else "may use"
         return (
-            f"another Connect cluster {lives} on the same internal topics: in group "
+            f"another Connect cluster {uses} the same internal topics: in group "
             f"{self.group_id} {self.evidence}; give each cluster its own config.storage.topic, "
             "offset.storage.topic and status.storage.topic, or its workers the same group.id"
         )
@@ -68,10 +67,10 @@ def find_conflicting_cluster(
     own_group: str,
     own_address: str,
 ) -> ConflictingCluster | None:
-    """The first group, by name, that runs what these topics say; a certain one before others.
+    """Return the first conflicting group by name, preferring certain conflicts.
 
-    `own_address`: host:port of the worker that asks. A group with a worker of that address lives
-    where addresses are given anew, as containers do, and is judged by nothing that names them.
+    `own_address`: host:port of the calling worker. A group that has a worker with this address
+    probably runs on a container network with reused addresses, so addresses prove nothing there.
     """
     own: _AssignedItems = {}
     others: dict[str, _AssignedItems] = {}
@@ -93,7 +92,7 @@ def find_conflicting_cluster(
 
 
 def parse_worker_address(worker_id: str) -> str:
-    """The host:port in what a worker is called in statuses: in dedicated mode its flow follows."""
+    """Return host:port of a worker id from a status; in dedicated mode `/flow` follows it."""
     return worker_id.partition("/")[0]
 
 
@@ -114,7 +113,7 @@ def _find_status_evidence(
 
 
 def _find_offset_evidence(assigned: _AssignedItems, topics: InternalTopicsContent) -> str | None:
-    """Everything that is configured here, by members that have read exactly as far."""
+    """Compare the group's assignments and config offset with the whole config topic."""
     everything = {
         item for name in topics.config.connectors() for item in (name, *topics.config.tasks(name))
     }
@@ -123,20 +122,20 @@ def _find_offset_evidence(assigned: _AssignedItems, topics: InternalTopicsConten
     if any(offset != topics.config.offset for _, offset in assigned.values()):
         return None
     return (
-        f"all {len(everything)} connectors and tasks of this config topic run, as of the same "
-        f"offset {topics.config.offset}"
+        f"all {len(everything)} connectors and tasks of this config topic run, with the same "
+        f"config offset {topics.config.offset}"
     )
 
 
 def _read_assignments(group: DescribedGroup) -> _AssignedItems:
-    """By item, the worker that runs it and the config offset that it was given at."""
+    """Return (worker, config offset of its assignment) by connector or task."""
     found: dict[WorkItem, tuple[str, int]] = {}
     for metadata, assignment in group.members:
         try:
             state = connect_protocol.decode_metadata(metadata)
             given = connect_protocol.decode_assignment(assignment)
         except MalformedBytesError:
-            continue  # of something else that calls itself a Connect worker
+            continue  # another kind of client that joined as a Connect worker
         worker_id = parse.urlsplit(state.url).netloc
         found |= dict.fromkeys(given.assigned.items, (worker_id, given.config_offset))
     return found

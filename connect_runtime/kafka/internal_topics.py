@@ -1,6 +1,6 @@
 """Creates the three internal topics of a Connect cluster if missing, and checks them.
 
-Topics whose settings would lose records are refused; `internal_topic_settings` holds the rules.
+Topics whose settings would lose records are rejected; `internal_topic_settings` has the rules.
 """
 
 from __future__ import annotations
@@ -41,45 +41,44 @@ _PERMISSION_ERRORS = (NotAuthorizedError, UnsupportedByBrokersError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopicManager:
-    """Makes and checks topics. `may_create`: internal.topics.automatic.creation.enable.
-
-    `on_trouble` is called with what keeps a topic from being there while that is waited for, and
-    with "" once it is there.
-    """
+    """Creates and checks internal topics."""
 
     admin: TopicAdmin
     clock: Clock
     may_create: bool = True
+    """The setting internal.topics.automatic.creation.enable."""
     on_trouble: Callable[[str], None] = lambda _: None
+    """Called with the reason while a topic is missing, and with "" once it exists."""
 
     def ensure(self, topic: InternalTopic, timeout_s: float) -> int:
-        """Make it if it is missing, check it; the number of its partitions.
+        """Create the topic if missing, check it, and return its number of partitions.
 
-        Who may not create it hopes that somebody else did, and waits 30 s for it. Raises
-        `FatalError` for a topic that must not be used, or is not there; `RetriableError` when time
-        is up.
+        Without permission to create it, waits up to 30 s for someone else to do so. Raises
+        `FatalError` if the topic is unusable or missing, `RetriableError` after the timeout.
         """
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
-        partitions = self._partitions(topic, end)
+        partitions = self._count_partitions(topic, end)
         if partitions is None:
-            self._act(
+            self._apply_decision(
                 topic,
                 internal_topic_settings.check_topic(topic, None, may_create=self.may_create),
                 end,
             )
-            partitions = self._await(topic, end)
+            partitions = self._wait_for_topic(topic, end)
             self.on_trouble("")
-        seen = ExistingTopic(partitions=partitions, cleanup_policy=self._policy(topic, end))
-        self._act(topic, internal_topic_settings.check_topic(topic, seen), end)
+        seen = ExistingTopic(
+            partitions=partitions, cleanup_policy=self._read_cleanup_policy(topic, end)
+        )
+        self._apply_decision(topic, internal_topic_settings.check_topic(topic, seen), end)
         return partitions
 
-    def _act(
+    def _apply_decision(
         self,
         topic: InternalTopic,
-        verdict: TopicDecision,
+        decision: TopicDecision,
         end: Deadline,
     ) -> None:
-        match verdict:
+        match decision:
             case CreateTopic():
                 self._create(topic, end)
             case TopicAccepted(warnings):
@@ -89,7 +88,7 @@ class InternalTopicManager:
                 raise FatalError(f"on {self.admin.where}: {reason}")
 
     def _create(self, topic: InternalTopic, end: Deadline) -> None:
-        """Again and again while brokers are too few: they may still be starting."""
+        """Create the topic. Retries while there are too few brokers, which may be starting."""
         wanted = library.NewTopic(
             topic.name,
             num_partitions=topic.partitions,
@@ -98,65 +97,65 @@ class InternalTopicManager:
         )
         failure: RetriableError | None = None
 
-        def tried() -> bool:
+        def try_create() -> bool:
             nonlocal failure
             try:
                 self.admin.create(wanted, end)
             except TopicExistsError:
-                _LOG.debug("topic %s was created by somebody else", topic.name)
+                _LOG.debug("topic %s was created in the meantime", topic.name)
             except _PERMISSION_ERRORS as error:
                 if (
                     topic.replication_factor == internal_topic_settings.BROKER_DEFAULT
                     and isinstance(error, UnsupportedByBrokersError)
                 ):
                     raise FatalError(
-                        f"{error}: before Kafka 2.4 brokers take no -1 for their own default; set "
-                        f"{topic.purpose.value}replication.factor to a number"
+                        f"{error}: brokers before Kafka 2.4 do not support -1 (broker default); "
+                        f"set {topic.purpose.value}replication.factor to a number"
                     ) from error
-                _LOG.warning("%s; waiting for somebody else to create the topic", error)
-                self.on_trouble(f"{error}; waiting for somebody else to create the topic")
+                _LOG.warning("%s; waiting for someone else to create the topic", error)
+                self.on_trouble(f"{error}; waiting for someone else to create the topic")
             except RetriableError as error:
                 if failure is None or not isinstance(error, UnreachableError):
                     if str(error) != str(failure):
                         _LOG.warning("%s; retrying", error)
                         self.on_trouble(f"{error}; retrying")
-                    failure = error  # that time was up at last says less than what was before
+                    failure = error  # a final timeout says less than the failure before it
                 return False
             else:
                 _LOG.info("created topic %s on %s", topic.name, self.admin.where)
             return True
 
         left_s = end.left_s(self.clock.now_s())
-        if not clock.wait_until(tried, timeout_s=left_s, interval_s=_CREATE_RETRY_DELAY_S):
+        if not clock.wait_until(try_create, timeout_s=left_s, interval_s=_CREATE_RETRY_DELAY_S):
             assert failure is not None
             raise failure
 
-    def _partitions(self, topic: InternalTopic, end: Deadline) -> int | None:
+    def _count_partitions(self, topic: InternalTopic, end: Deadline) -> int | None:
         try:
             return self.admin.partitions(topic.name, end)
         except TopicMissingError:
             return None
 
-    def _await(self, topic: InternalTopic, end: Deadline) -> int:
-        """Creation is known to the controller first; other brokers follow."""
+    def _wait_for_topic(self, topic: InternalTopic, end: Deadline) -> int:
+        """Wait until the brokers know the topic: after creation, only the controller does."""
         found: int | None = None
 
-        def known() -> bool:
+        def find_topic() -> bool:
             nonlocal found
-            found = self._partitions(topic, end)
+            found = self._count_partitions(topic, end)
             return found is not None
 
-        clock.wait_until(known, timeout_s=self._patience_s(end))
+        clock.wait_until(find_topic, timeout_s=self._wait_limit_s(end))
         if found is None:
-            raise self._missing(topic)
+            raise self._create_missing_error(topic)
         return found
 
-    def _policy(self, topic: InternalTopic, end: Deadline) -> str | None:
-        """None where it may not be read. A broker that has not heard of the topic is asked again:
-        another one described it."""
+    def _read_cleanup_policy(self, topic: InternalTopic, end: Deadline) -> str | None:
+        """Return the cleanup policy; None without permission to read it. Retries on brokers that do
+        not know the topic yet."""
         found: str | None = None
 
-        def answered() -> bool:
+        def read_policy() -> bool:
             nonlocal found
             try:
                 found = self.admin.cleanup_policy(topic.name, end)
@@ -166,16 +165,16 @@ class InternalTopicManager:
                 return False
             return True
 
-        if not clock.wait_until(answered, timeout_s=self._patience_s(end)):
-            raise self._missing(topic)
+        if not clock.wait_until(read_policy, timeout_s=self._wait_limit_s(end)):
+            raise self._create_missing_error(topic)
         return found
 
-    def _patience_s(self, end: Deadline) -> float:
+    def _wait_limit_s(self, end: Deadline) -> float:
         return min(_METADATA_PROPAGATION_S, end.left_s(self.clock.now_s()))
 
-    def _missing(self, topic: InternalTopic) -> ConnectError:
+    def _create_missing_error(self, topic: InternalTopic) -> ConnectError:
         return TopicMissingError(
-            f"looking for topic {topic.name} on {self.admin.where}: no broker knows it; create it"
+            f"looking for topic {topic.name} on {self.admin.where}: it does not exist; create it"
             f" with {internal_topic_settings.CLEANUP_POLICY}={internal_topic_settings.COMPACT}"
             f" ({topic.purpose.topic_key} names it)"
         )

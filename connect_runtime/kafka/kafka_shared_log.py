@@ -1,9 +1,8 @@
-"""A shared log over one topic: one consumer that reads it to its end, one producer (KafkaBasedLog).
+"""A shared log on one topic: a consumer that reads it to its end, and a producer (KafkaBasedLog).
 
-The consumer reads from the beginning, without a group and without stored positions: the log itself
-is the state. Only librdkafka knows that the end is reached behind compacted or transactional
-offsets, so `enable.partition.eof` is on. Requests for end offsets that many tasks make at the same
-time are combined.
+The consumer reads from the beginning, without a group or committed offsets: the log itself is the
+state. Only librdkafka knows that the end is reached after compacted or transactional offsets, so
+`enable.partition.eof` is on. Concurrent requests of many tasks for end offsets are combined.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ EndOffsets = Mapping[int, int]
 
 
 class EndOffsetsQuery:
-    """Hundreds of tasks that start at once ask for the same ends: they share questions.
+    """Requests for a log's end offsets, combined when many tasks start at the same time.
 
-    Nobody is given the answer to a question that was under way when it asked: what it waits for
-    may have been written behind that.
+    A caller never receives the response of a request that was in flight when it called, because
+    its own record may have been written after that response.
     """
 
     def __init__(self, ask: Callable[[Deadline], EndOffsets], *, clock: Clock) -> None:
-        self._ask = ask
+        self._request_end_offsets = ask
         self._clock = clock
         self._changed = threading.Condition()
         self._begun = 0
@@ -51,7 +50,7 @@ class EndOffsetsQuery:
         self._ends: EndOffsets = {}
 
     def now(self, end: Deadline) -> EndOffsets:
-        """Raises what asking raises, `RetriableError` when time is up."""
+        """Return the end offsets. Raises `RetriableError` after the deadline."""
         with self._changed:
             wanted = self._begun + 1
             self._changed.wait_for(
@@ -61,12 +60,12 @@ class EndOffsetsQuery:
             if self._answered >= wanted:
                 return self._ends
             if self._under_way:
-                raise RetriableError("asking for the end of a log: another question hangs")
+                raise RetriableError("requesting the end offsets of a log: another request hangs")
             self._under_way = True
             self._begun += 1
         ends: EndOffsets | None = None
         try:
-            ends = self._ask(end)
+            ends = self._request_end_offsets(end)
         finally:
             with self._changed:
                 self._under_way = False
@@ -92,16 +91,16 @@ _MAX_BATCH_RECORDS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOffsetRanges:
-    """By partition, the first offset that is there, and the one behind the last."""
+    """First offset and end offset (exclusive) by partition."""
 
     starts: Mapping[int, int]
     ends: Mapping[int, int]
 
 
 class SharedLogReader:
-    """One consumer's life. `run` is the body of its thread; other threads wait for what it does.
+    """A consumer; `run` is the body of its thread, on which other threads can wait.
 
-    Invariant: the listener was told every record below `_positions`.
+    Invariant: the listener has received every record below `_positions`.
     """
 
     def __init__(
@@ -115,7 +114,7 @@ class SharedLogReader:
         listener: LogListener,
         span: Callable[[], LogOffsetRanges],
     ) -> None:
-        """`span` asks where the log begins and ends now; needed anew when it starts over."""
+        """`span` requests the current offset ranges, to read the log from the start again."""
         self._where = access.where
         self._topic = topic
         self._clock = clock
@@ -125,79 +124,81 @@ class SharedLogReader:
         self._moved = threading.Condition()
         self._positions: dict[int, int] = {}
         self._replay_to: Mapping[int, int] | None = None
-        self._trouble: ConnectError | None = None
-        self._troubles = 0
+        self._failure: ConnectError | None = None
+        self._failure_count = 0
         self._ended: BaseException | None = None
         self._consumer = librdkafka_clients.create_consumer(
             access,
             client_id=client_id,
             settings={
                 **_CONSUMER_SETTINGS,
-                "group.id": client_id,  # the library wants one; no group is ever used
+                "group.id": client_id,  # required by librdkafka; no group is used
                 "isolation.level": "read_committed" if committed_only else "read_uncommitted",
             },
             reports=self._reports,
         )
 
     def begin(self, span: LogOffsetRanges) -> None:
-        """Before `run`: all that is in `span` is the past, and told as such."""
+        """Call before `run`: records in `span` are replayed as the past."""
         self._assign(span)
 
     def run(self, stop: threading.Event) -> None:
-        """Read until stopped; then let go of the consumer."""
+        """Read until stopped, then close the consumer."""
         try:
-            self._look_whether_replayed()
+            self._check_replayed()
             while not stop.is_set():
                 first = self._consumer.poll(_CONSUMER_POLL_S)
                 if first is None:
-                    self._note(self._reports.refused())
+                    self._record_error(self._reports.refused())
                 else:
-                    self._take_all([first, *self._consumer.consume(_MAX_BATCH_RECORDS, 0)], stop)
+                    self._handle_messages(
+                        [first, *self._consumer.consume(_MAX_BATCH_RECORDS, 0)], stop
+                    )
         finally:
             self._consumer.close()
 
-    def ended(self, why: BaseException) -> None:
-        """The thread is no more: nobody needs to wait for it."""
+    def ended(self, reason: BaseException) -> None:
+        """Record that the thread ended, so that nobody waits for it."""
         with self._moved:
-            self._ended = why
+            self._ended = reason
             self._moved.notify_all()
 
     def wait_replayed(self, end: Deadline) -> None:
-        """Until the past was told. Raises as `SharedLog.start`."""
+        """Wait until the past has been replayed. Raises like `SharedLog.start`."""
         self._wait(lambda: self._replay_to is None, end)
 
     def wait_for(self, ends: Mapping[int, int], end: Deadline) -> None:
-        """Until everything before `ends` was told. Raises as `SharedLog.read_to_end`."""
-        self._wait(lambda: self._is_past(ends), end)
+        """Wait until all before `ends` has been read. Raises like `SharedLog.read_to_end`."""
+        self._wait(lambda: self._has_read_to(ends), end)
 
     def _wait(self, reached: Callable[[], bool], end: Deadline) -> None:
         with self._moved:
-            troubles = self._troubles
+            troubles = self._failure_count
             self._moved.wait_for(
-                lambda: reached() or self._is_hopeless(troubles),
+                lambda: reached() or self._cannot_succeed(troubles),
                 timeout=end.left_s(self._clock.now_s()),
             )
             if reached():
                 return
             if self._ended is not None:
                 raise FatalError(
-                    f"reading {self._topic} on {self._where}: this worker reads it no more: "
+                    f"reading {self._topic} on {self._where}: this worker has stopped reading it: "
                     f"{self._ended}; restart the worker"
                 ) from self._ended
-            if self._trouble is not None and self._troubles > troubles:
-                raise self._trouble
-        raise self._translated(self._reports.reason() or client_errors.create_timeout_error())
+            if self._failure is not None and self._failure_count > troubles:
+                raise self._failure
+        raise self._translate(self._reports.reason() or client_errors.create_timeout_error())
 
-    def _is_hopeless(self, troubles: int) -> bool:
-        """Refused since the wait began, or nobody reads any more."""
-        refused = isinstance(self._trouble, AuthenticationError | NotAuthorizedError)
-        return self._ended is not None or (refused and self._troubles > troubles)
+    def _cannot_succeed(self, troubles: int) -> bool:
+        """Return whether waiting is useless: the reader has ended, or was refused access."""
+        refused = isinstance(self._failure, AuthenticationError | NotAuthorizedError)
+        return self._ended is not None or (refused and self._failure_count > troubles)
 
-    def _is_past(self, ends: Mapping[int, int]) -> bool:
+    def _has_read_to(self, ends: Mapping[int, int]) -> bool:
         return all(self._positions.get(each, 0) >= offset for each, offset in ends.items())
 
     def _assign(self, span: LogOffsetRanges) -> None:
-        """At numbers: the library takes half a second to find a beginning by itself."""
+        """Assign explicit offsets: librdkafka takes half a second to find a beginning itself."""
         self._positions = dict(span.starts)
         self._replay_to = span.ends
         self._consumer.assign(
@@ -207,24 +208,26 @@ class SharedLogReader:
             ]
         )
 
-    def _take_all(self, messages: list[confluent_kafka.Message], stop: threading.Event) -> None:
+    def _handle_messages(
+        self, messages: list[confluent_kafka.Message], stop: threading.Event
+    ) -> None:
         for message in messages:
             error = message.error()
             if error is None:
-                self._tell(message)
+                self._deliver_record(message)
             elif error.code() == client_errors.PARTITION_EOF:
                 self._advance(message.partition(), message.offset())
             elif error.code() in client_errors.OUT_OF_RANGE_ERRORS:
                 self._start_over(error, stop)
-                self._look_whether_replayed()
-                break  # what is left was read before that
+                self._check_replayed()
+                break  # the remaining messages were read before the reset
             else:
-                self._failed(error, message)
-            self._look_whether_replayed()
+                self._handle_error(error, message)
+            self._check_replayed()
         with self._moved:
             self._moved.notify_all()
 
-    def _tell(self, message: confluent_kafka.Message) -> None:
+    def _deliver_record(self, message: confluent_kafka.Message) -> None:
         partition, offset = message.partition(), message.offset()
         assert partition is not None
         assert offset is not None
@@ -246,8 +249,8 @@ class SharedLogReader:
             self._positions[partition] = max(self._positions.get(partition, 0), offset)
             self._reports.forget()
 
-    def _look_whether_replayed(self) -> None:
-        if self._replay_to is not None and self._is_past(self._replay_to):
+    def _check_replayed(self) -> None:
+        if self._replay_to is not None and self._has_read_to(self._replay_to):
             self._listener.on_replayed()
             with self._moved:
                 self._replay_to = None
@@ -255,50 +258,52 @@ class SharedLogReader:
 
     def _start_over(self, error: confluent_kafka.KafkaError, stop: threading.Event) -> None:
         _LOG.error(
-            "%s: records that were read are gone: the topic was truncated, or deleted and made "
-            "again. It is read again from its beginning",
-            self._translated(error),
+            "%s: records that were already read are gone: the topic was truncated, or deleted and "
+            "recreated. Reading it again from its beginning",
+            self._translate(error),
         )
-        span = self._ask_for_span(stop)
+        span = self._request_span(stop)
         if span is not None:
             self._listener.on_start_over()
             self._assign(span)
 
-    def _ask_for_span(self, stop: threading.Event) -> LogOffsetRanges | None:
-        """None: stopped meanwhile."""
+    def _request_span(self, stop: threading.Event) -> LogOffsetRanges | None:
+        """Return the current offset ranges; None if stopped."""
         while not stop.is_set():
             try:
                 return self._span()
             except RetriableError as failure:
-                self._fail(failure)
+                self._record_failure(failure)
                 stop.wait(_CONSUMER_POLL_S)
         return None
 
-    def _failed(self, error: confluent_kafka.KafkaError, message: confluent_kafka.Message) -> None:
+    def _handle_error(
+        self, error: confluent_kafka.KafkaError, message: confluent_kafka.Message
+    ) -> None:
         if error.code() in client_errors.GROUP_ERRORS:
-            return  # no group is used: the right to one is not needed
+            return  # no group is used, so group permissions are not needed
         if error.code() in client_errors.CORRUPT_BATCH_ERRORS:
             _LOG.error(
-                "reading %s-%s at offset %s: %s; skipping what cannot be read",
+                "reading %s-%s at offset %s: %s; skipping the unreadable batch",
                 self._topic,
                 message.partition(),
                 message.offset(),
                 error.str(),
             )
             return
-        self._note(error)
+        self._record_error(error)
 
-    def _note(self, error: confluent_kafka.KafkaError | None) -> None:
+    def _record_error(self, error: confluent_kafka.KafkaError | None) -> None:
         if error is not None:
-            self._fail(self._translated(error))
+            self._record_failure(self._translate(error))
 
-    def _fail(self, failure: ConnectError) -> None:
+    def _record_failure(self, failure: ConnectError) -> None:
         with self._moved:
-            self._trouble = failure
-            self._troubles += 1
+            self._failure = failure
+            self._failure_count += 1
             self._moved.notify_all()
 
-    def _translated(self, error: confluent_kafka.KafkaError) -> ConnectError:
+    def _translate(self, error: confluent_kafka.KafkaError) -> ConnectError:
         doing = f"reading {self._topic}"
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
 
@@ -308,15 +313,15 @@ _END_OFFSETS_RETRY_DELAY_S = 0.05
 _THREADS_STOP_TIMEOUT_S = 10.0
 
 PrepareTopic = Callable[[float], int]
-"""Makes and checks the topic within so many seconds; answers the number of its partitions."""
+"""Creates and checks the topic within a timeout in seconds; returns its number of partitions."""
 
 OnLogBroken = Callable[[str], None]
-"""Hears why; runs on the thread that ends: note it, no more."""
+"""Called with the reason on the thread that ends. It should only record it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """How a log is written and read: `committed_only` passes over what is not committed (yet)."""
+    """How a log is written and read. `committed_only`: skip records that are not committed."""
 
     patience: LogRetryPolicy = LogRetryPolicy.TRIED_FOREVER
     committed_only: bool = False
@@ -326,12 +331,12 @@ _DEFAULT_OPTIONS = LogOptions()
 
 
 class KafkaSharedLog:
-    """Implements `SharedLog`. `admin` may be shared; it is not closed here.
+    """Implements `SharedLog`. `admin` may be shared and is not closed.
 
-    `on_broken` is told when a thread of it ended that nobody had asked to: from then on nothing is
-    read any more, or written, and whoever goes on acts by what was.
+    `on_broken` is called when a thread ends unexpectedly: from then on the log is neither read nor
+    written, and its content is outdated.
 
-    Invariant: reader and writer are both there (started) or both None.
+    Invariant: reader and writer exist both (started) or not at all.
     """
 
     def __init__(
@@ -354,7 +359,7 @@ class KafkaSharedLog:
         self._clock = clock
         self._manner = manner
         self._on_broken = on_broken
-        self._threads = ThreadGroup(on_unasked_end=self._on_unasked_end)
+        self._threads = ThreadGroup(on_unasked_end=self._on_unexpected_end)
         self._newest = EndOffsetsQuery(
             lambda end: admin.end_offsets(topic, self._partitions, end), clock=clock
         )
@@ -366,11 +371,11 @@ class KafkaSharedLog:
 
     @property
     def name(self) -> str:
-        """See `SharedLog`; so for all below."""
+        """See `SharedLog`, as for all methods below."""
         return self._topic
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
-        assert self._reader is None, f"{self._topic} is started already"
+        assert self._reader is None, f"the log of {self._topic} was started before"
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         self._partitions = self._prepare(timeout_s)
         span = self._span(end)
@@ -388,7 +393,7 @@ class KafkaSharedLog:
             committed_only=self._manner.committed_only,
             clock=self._clock,
             listener=listener,
-            span=self._span_anew,
+            span=self._request_new_span,
         )
         self._reader.begin(span)
         self._threads.start(f"reads {self._topic}", self._reader.run)
@@ -400,11 +405,11 @@ class KafkaSharedLog:
             raise
 
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
-        self._started_writer().send(record, on_recorded=on_recorded)
+        self._get_writer().send(record, on_recorded=on_recorded)
 
     def read_to_end(self, timeout_s: float) -> None:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
-        writer, reader = self._started_writer(), self._reader
+        writer, reader = self._get_writer(), self._reader
         assert reader is not None
         if self._stopped:
             raise FatalError(f"reading {self._topic} to its end: the log was stopped")
@@ -422,44 +427,45 @@ class KafkaSharedLog:
             _LOG.error(
                 "%s did not stop within %.0f s", " and ".join(running), _THREADS_STOP_TIMEOUT_S
             )
-        reader.ended(FatalError("it was stopped"))
+        reader.ended(FatalError("the log was stopped"))
 
-    def _started_writer(self) -> SharedLogWriter:
+    def _get_writer(self) -> SharedLogWriter:
         assert self._writer is not None, f"start the log of {self._topic} first"
         return self._writer
 
     def _ends(self, writer: SharedLogWriter, end: Deadline) -> Mapping[int, int]:
-        """The ends now; an answer that is older than what we know is asked for again.
+        """Return the current end offsets.
 
-        (It is that of a leader that was deposed and has not heard of it.)
+        Retries a response that is older than the acknowledged writes: it comes from a former leader
+        that does not know of its replacement yet.
         """
         known = writer.recorded_ends()
-        self._look_for_growth(known)
+        self._check_added_partitions(known)
         found: Mapping[int, int] = {}
 
-        def new_enough() -> bool:
+        def is_current() -> bool:
             nonlocal found
             found = self._newest.now(end)
             return all(found.get(each, offset) >= offset for each, offset in known.items())
 
         left_s = end.left_s(self._clock.now_s())
         if not clock.wait_until(
-            new_enough, timeout_s=left_s, interval_s=_END_OFFSETS_RETRY_DELAY_S
+            is_current, timeout_s=left_s, interval_s=_END_OFFSETS_RETRY_DELAY_S
         ):
             raise RetriableError(
-                f"asking for the ends of {self._topic} on {self._admin.where}: {dict(found)} is "
-                f"less than {dict(known)}, where records were written: the topic was truncated, or "
-                "its leader is not the leader any more"
+                f"requesting the end offsets of {self._topic} on {self._admin.where}: "
+                f"{dict(found)} is before {dict(known)}, where records were written: the topic "
+                "was truncated, or its leader has changed"
             )
         return found
 
-    def _look_for_growth(self, known: Mapping[int, int]) -> None:
-        """Partitions are assigned once, as Java does: what is in newer ones is read by nobody."""
+    def _check_added_partitions(self, known: Mapping[int, int]) -> None:
+        """Log added partitions, which are not read: as in Java, they are assigned only once."""
         if not self._grown and any(each >= self._partitions for each in known):
             self._grown = True
             _LOG.error(
-                "%s had %s when this worker started, and has more: restart all workers,"
-                " or what they write there is not seen",
+                "%s had %s when this worker started, and now has more: restart all workers, because"
+                " records in the new partitions are not read",
                 self._topic,
                 plurals.format_count(self._partitions, "partition"),
             )
@@ -470,15 +476,15 @@ class KafkaSharedLog:
             ends=self._admin.end_offsets(self._topic, self._partitions, end),
         )
 
-    def _span_anew(self) -> LogOffsetRanges:
-        """Of a topic that is another one now."""
+    def _request_new_span(self) -> LogOffsetRanges:
+        """Return the offset ranges of a topic that was truncated or recreated."""
         if self._writer is not None:
             self._writer.forget_ends()
         return self._span(Deadline.after(_OFFSET_RANGES_TIMEOUT_S, now_s=self._clock.now_s()))
 
-    def _on_unasked_end(self, ended: ThreadDied) -> None:
-        why = ended.error or FatalError("it just ended")
-        _LOG.error("the thread that %s ended: %s", ended.name, why, exc_info=ended.error)
+    def _on_unexpected_end(self, ended: ThreadDied) -> None:
+        reason = ended.error or FatalError("it ended without an error")
+        _LOG.error("the thread that %s ended: %s", ended.name, reason, exc_info=ended.error)
         if self._reader is not None:
-            self._reader.ended(why)
-        self._on_broken(f"the thread that {ended.name} ended: {why}")
+            self._reader.ended(reason)
+        self._on_broken(f"the thread that {ended.name} ended: {reason}")

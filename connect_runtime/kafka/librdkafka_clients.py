@@ -1,12 +1,11 @@
 """Creates configured librdkafka producers, consumers and admin clients.
 
-Their connection errors are collected, and their logs and errors contain no secrets.
+Connection errors are collected, and logs and errors contain no secrets.
 
-librdkafka resolves the futures of an admin client on that client's own thread, where the last
-reference to the client may be dropped: by a callback, or with the frames that a failed request's
-error holds. A client freed on its own thread aborts the process ("rd_kafka_destroy() called from
-librdkafka owned thread"). Dropped admin clients are therefore kept until another thread creates or
-polls one.
+librdkafka resolves the futures of an admin client on that client's own thread, which may drop the
+last reference to the client: in a callback, or with the frames held by a failed request's error. A
+client freed on its own thread aborts the process ("rd_kafka_destroy() called from librdkafka owned
+thread"). Dropped admin clients are therefore kept until another thread creates or polls one.
 """
 
 from __future__ import annotations
@@ -26,32 +25,32 @@ from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 
 
 class SafelyFreedAdminClient(library.AdminClient):
-    """The library's, but for where it is freed: never where it was let go, always by a caller of
-    `SafelyFreedAdminClient` or `poll`. A process that goes on without either keeps it to its end.
+    """An AdminClient that is freed only by a thread that creates or polls such a client.
+
+    A process that does neither keeps dropped clients until it ends.
     """
 
-    # Here, not in the module, whose names are gone at the end of the interpreter.
-    _let_go: queue.SimpleQueue[SafelyFreedAdminClient] = queue.SimpleQueue()
+    # A class attribute, because module globals are gone when the interpreter shuts down.
+    _dropped: queue.SimpleQueue[SafelyFreedAdminClient] = queue.SimpleQueue()
 
     def __init__(self, config: dict[str, Any], **kwargs: Any) -> None:
-        """As the library's; raises as it does."""
-        self._free()
+        """Free dropped clients, then create one. Raises as `AdminClient`."""
+        self._free_dropped_clients()
         super().__init__(config, **kwargs)
 
     def poll(self, timeout: float = -1.0) -> int:
-        """As the library's; `timeout` in seconds, for ever below 0."""
-        self._free()
+        """Free dropped clients, then poll. `timeout` in seconds; below 0 waits forever."""
+        self._free_dropped_clients()
         return super().poll(timeout)
 
     def __del__(self) -> None:
-        """Called once; from here on the queue has the last reference. Its `put` may be called in
-        the midst of anything, of itself too."""
-        self._let_go.put(self)
+        """Move the last reference to the queue, whose `put` is reentrant."""
+        self._dropped.put(self)
 
-    def _free(self) -> None:
+    def _free_dropped_clients(self) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
-                self._let_go.get_nowait()
+                self._dropped.get_nowait()
 
 
 def create_producer(
@@ -61,7 +60,10 @@ def create_producer(
     settings: Mapping[str, object],
     reports: ConnectionReports,
 ) -> confluent_kafka.Producer:
-    """A producer; `settings` (librdkafka's names) win. Raises `FatalError` on refused settings."""
+    """Create a producer. `settings` (librdkafka's names) override defaults.
+
+    Raises `FatalError` for invalid settings.
+    """
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
         return confluent_kafka.Producer(config, logger=librdkafka_log.get_cluster_logger(access))
@@ -74,7 +76,10 @@ def create_consumer(
     settings: Mapping[str, object],
     reports: ConnectionReports,
 ) -> confluent_kafka.Consumer:
-    """A consumer; `settings` (librdkafka's names) win. Raises `FatalError` on refused settings."""
+    """Create a consumer. `settings` (librdkafka's names) override defaults.
+
+    Raises `FatalError` for invalid settings.
+    """
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
         return confluent_kafka.Consumer(config, logger=librdkafka_log.get_cluster_logger(access))
@@ -87,8 +92,10 @@ def create_admin_client(
     settings: Mapping[str, object],
     reports: ConnectionReports,
 ) -> library.AdminClient:
-    """An admin client; `settings` (librdkafka's names) win. Raises `FatalError` on refused
-    settings."""
+    """Create an admin client. `settings` (librdkafka's names) override defaults.
+
+    Raises `FatalError` for invalid settings.
+    """
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
         return SafelyFreedAdminClient(config, logger=librdkafka_log.get_cluster_logger(access))
@@ -117,7 +124,7 @@ def _build_config(
 def _redact_errors(
     access: KafkaClusterAccess, on_error: Callable[[confluent_kafka.KafkaError], None]
 ) -> Callable[[confluent_kafka.KafkaError], None]:
-    """The library repeats what an issuer answers, and an issuer may repeat what it was sent."""
+    """librdkafka repeats an issuer's response, which may contain the secret that was sent."""
     forms = librdkafka_log.list_secret_forms(access)
     if not forms:
         return on_error
@@ -128,16 +135,16 @@ def _redact_errors(
 
 @contextlib.contextmanager
 def _explain_creation_failure(access: KafkaClusterAccess) -> Iterator[None]:
-    """The library checks settings, certificates included, when a client is made; and each has a
-    thread-local key of the process, of which there are 1,024."""
+    """Translate creation errors: invalid settings or certificates, and too many clients (each one
+    uses one of the 1,024 thread-local keys of a process)."""
     try:
         yield
     except confluent_kafka.KafkaException as error:
         raise client_errors.translate_error(
             error.args[0], "configuring a client", where=access.where
-        ) from None  # its context holds the configuration, secrets included
+        ) from None  # the exception's context contains the configuration, including secrets
     except RuntimeError as error:
         raise FatalError(
-            f"configuring a client at {access.where}: {error}; a process can have some thousand"
-            " clients of the Kafka library: run fewer tasks in it, and more processes"
+            f"configuring a client at {access.where}: {error}; a process can have about a thousand"
+            " librdkafka clients: run fewer tasks per process"
         ) from None

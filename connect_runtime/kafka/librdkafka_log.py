@@ -1,6 +1,6 @@
 """Forwards librdkafka's log lines to Python loggers below `librdkafka`, one per cluster.
 
-Lines are delivered when a client is polled. Secrets are redacted, and repeated lines suppressed.
+Lines are delivered when a client is polled. Secrets are redacted and repeated lines suppressed.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ _DURATION_PATTERN = re.compile(r"\(after \d{1,20}ms in state [^)]{0,200}\)|(?<!\
 
 
 def get_cluster_logger(access: KafkaClusterAccess) -> logging.Logger:
-    """That of a cluster's clients, named after it, or after its addresses where it has no name."""
+    """Return the logger of a cluster's clients, named after the cluster, or its addresses' hash."""
     addresses = ",".join(access.bootstrap)
     found = LIBRDKAFKA_LOGGER.getChild(
         access.name or hashlib.sha256(addresses.encode()).hexdigest()[:8]
     )
-    discretion = next((each for each in found.filters if isinstance(each, _RedactingFilter)), None)
-    if discretion is None:
-        discretion = _RedactingFilter()
-        found.addFilter(discretion)
-    discretion.forms = discretion.forms | list_secret_forms(access)
+    redaction = next((each for each in found.filters if isinstance(each, _RedactingFilter)), None)
+    if redaction is None:
+        redaction = _RedactingFilter()
+        found.addFilter(redaction)
+    redaction.forms = redaction.forms | list_secret_forms(access)
     return found
 
 
 def list_secret_forms(access: KafkaClusterAccess) -> frozenset[str]:
-    """Of the secret of an issuer's: as it is, and as it is sent where
-    `sasl.oauthbearer.header.urlencode` is on."""
+    """Return the forms in which an OAuth client secret may be logged: plain and URL-encoded (see
+    `sasl.oauthbearer.header.urlencode`)."""
     secret = access.secret
     return frozenset({secret, urllib.parse.quote_plus(secret)} if secret else ())
 
 
 def redact_secrets(text: str, forms: Collection[str]) -> str:
-    """The text without any of these, and without the answer of an issuer of tokens."""
+    """Return the text without these secrets and without the response of a token issuer."""
     text = _strip_issuer_response(text)
     for each in sorted(forms, key=len, reverse=True):
         text = text.replace(each, "…")
@@ -58,8 +58,11 @@ def redact_secrets(text: str, forms: Collection[str]) -> str:
 
 
 def _strip_issuer_response(text: str) -> str:
-    """librdkafka repeats the whole body of an issuer's refusal. Any host may be named as issuer, so
-    that its answers would be read in statuses: of them the error code is kept, no more."""
+    """Reduce an issuer's response to its error code.
+
+    librdkafka logs the whole body of a refusal. Any host may be configured as issuer, so its
+    response would otherwise be readable in statuses.
+    """
     for mark in _ISSUER_ERROR_PREFIXES:
         before, found, rest = text.partition(mark)
         if not found:
@@ -82,28 +85,28 @@ def _keep_error_code(answer: str) -> str:
     except (ValueError, RecursionError):
         said = None
     code = oauthbearer.read_oauth_error_code(said) if isinstance(said, dict) else None
-    told = code or "the issuer's answer is not repeated"
-    return told if status is None else told + status[0]
+    shown = code or "the issuer's response is not shown"
+    return shown if status is None else shown + status[0]
 
 
 class _RedactingFilter(logging.Filter):
-    """`list_secret_forms`: all that clients of this cluster have had to hide; older ones may still
-    be there.
+    """Redacts secrets of a cluster's clients, and suppresses repeated lines.
 
-    While brokers are away a client tells so many times a second; once in a while is enough.
+    `forms` also has former secrets, which clients may still use. While brokers are unreachable, a
+    client logs the same line many times per second.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.forms: frozenset[str] = frozenset()
-        self.told_s: dict[str, float] = {}
+        self.logged_s: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = redact_secrets(record.getMessage(), self.forms), ()
         text = _DURATION_PATTERN.sub("", record.msg)
-        if record.created - self.told_s.get(text, -_REPEAT_INTERVAL_S) < _REPEAT_INTERVAL_S:
+        if record.created - self.logged_s.get(text, -_REPEAT_INTERVAL_S) < _REPEAT_INTERVAL_S:
             return False
-        if len(self.told_s) >= _MAX_REMEMBERED_TEXTS:
-            self.told_s.clear()
-        self.told_s[text] = record.created
+        if len(self.logged_s) >= _MAX_REMEMBERED_TEXTS:
+            self.logged_s.clear()
+        self.logged_s[text] = record.created
         return True

@@ -1,10 +1,10 @@
 r"""Consumer of a sink task: a confluent-kafka consumer that is a member of the connector's group.
 
-Rebalance callbacks run on the task's thread while it polls, as in Java; an exception that the
-task raises there is raised by `poll` after librdkafka has been answered.
+Rebalance callbacks run on the task's thread while it polls, as in Java. An exception that the task
+raises in a callback is raised by `poll` after librdkafka has been answered.
 
-`topics.regex` is matched here and not by librdkafka, which uses the C library's syntax: there
-`\\d` matches nothing, and a pattern that Java accepts would silently match no topic.
+`topics.regex` is matched here and not by librdkafka, which uses the C library's syntax: there `\\d`
+matches nothing, and a pattern that is valid in Java would silently match no topic.
 """
 
 from __future__ import annotations
@@ -31,51 +31,52 @@ from connect_runtime.worker.task_client_interfaces import (
 )
 
 TOPIC_LOOKUP_RETRY_DELAY_S = 10.0
-"""When to ask again where nobody answered."""
+"""Delay before the next lookup of topics after a failure."""
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""What a Java consumer leaves out, too: exclude.internal.topics."""
+"""Topics that Java consumers exclude as well: exclude.internal.topics."""
 
 
 class TopicPatternMatcher:
-    """Of one consumer; `topics` are those that were found last, sorted."""
+    """The topics that match a consumer's pattern; `topics` is the last result, sorted."""
 
     def __init__(self, pattern: BoundedPattern, *, refresh_s: float) -> None:
-        """`refresh_s`: metadata.max.age.ms."""
+        """`refresh_s`: interval of the lookups, metadata.max.age.ms."""
         self._pattern = pattern
         self._refresh_s = refresh_s
         self._due_s = float("-inf")
         self.topics: tuple[str, ...] = ()
 
     def is_due(self, now_s: float) -> bool:
-        """Are the topics there to be looked up?"""
+        """Return whether a lookup of the cluster's topics is due."""
         return now_s >= self._due_s
 
     def failed(self, now_s: float) -> None:
+        """Schedule the next lookup after a failed one."""
         self._due_s = now_s + min(TOPIC_LOOKUP_RETRY_DELAY_S, self._refresh_s)
 
     def found(self, names: Iterable[str], now_s: float) -> bool:
-        """Take the names of all topics that there are; are others meant now than before?
+        """Match the names of all topics; return whether the result has changed.
 
         Raises `MatchLimitError`.
         """
         self._due_s = now_s + self._refresh_s
-        meant = tuple(
-            sorted(each for each in names if each not in _INTERNAL_TOPICS and self._means(each))
+        matching = tuple(
+            sorted(each for each in names if each not in _INTERNAL_TOPICS and self._is_match(each))
         )
-        changed, self.topics = meant != self.topics, meant
+        changed, self.topics = matching != self.topics, matching
         return changed
 
-    def _means(self, name: str) -> bool:
+    def _is_match(self, name: str) -> bool:
         return self._pattern.fullmatch(name, key="topics.regex")
 
 
 COOPERATIVE_STRATEGY = "cooperative-sticky"
-"""A `partition.assignment.strategy` with which a rebalance takes away only what goes elsewhere."""
+"""Value of `partition.assignment.strategy` for incremental rebalances."""
 RESET_TO_ERROR = "error"
-"""An `auto.offset.reset` with which a group that has no offset goes nowhere."""
+"""Value of `auto.offset.reset` that raises an error for a group without offset."""
 _LOG = logging.getLogger(__name__)
 _POSITIONS_TIMEOUT_S = 60.0
-"""Java's default.api.timeout.ms: a coordinator that was elected anew reads its offsets first."""
+"""Java's default.api.timeout.ms: a newly elected coordinator must load its offsets first."""
 _REQUEST_TIMEOUT_S = 10.0
 _RETRY_DELAY_S = 0.1
 _Partition = TopicPartition
@@ -89,7 +90,7 @@ _RebalanceCallback = Callable[[Collection[TopicPartition]], None]
 
 
 class KafkaRecordConsumer:
-    """Implements `RecordConsumer`."""
+    """Implements `RecordConsumer`, the consumer of a sink task, with confluent-kafka."""
 
     def __init__(
         self,
@@ -109,13 +110,15 @@ class KafkaRecordConsumer:
         self._reports = ConnectionReports()
         self._commits: dict[frozenset[tuple[_Partition, int]], OnCommitted] = {}
         self._raised: BaseException | None = None
-        self._was_let_in = False  # by the group, ever
-        self._beginning: dict[_Partition, int] | None = None  # while an assignment is told of
-        self._begin_paused: set[_Partition] = set()
+        self._has_joined = False  # whether the group has ever assigned partitions
+        self._start_offsets: dict[_Partition, int] | None = (
+            None  # set during an assignment callback
+        )
+        self._start_paused: set[_Partition] = set()
         self._refresh_s = topics_refresh_s
         self._matching: TopicPatternMatcher | None = None
         self._choose: Callable[[Sequence[str]], None] = lambda _: None
-        self._gone: set[_Partition] = set()  # taken away since the last poll began
+        self._revoked: set[_Partition] = set()  # revoked or lost since the last poll began
         self._consumer = librdkafka_clients.create_consumer(
             access,
             client_id=client_id,
@@ -126,18 +129,18 @@ class KafkaRecordConsumer:
     def subscribe(
         self, topics: Sequence[str] | BoundedPattern, listener: ConsumerRebalanceListener
     ) -> None:
-        """See `RecordConsumer`; so for all below."""
+        """See `RecordConsumer`, as for all methods below."""
 
         def assigned(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
             self._assign(partitions, listener.on_assigned)
 
         def revoked(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
-            self._gone.update(_from_library_partitions(partitions))
-            self._tell(listener.on_revoked, partitions)
+            self._revoked.update(_from_library_partitions(partitions))
+            self._call_listener(listener.on_revoked, partitions)
 
         def lost(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
-            self._gone.update(_from_library_partitions(partitions))
-            self._tell(listener.on_lost, partitions)
+            self._revoked.update(_from_library_partitions(partitions))
+            self._call_listener(listener.on_lost, partitions)
 
         def choose(names: Sequence[str]) -> None:
             self._consumer.subscribe(
@@ -150,7 +153,7 @@ class KafkaRecordConsumer:
         else:
             choose(topics)
 
-    def _look_for_topics(self) -> None:
+    def _refresh_topics(self) -> None:
         now_s = self._clock.now_s()
         if self._matching is None or not self._matching.is_due(now_s):
             return
@@ -158,18 +161,18 @@ class KafkaRecordConsumer:
             known = self._consumer.list_topics(timeout=_REQUEST_TIMEOUT_S).topics
         except confluent_kafka.KafkaException as error:
             self._matching.failed(self._clock.now_s())
-            _LOG.warning("topics at %s cannot be looked up: %s", self._where, error.args[0].str())
+            _LOG.warning("listing the topics of %s: %s", self._where, error.args[0].str())
             return
         if self._matching.found(known, self._clock.now_s()):
-            _LOG.info("the topics of the pattern are now %s", ", ".join(self._matching.topics))
+            _LOG.info("topics that match topics.regex: %s", ", ".join(self._matching.topics))
             self._choose(self._matching.topics)
 
     def poll(self, timeout_s: float) -> Sequence[ConsumerRecord]:
-        self._look_for_topics()
+        self._refresh_topics()
         try:
             messages = self._consume(timeout_s)
         except confluent_kafka.KafkaException as error:
-            raise self._translated(error.args[0], "consuming") from error
+            raise self._translate(error.args[0], "consuming") from error
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised
@@ -179,15 +182,15 @@ class KafkaRecordConsumer:
             if wrong is None:
                 found.append(_to_consumed_record(message))
             elif not client_errors.is_retriable(wrong) and not _is_transient_poll_error(wrong):
-                raise self._translated(wrong, f"consuming {message.topic()}")
+                raise self._translate(wrong, f"consuming {message.topic()}")
         if found:
             self._reports.forget()
-        elif not self._was_let_in:
+        elif not self._has_joined:
             self._raise_refusal()
         return found
 
     def positions(self, partitions: Collection[_Partition]) -> Mapping[_Partition, int]:
-        beginning = self._beginning or {}
+        beginning = self._start_offsets or {}
         if all(each in beginning for each in partitions):
             return {each: beginning[each] for each in partitions}
         end = Deadline.after(_POSITIONS_TIMEOUT_S, now_s=self._clock.now_s())
@@ -196,21 +199,21 @@ class KafkaRecordConsumer:
         def answered() -> bool:
             nonlocal found
             try:
-                found = self._ask_positions(partitions, end)
+                found = self._fetch_positions(partitions, end)
             except confluent_kafka.KafkaException as error:
                 if end.passed(self._clock.now_s()) or not _is_transient_offset_error(error.args[0]):
-                    raise self._translated(error.args[0], "asking for offsets") from error
+                    raise self._translate(error.args[0], "fetching offsets") from error
                 return False
             return True
 
         left_s = end.left_s(self._clock.now_s())
         if not clock.wait_until(answered, timeout_s=left_s, interval_s=_RETRY_DELAY_S):
-            raise self._translated(client_errors.create_timeout_error(), "asking for offsets")
+            raise self._translate(client_errors.create_timeout_error(), "fetching offsets")
         return found
 
     def seek(self, offsets: Mapping[_Partition, int]) -> None:
-        if self._beginning is not None:
-            self._beginning.update(offsets)
+        if self._start_offsets is not None:
+            self._start_offsets.update(offsets)
             return
         try:
             for each, offset in offsets.items():
@@ -218,17 +221,17 @@ class KafkaRecordConsumer:
                     confluent_kafka.TopicPartition(each.topic, each.partition, offset)
                 )
         except confluent_kafka.KafkaException as error:
-            raise self._translated(error.args[0], "going back") from error
+            raise self._translate(error.args[0], "seeking") from error
 
     def pause(self, partitions: Collection[_Partition]) -> None:
-        if self._beginning is not None:
-            self._begin_paused.update(partitions)
+        if self._start_offsets is not None:
+            self._start_paused.update(partitions)
         elif partitions:
             self._consumer.pause(_to_library_partitions(partitions))
 
     def resume(self, partitions: Collection[_Partition]) -> None:
-        if self._beginning is not None:
-            self._begin_paused.difference_update(partitions)
+        if self._start_offsets is not None:
+            self._start_paused.difference_update(partitions)
         elif partitions:
             self._consumer.resume(_to_library_partitions(partitions))
 
@@ -238,78 +241,80 @@ class KafkaRecordConsumer:
             self._consumer.commit(offsets=_to_library_offsets(offsets), asynchronous=True)
         except confluent_kafka.KafkaException as error:
             del self._commits[frozenset(offsets.items())]
-            raise self._translated(error.args[0], "committing offsets") from error
+            raise self._translate(error.args[0], "committing offsets") from error
 
     def commit_now(self, offsets: Mapping[_Partition, int], timeout_s: float) -> None:
-        """The library has a deadline of its own, `socket.timeout.ms`."""
+        """librdkafka applies its own timeout, `socket.timeout.ms`."""
         del timeout_s
         try:
             answers = self._consumer.commit(
                 offsets=_to_library_offsets(offsets), asynchronous=False
             )
         except confluent_kafka.KafkaException as error:
-            raise self._translated(error.args[0], "committing offsets") from error
+            raise self._translate(error.args[0], "committing offsets") from error
         for each in answers or ():
             if each.error is not None:
-                raise self._translated(each.error, f"committing offsets of {each.topic}")
+                raise self._translate(each.error, f"committing offsets of {each.topic}")
 
     def close(self, timeout_s: float) -> None:
-        """The library leaves the group within `session.timeout.ms` at the latest."""
+        """librdkafka leaves the group within `session.timeout.ms` at the latest."""
         del timeout_s
         self._consumer.close()
 
     def _consume(self, timeout_s: float) -> list[confluent_kafka.Message]:
-        """Wait for the first alone: asked for many, the library waits until there are as many.
+        """Wait for the first message only: librdkafka would wait until the whole batch is complete.
 
-        A rebalance may come between the two, and take away what the first was read from.
+        A rebalance between the two calls may revoke the partition of the first message.
         """
         first = self._consumer.consume(1, timeout_s)
         if not first or self._records_max == 1:
             return first
-        self._gone.clear()
+        self._revoked.clear()
         more = self._consumer.consume(self._records_max - 1, 0)
-        return [each for each in first if _partition_of_message(each) not in self._gone] + more
+        return [each for each in first if _partition_of_message(each) not in self._revoked] + more
 
     def _raise_refusal(self) -> None:
-        """Wrong credentials or certificates are wrong from the beginning. Refusals that come later
-        (a token's issuer is away, a password is just being changed) may pass: they are logged."""
+        """Raise if credentials or certificates have been refused from the start.
+
+        Later refusals (issuer unavailable, password being changed) may be transient and are logged.
+        """
         refused = self._reports.refused()
         if refused is not None:
-            raise self._translated(refused, "joining the group")
+            raise self._translate(refused, "joining the group")
 
     def _assign(
-        self, partitions: list[confluent_kafka.TopicPartition], told: _RebalanceCallback
+        self, partitions: list[confluent_kafka.TopicPartition], callback: _RebalanceCallback
     ) -> None:
-        """What the listener seeks and pauses meanwhile is what the assignment begins with."""
-        self._was_let_in = True
+        """Assign partitions with the offsets and pauses that the listener sets in its callback."""
+        self._has_joined = True
         try:
-            self._beginning = dict(self.positions(_from_library_partitions(partitions)))
-            self._begin_paused = set()
-            self._tell(told, partitions)
+            self._start_offsets = dict(self.positions(_from_library_partitions(partitions)))
+            self._start_paused = set()
+            self._call_listener(callback, partitions)
             if self._cooperative:
-                self._consumer.incremental_assign(_to_library_offsets(self._beginning))
+                self._consumer.incremental_assign(_to_library_offsets(self._start_offsets))
             else:
-                self._consumer.assign(_to_library_offsets(self._beginning))
-            if self._begin_paused:
-                self._consumer.pause(_to_library_partitions(self._begin_paused))
+                self._consumer.assign(_to_library_offsets(self._start_offsets))
+            if self._start_paused:
+                self._consumer.pause(_to_library_partitions(self._start_paused))
         except (confluent_kafka.KafkaException, ConnectError) as error:
             self._raised = self._raised or error
         finally:
-            self._beginning = None
+            self._start_offsets = None
 
-    def _tell(
-        self, told: _RebalanceCallback, partitions: list[confluent_kafka.TopicPartition]
+    def _call_listener(
+        self, callback: _RebalanceCallback, partitions: list[confluent_kafka.TopicPartition]
     ) -> None:
-        """Nothing may be raised into the library."""
+        """Call the listener and store its exception, since none may be raised into librdkafka."""
         try:
-            told(_from_library_partitions(partitions))
+            callback(_from_library_partitions(partitions))
         except BaseException as error:  # noqa: BLE001 - raised by `poll`
             self._raised = self._raised or error
 
-    def _ask_positions(
+    def _fetch_positions(
         self, partitions: Collection[_Partition], end: Deadline
     ) -> Mapping[_Partition, int]:
-        """Raises `KafkaException`, also for one partition of which the coordinator cannot say."""
+        """Return committed offsets, or start offsets without one. Raises `KafkaException`."""
         left_s = end.left_s(self._clock.now_s())
         committed = self._consumer.committed(
             _to_library_partitions(partitions), timeout=min(_REQUEST_TIMEOUT_S, left_s)
@@ -319,18 +324,18 @@ class KafkaRecordConsumer:
                 raise confluent_kafka.KafkaException(each.error)
         return {
             TopicPartition(each.topic, each.partition): (
-                each.offset if each.offset >= 0 else self._first(each, end)
+                each.offset if each.offset >= 0 else self._find_start_offset(each, end)
             )
             for each in committed
         }
 
-    def _first(self, of: confluent_kafka.TopicPartition, end: Deadline) -> int:
-        """Where a group without an offset begins. Raises `FatalError` where it may not."""
+    def _find_start_offset(self, of: confluent_kafka.TopicPartition, end: Deadline) -> int:
+        """Return the start offset of a group that has none; `FatalError` if that is forbidden."""
         if self._reset == RESET_TO_ERROR:
             raise FatalError(
-                f"consuming {of.topic}-{of.partition} on {self._where}: the group has no offset, "
-                "and auto.offset.reset=none allows no other beginning; commit one, or set earliest"
-                " or latest"
+                f"consuming {of.topic}-{of.partition} on {self._where}: the group has no committed "
+                "offset, and auto.offset.reset=none allows no default; commit one, or set earliest "
+                "or latest"
             )
         low, high = self._consumer.get_watermark_offsets(
             confluent_kafka.TopicPartition(of.topic, of.partition),
@@ -347,23 +352,23 @@ class KafkaRecordConsumer:
         key = frozenset(
             (TopicPartition(each.topic, each.partition), each.offset) for each in partitions
         )
-        told = self._commits.pop(key, None)
+        callback = self._commits.pop(key, None)
         failed = error or next((each.error for each in partitions if each.error), None)
-        if told is not None:
-            told(None if failed is None else self._translated(failed, "committing offsets"))
+        if callback is not None:
+            callback(None if failed is None else self._translate(failed, "committing offsets"))
 
-    def _translated(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
+    def _translate(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
 
 
 def _is_transient_offset_error(error: confluent_kafka.KafkaError) -> bool:
-    """The coordinator will say, only not yet: also when a transaction's offsets are pending."""
+    """Return whether a retry may succeed, also while a transaction's offsets are pending."""
     unstable = error.code() == confluent_kafka.KafkaError.UNSTABLE_OFFSET_COMMIT
     return unstable or client_errors.is_retriable(error)
 
 
 def _is_transient_poll_error(error: confluent_kafka.KafkaError) -> bool:
-    """A topic that does not exist yet may come; who polled too late is let in again."""
+    """Return whether polling can continue: the topic may be created, the member may rejoin."""
     return error.code() in _TRANSIENT_ERROR_CODES or client_errors.is_missing_topic(error)
 
 
@@ -374,7 +379,7 @@ def _from_library_partitions(
 
 
 def _partition_of_message(message: confluent_kafka.Message) -> _Partition | None:
-    """None for what is no record of any."""
+    """Return the partition of a message; None if it is not a record."""
     topic, partition = message.topic(), message.partition()
     if topic is None or partition is None:
         return None
@@ -397,9 +402,9 @@ def _to_library_offsets(offsets: Mapping[_Partition, int]) -> list[confluent_kaf
 def _to_consumed_record(message: confluent_kafka.Message) -> ConsumerRecord:
     kind, timestamp = message.timestamp()
     topic, partition, offset = message.topic(), message.partition(), message.offset()
-    assert topic is not None, "what is consumed has a topic"
-    assert partition is not None, "and a partition"
-    assert offset is not None, "and an offset"
+    assert topic is not None, "a consumed record has a topic"
+    assert partition is not None, "a consumed record has a partition"
+    assert offset is not None, "a consumed record has an offset"
     types = {
         confluent_kafka.TIMESTAMP_CREATE_TIME: TimestampType.CREATE_TIME,
         confluent_kafka.TIMESTAMP_LOG_APPEND_TIME: TimestampType.LOG_APPEND_TIME,

@@ -1,7 +1,7 @@
 """Producer of a source task: a confluent-kafka producer and a thread for delivery reports.
 
-The producer is created for the first record: a worker may run many idle tasks, and a process
-can have only some thousand librdkafka clients.
+The producer is created for the first record, because a worker may run many idle tasks and a process
+can have only about a thousand librdkafka clients.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from connect_runtime.worker.task_client_interfaces import OnDelivered, ProducerR
 _LOG = logging.getLogger(__name__)
 _POLL_TIMEOUT_S = 0.2
 _STOP_CHECK_INTERVAL_S = 0.5
-"""How often who waits for nothing looks whether it is to end."""
+"""How often an idle thread checks whether to stop."""
 _DELIVERY_REPORT_TIMEOUT_S = 5.0
 
 
 class KafkaRecordProducer:
-    """Implements `RecordProducer`. Invariant: `_waiting` counts every record that was
-    taken and of which nobody was told; without a producer there are none."""
+    """Implements `RecordProducer`, the producer of a source task, with confluent-kafka.
+
+    Invariant: `_waiting` counts every accepted record whose callback has not returned; without a
+    producer there are none.
+    """
 
     def __init__(
         self,
@@ -44,27 +47,27 @@ class KafkaRecordProducer:
         self._where = access.where
         self._reports = ConnectionReports()
         self._waiting = PendingWork()
-        self._was_let_in = False  # a record was taken, ever
+        self._has_delivered = False  # whether a record was ever acknowledged
         self._threads = ThreadGroup(on_unasked_end=_log_thread_end)
-        self._make: Callable[[], confluent_kafka.Producer] = functools.partial(
+        self._create_producer: Callable[[], confluent_kafka.Producer] = functools.partial(
             librdkafka_clients.create_producer,
             access,
             client_id=client_id,
             settings=settings,
             reports=self._reports,
         )
-        self._make()  # and let go: what the library refuses of settings must be known now
+        self._create_producer()  # discarded: reports invalid settings immediately
         self._client_id = client_id
         self._producer: confluent_kafka.Producer | None = None
         self._closed = False
-        self._making = threading.Lock()
+        self._creation_lock = threading.Lock()
 
     def send(self, record: ProducerRecord, *, on_delivered: OnDelivered) -> None:
-        """See `RecordProducer`; so for all below."""
-        producer = self._made(record.topic)
+        """See `RecordProducer`, as for all methods below."""
+        producer = self._get_producer(record.topic)
         number = self._waiting.begin()
-        told = functools.partial(
-            self._told, number=number, topic=record.topic, on_delivered=on_delivered
+        callback = functools.partial(
+            self._on_delivery, number=number, topic=record.topic, on_delivered=on_delivered
         )
         placed: dict[str, Any] = {}
         if record.partition is not None:
@@ -76,26 +79,25 @@ class KafkaRecordProducer:
                 record.topic,
                 record.value,
                 record.key,
-                on_delivery=told,
+                on_delivery=callback,
                 headers=list(record.headers),
                 **placed,
             )
         except confluent_kafka.KafkaException as error:
             self._waiting.end(number)
-            raise self._translated(error.args[0], record.topic) from error
+            raise self._translate(error.args[0], record.topic) from error
         except BufferError as error:
             self._waiting.end(number)
             waiting = plurals.format_count(len(self._waiting), "record", "wait")
             raise RetriableError(
-                f"writing to {record.topic} on {self._where}: {waiting} already; "
-                "look at the brokers"
+                f"writing to {record.topic} on {self._where}: {waiting} already; check the brokers"
             ) from error
 
     def flush(self, timeout_s: float) -> bool:
         return self._waiting.wait(timeout_s)
 
     def close(self, timeout_s: float) -> None:
-        with self._making:
+        with self._creation_lock:
             self._closed = True
             producer = self._producer
         if producer is None:
@@ -106,12 +108,12 @@ class KafkaRecordProducer:
                 self._waiting.wait(_DELIVERY_REPORT_TIMEOUT_S)
         self._threads.stop_all(_DELIVERY_REPORT_TIMEOUT_S if timeout_s > 0 else 0.0)
 
-    def _made(self, topic: str) -> confluent_kafka.Producer:
-        with self._making:
+    def _get_producer(self, topic: str) -> confluent_kafka.Producer:
+        with self._creation_lock:
             if self._closed:
-                raise FatalError(f"writing to {topic} on {self._where}: it was closed")
+                raise FatalError(f"writing to {topic} on {self._where}: the producer was closed")
             if self._producer is None:
-                self._producer = made = self._make()
+                self._producer = made = self._create_producer()
                 self._threads.start(
                     f"{self._client_id}-reports", lambda stop: self._poll(made, stop)
                 )
@@ -121,16 +123,18 @@ class KafkaRecordProducer:
         while not stop.is_set():
             some = self._waiting.wait_for_some(_STOP_CHECK_INTERVAL_S)
             producer.poll(_POLL_TIMEOUT_S if some else 0)
-            if self._refusal() is not None and len(self._waiting) > 0:
+            if self._get_early_refusal() is not None and len(self._waiting) > 0:
                 producer.purge(in_queue=True, in_flight=True, blocking=False)
         producer.poll(0)
 
-    def _refusal(self) -> confluent_kafka.KafkaError | None:
-        """Wrong credentials or certificates are wrong from the beginning. Refusals that come later
-        (a token's issuer is away, a password is just being changed) may pass: they are logged."""
-        return None if self._was_let_in else self._reports.refused()
+    def _get_early_refusal(self) -> confluent_kafka.KafkaError | None:
+        """Return a refusal of credentials or certificates if it exists from the start.
 
-    def _told(
+        Later refusals (issuer unavailable, password being changed) may be transient and are logged.
+        """
+        return None if self._has_delivered else self._reports.refused()
+
+    def _on_delivery(
         self,
         error: confluent_kafka.KafkaError | None,
         message: confluent_kafka.Message,
@@ -141,23 +145,23 @@ class KafkaRecordProducer:
     ) -> None:
         try:
             if error is not None:
-                on_delivered(None, self._translated(error, topic))
+                on_delivered(None, self._translate(error, topic))
             else:
-                self._was_let_in = True
+                self._has_delivered = True
                 self._reports.forget()
                 on_delivered(_to_record_metadata(message, topic), None)
         finally:
             self._waiting.end(number)
 
-    def _translated(self, error: confluent_kafka.KafkaError, topic: str) -> ConnectError:
+    def _translate(self, error: confluent_kafka.KafkaError, topic: str) -> ConnectError:
         doing = f"writing to {topic}"
         if error.code() in client_errors.PURGED_ERRORS:
-            refusal = self._refusal()
+            refusal = self._get_early_refusal()
             if refusal is not None:
                 return client_errors.translate_error(refusal, doing, where=self._where)
             return RetriableError(
                 f"{doing} on {self._where}: stopped before it was acknowledged; it may or may not "
-                "be there"
+                "be written"
             )
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
 

@@ -1,8 +1,8 @@
 """Creates the producers, consumers and group clients of connectors and tasks.
 
-Settings use Java's names; those without a librdkafka counterpart are not passed on. Group
-offsets are altered over connect_runtime's own connections, because librdkafka has no request
-that deletes single offsets of a group.
+Settings use Java's names; those without a librdkafka counterpart are not passed. Group offsets are
+altered over the runtime's own connections, because librdkafka cannot delete single offsets of a
+group.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _ERROR_ADVICE: Mapping[int, ErrorAdvice] = {
         ),
         (ConsumerGroupInUseError, "stop the group's consumers first"),
     ),
-    KafkaError.GROUP_ID_NOT_FOUND: (FatalError, "there is nothing to take away"),
+    KafkaError.GROUP_ID_NOT_FOUND: (FatalError, "the group has no offsets to delete"),
 }
 
 
 class KafkaGroupOffsets:
-    """Implements `ports.clients.GroupOffsets`. Connects when it is asked first."""
+    """Implements `GroupOffsetsClient`. Connects on first use."""
 
     def __init__(
         self,
@@ -62,23 +62,29 @@ class KafkaGroupOffsets:
         self._calls = AdminRequestClient(settings, clock=clock, rng=rng, advice=_ERROR_ADVICE)
 
     def fetch(self, group: str, timeout_s: float) -> Mapping[TopicPartition, int]:
-        """See `ports.clients.GroupOffsets`; so for all below."""
+        """See `GroupOffsetsClient`, as for all methods below."""
         doing = f"reading the offsets of group {group}"
-        body = self._ask(group, group_requests.fetch_offsets(group), timeout_s, doing=doing)
+        body = self._send_request(
+            group, group_requests.fetch_offsets(group), timeout_s, doing=doing
+        )
         found = group_requests.read_fetched_offsets(body)
         return {place: each.offset for place, each in found.items() if each.offset >= 0}
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
         doing = f"changing offsets of group {group}"
         given = {place: CommittedOffset(offset) for place, offset in offsets.items()}
-        self._ask(group, group_requests.commit_offsets(group, given), timeout_s, doing=doing)
+        self._send_request(
+            group, group_requests.commit_offsets(group, given), timeout_s, doing=doing
+        )
 
     def forget(self, group: str, partitions: Collection[TopicPartition], timeout_s: float) -> None:
         doing = f"removing offsets of group {group}"
-        self._ask(group, group_requests.delete_offsets(group, partitions), timeout_s, doing=doing)
+        self._send_request(
+            group, group_requests.delete_offsets(group, partitions), timeout_s, doing=doing
+        )
 
     def delete(self, group: str, timeout_s: float) -> None:
-        self._ask(
+        self._send_request(
             group,
             group_requests.delete_group(group),
             timeout_s,
@@ -89,7 +95,7 @@ class KafkaGroupOffsets:
     def close(self) -> None:
         self._calls.close()
 
-    def _ask(
+    def _send_request(
         self,
         group: str,
         message: RequestBuilder,
@@ -98,7 +104,7 @@ class KafkaGroupOffsets:
         doing: str,
         fine: frozenset[int] = frozenset(),
     ) -> Any:
-        """Each request may come twice, and does no more then."""
+        """Send an idempotent request to the group's coordinator."""
         question = AdminRequest(
             to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
             message=message,
@@ -168,14 +174,14 @@ _PRODUCER_DEFAULTS: Mapping[str, object] = {
 
 
 class KafkaTaskClients:
-    """Implements `TaskClientFactory`. `files` is what relative paths of certificates start at."""
+    """Implements `TaskClientFactory`. `files` resolves relative paths of certificates."""
 
     def __init__(self, *, files: StoreFiles, clock: Clock) -> None:
         self._files = files
         self._clock = clock
 
     def producer(self, plan: ClientConfig) -> RecordProducer:
-        """See `TaskClientFactory`; so for all."""
+        """See `TaskClientFactory`, as for all methods below."""
         settings = {
             **_PRODUCER_DEFAULTS,
             **_translate_properties(plan.properties, _PRODUCER_NUMBERS, _PRODUCER_PASSED_KEYS),
@@ -221,7 +227,7 @@ class KafkaTaskClients:
 
 
 def _translate_strategy(properties: Mapping[str, str]) -> dict[str, object]:
-    """Java's assignors by name; as in Java, all take all away where only some can do otherwise."""
+    """Translate Java's assignors. Eager ones take precedence, as in Java."""
     given = [
         each.strip().rpartition(".")[2]
         for each in properties.get(_ASSIGNMENT_STRATEGY, "").split(",")
@@ -230,7 +236,7 @@ def _translate_strategy(properties: Mapping[str, str]) -> dict[str, object]:
     unknown = [each for each in given if each and each not in _ASSIGNORS]
     if unknown:
         _LOG.warning(
-            "client setting %s: %s is left out; librdkafka has %s",
+            "client setting %s: ignoring %s; librdkafka supports %s",
             _ASSIGNMENT_STRATEGY,
             ", ".join(unknown),
             ", ".join(_ASSIGNORS),
@@ -240,7 +246,7 @@ def _translate_strategy(properties: Mapping[str, str]) -> dict[str, object]:
 
 
 def _translate_offset_reset(properties: Mapping[str, str]) -> dict[str, object]:
-    """Java's `none` is an `error` to the library."""
+    """Translate Java's `none` to librdkafka's `error`."""
     given = properties.get(_AUTO_OFFSET_RESET)
     if given is None:
         return {}
@@ -267,5 +273,5 @@ def _translate_properties(
     }
     for name in sorted(properties.keys() - known - _JAVA_ONLY_KEYS):
         if not name.startswith(_SECURITY_PREFIXES):
-            _LOG.warning("client setting %s is left out: librdkafka has nothing like it", name)
+            _LOG.warning("ignoring client setting %s: librdkafka has no equivalent", name)
     return settings

@@ -1,7 +1,7 @@
-"""Admin operations of a worker on its cluster: topics, offsets, cluster id, groups; on any thread.
+"""Admin operations of a worker on its cluster: topics, offsets, cluster id, groups. Thread-safe.
 
 librdkafka resolves futures on its own thread and reports why a connection fails only when the
-client is polled. Waits are therefore divided into slices with polls between them.
+client is polled. Waits are therefore split into slices with polls between them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 _WAIT_SLICE_S = 0.25
 _REQUEST_TIMEOUT_S = 5.0
 _ADMIN_SETTINGS: Mapping[str, object] = {
-    # A broker that fell silent is asked everything, for new leaders too, until it is given up.
+    # A silent broker receives all requests, also those for new leaders, until they time out.
     "socket.timeout.ms": round(_REQUEST_TIMEOUT_S * 1000),
 }
 _BROKER_SEARCH_S = 1.0
@@ -43,7 +43,7 @@ _CLEANUP_POLICY = "cleanup.policy"
 class TopicAdmin:
     """One admin client. Every wait ends at its deadline.
 
-    Failures are raised as `client_errors` makes them.
+    Failures are raised as errors of `client_errors`.
     """
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
@@ -55,19 +55,19 @@ class TopicAdmin:
         )
 
     def cluster_id(self, end: Deadline) -> str:
-        """As the brokers say it."""
+        """Return the cluster id."""
 
         def request(left_s: float) -> futures.Future[Any]:
             return self._client.describe_cluster(request_timeout=left_s)
 
-        return str(self._ask(request, end, doing="asking for the cluster's id").cluster_id)
+        return str(self._request(request, end, doing="requesting the cluster id").cluster_id)
 
     def groups(self, timeout_s: float) -> list[DescribedGroup]:
-        """All groups that may be seen, with their members. None where that is not allowed."""
+        """Return all visible groups with their members; empty without permission to list groups."""
         try:
             found: Iterable[Any] = self._client.list_groups(timeout=timeout_s)
         except confluent_kafka.KafkaException as error:
-            _LOG.info("groups cannot be listed at %s: %s", self.where, error.args[0].str())
+            _LOG.info("listing groups of %s: %s", self.where, error.args[0].str())
             return []
         return [
             DescribedGroup(
@@ -80,45 +80,45 @@ class TopicAdmin:
         ]
 
     def partitions(self, topic: str, end: Deadline) -> int:
-        """How many the topic has. Raises `TopicMissingError` for one that is not there."""
+        """Return the topic's number of partitions. Raises `TopicMissingError`."""
 
         def request(left_s: float) -> futures.Future[Any]:
             topics = confluent_kafka.TopicCollection([topic])
             return self._client.describe_topics(topics, request_timeout=left_s)[topic]
 
-        described = self._ask(request, end, doing=f"describing topic {topic}")
+        described = self._request(request, end, doing=f"describing topic {topic}")
         return len(described.partitions)
 
     def cleanup_policy(self, topic: str, end: Deadline) -> str | None:
-        """The topic's, the brokers' default included."""
+        """Return the topic's effective cleanup policy."""
         resource = library.ConfigResource(library.ResourceType.TOPIC, topic)
 
         def request(left_s: float) -> futures.Future[Any]:
             return self._client.describe_configs([resource], request_timeout=left_s)[resource]
 
-        entries = self._ask(request, end, doing=f"reading settings of topic {topic}")
+        entries = self._request(request, end, doing=f"reading settings of topic {topic}")
         found = entries.get(_CLEANUP_POLICY)
         return None if found is None else found.value
 
     def create(self, topic: library.NewTopic, end: Deadline) -> None:
-        """Raises `TopicExistsError` where somebody was faster."""
+        """Create a topic. Raises `TopicExistsError`."""
 
         def request(left_s: float) -> futures.Future[Any]:
             return self._client.create_topics(
                 [topic], request_timeout=left_s, operation_timeout=left_s
             )[topic.topic]
 
-        self._ask(request, end, doing=f"creating topic {topic.topic}")
+        self._request(request, end, doing=f"creating topic {topic.topic}")
 
     def start_offsets(self, topic: str, partitions: int, end: Deadline) -> Mapping[int, int]:
-        """By partition, the first offset that is still there."""
-        return self._offsets(topic, partitions, end, spec=_EARLIEST_OFFSET)
+        """Return the first available offset by partition."""
+        return self._list_offsets(topic, partitions, end, spec=_EARLIEST_OFFSET)
 
     def end_offsets(self, topic: str, partitions: int, end: Deadline) -> Mapping[int, int]:
-        """By partition, where the next record will be: behind open transactions too."""
-        return self._offsets(topic, partitions, end, spec=_LATEST_OFFSET)
+        """Return the end offset (exclusive) by partition, including open transactions."""
+        return self._list_offsets(topic, partitions, end, spec=_LATEST_OFFSET)
 
-    def _offsets(
+    def _list_offsets(
         self,
         topic: str,
         partitions: int,
@@ -126,7 +126,7 @@ class TopicAdmin:
         *,
         spec: library.OffsetSpec,
     ) -> Mapping[int, int]:
-        """Of a topic that a broker has described; another may not have heard of it yet."""
+        """Request offsets of an existing topic, which some brokers may not know yet."""
         asked = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]
         now_s = self._clock.now_s()
         spread = Deadline.after(min(_METADATA_PROPAGATION_S, end.left_s(now_s)), now_s=now_s)
@@ -140,14 +140,14 @@ class TopicAdmin:
                 )
             )
 
-        doing = f"asking for the offsets of {topic}"
-        return self._ask(request, end, doing=doing, spread=spread)
+        doing = f"requesting the offsets of {topic}"
+        return self._request(request, end, doing=doing, spread=spread)
 
     def close(self) -> None:
-        """Hear the library out; it lets go by itself."""
+        """Process pending events; librdkafka frees the client by itself."""
         self._client.poll(0)
 
-    def _ask(
+    def _request(
         self,
         request: Callable[[float], futures.Future[T]],
         end: Deadline,
@@ -155,24 +155,24 @@ class TopicAdmin:
         doing: str,
         spread: Deadline | None = None,
     ) -> T:
-        """Ask until there is an answer: one request may have gone to a broker that is dead.
+        """Repeat a request until there is a response: it may have been sent to a dead broker.
 
-        Until `spread` a topic that is not known counts as one that not every broker knows yet.
+        Until `spread`, an unknown topic counts as not yet known to every broker.
         """
         while True:
             left_s = max(0.01, end.left_s(self._clock.now_s()))
             try:
                 answer = self._wait(request(min(left_s, _REQUEST_TIMEOUT_S)), end, doing=doing)
             except confluent_kafka.KafkaException as error:
-                self._look(doing)
+                self._check_refusal(doing)
                 now_s = self._clock.now_s()
-                passing = client_errors.is_retriable(error.args[0]) or (
+                is_transient = client_errors.is_retriable(error.args[0]) or (
                     spread is not None
                     and not spread.passed(now_s)
                     and client_errors.is_missing_topic(error.args[0])
                 )
-                if not passing or end.passed(now_s):
-                    raise self._translated(error.args[0], doing) from error
+                if not is_transient or end.passed(now_s):
+                    raise self._translate(error.args[0], doing) from error
                 self._find_another_broker()
             else:
                 self._client.poll(0)
@@ -180,46 +180,46 @@ class TopicAdmin:
                 return answer
 
     def _wait(self, future: futures.Future[T], end: Deadline, *, doing: str) -> T:
-        """The library ends the future itself when time is up; we only guard against its not."""
+        """Wait for a future, which librdkafka should end at its timeout, until the deadline."""
         while True:
             try:
                 return future.result(timeout=_WAIT_SLICE_S)
             except TimeoutError:
-                self._look(doing)
+                self._check_refusal(doing)
                 if end.passed(self._clock.now_s() - _BROKER_SEARCH_S):
                     raise confluent_kafka.KafkaException(
                         client_errors.create_timeout_error()
                     ) from None
 
     def _find_another_broker(self) -> None:
-        """The library waits for one certain broker, even a dead one, until it gets new metadata."""
-        with contextlib.suppress(confluent_kafka.KafkaException):  # the request itself tells
+        """Refresh the metadata, without which librdkafka keeps waiting for a dead broker."""
+        with contextlib.suppress(confluent_kafka.KafkaException):  # the request reports it
             self._client.list_topics(timeout=_BROKER_SEARCH_S)
         self._client.poll(_BROKER_SEARCH_POLL_S)
 
-    def _look(self, doing: str) -> None:
-        """Hear what the connections say; a refusal ends the waiting."""
+    def _check_refusal(self, doing: str) -> None:
+        """Poll for connection errors and raise a refusal."""
         self._client.poll(0)
         refused = self._reports.refused()
         if refused is not None:
-            raise self._translated(refused, doing)
+            raise self._translate(refused, doing)
 
-    def _translated(self, error: confluent_kafka.KafkaError, doing: str) -> Exception:
+    def _translate(self, error: confluent_kafka.KafkaError, doing: str) -> Exception:
         return client_errors.translate_error(error, doing, where=self.where, reports=self._reports)
 
 
 def _combine_offset_futures(
     waiting: Mapping[confluent_kafka.TopicPartition, futures.Future[Any]],
 ) -> futures.Future[Mapping[int, int]]:
-    """One future for all of a question's: they are answered together, or by a leader each.
+    """Combine the futures of one request, which complete together or per partition leader.
 
-    Of a leader that did not answer the library says neither offset nor error.
+    If a leader does not respond, librdkafka returns neither offset nor error for its partitions.
     """
     whole: futures.Future[Mapping[int, int]] = futures.Future()
     found: dict[int, int] = {}
     lock = threading.Lock()
 
-    def settled(partition: int, future: futures.Future[Any]) -> None:
+    def on_done(partition: int, future: futures.Future[Any]) -> None:
         error = future.exception()
         with lock:
             if whole.done():
@@ -238,5 +238,5 @@ def _combine_offset_futures(
                 whole.set_result(found)
 
     for partition, future in waiting.items():
-        future.add_done_callback(functools.partial(settled, partition.partition))
+        future.add_done_callback(functools.partial(on_done, partition.partition))
     return whole

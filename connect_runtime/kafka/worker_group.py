@@ -1,8 +1,8 @@
-"""A worker's membership in its Connect group, over connect_runtime's own connections.
+"""A worker's membership in its Connect group, over the runtime's own connections.
 
-One thread drives the connections, so heartbeats are sent in time whatever the herder does.
-Another thread computes assignments while this worker leads. Any thread may step the group
-session under one lock that is never held while waiting; the first thread sends the resulting
+One thread drives the connections, so heartbeats are sent in time whatever the herder does. Another
+thread computes assignments while this worker is the leader. Any thread may advance the group
+session under a lock that is never held while waiting; the first thread sends the resulting
 requests.
 """
 
@@ -59,13 +59,16 @@ _LOG = logging.getLogger(__name__)
 _MAX_POLL_INTERVAL_S = 1.0
 _BUFFER_POOL_BYTES = 4 << 20
 _STOP_TIMEOUT_S = 5.0
-"""Threads wait for nothing longer than a turn, and a plan ends by itself."""
+"""Stop timeout: threads wait at most one poll interval, and an assignment computation ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroupSettings:
-    """connections: their client id begins the name that the group has for this worker; Java's is
-    `client.id`, or else `connect-` and the worker's host:port."""
+    """Settings of the group membership.
+
+    The client id of `connections` starts the member id; Java uses `client.id`, or else `connect-`
+    and the worker's host:port.
+    """
 
     part: GroupSessionSettings
     connections: ConnectionSettings
@@ -73,8 +76,11 @@ class WorkerGroupSettings:
 
 
 class KafkaWorkerGroup:
-    """`ports.group.Group`. Invariant: the participation and the figures are touched under the lock
-    alone, and the connections by their own thread alone."""
+    """Implements `WorkerGroup`.
+
+    Invariant: the session and the metrics are accessed under the lock only, and the connections by
+    their own thread only.
+    """
 
     def __init__(
         self,
@@ -84,83 +90,86 @@ class KafkaWorkerGroup:
         rng: random.Random,
         on_taken: Callable[[GroupEvent], None] = lambda _: None,
     ) -> None:
-        """`on_taken` hears the news as they are taken, on the herder's thread: to measure them."""
+        """`on_taken` is called on the herder's thread with each event it takes, for metrics."""
         self._settings = settings
         self._on_taken = on_taken
         self._clock = clock
         self._rng = rng
         self._lock = threading.Lock()
-        self._figures = CoordinatorMetrics(settings.sampling)
-        self._part: GroupSession | None = None
+        self._metrics = CoordinatorMetrics(settings.sampling)
+        self._session: GroupSession | None = None
         self._configured: GetConfiguredWork | None = None
-        self._on_news: OnGroupEvent = _ignore_news
-        self._told = False
-        self._sends: list[SendGroupRequest] = []
-        self._plans: queue.Queue[AssignmentRequested | None] = queue.Queue(maxsize=1)
-        self._threads = ThreadGroup(on_unasked_end=self._thread_ended)
-        self._planner: OwnedThread | None = None
-        self._left = threading.Event()
+        self._on_events: OnGroupEvent = _ignore_events
+        self._is_notified = False
+        self._requests: list[SendGroupRequest] = []
+        self._assignment_requests: queue.Queue[AssignmentRequested | None] = queue.Queue(maxsize=1)
+        self._threads = ThreadGroup(on_unasked_end=self._on_thread_ended)
+        self._assignment_thread: OwnedThread | None = None
+        self._has_left = threading.Event()
         self._closing = False
-        self._bell: socket.socket | None = None
+        self._wakeup_sender: socket.socket | None = None
 
     @property
     def member_id(self) -> str:
         with self._lock:
-            return "" if self._part is None else self._part.member_id
+            return "" if self._session is None else self._session.member_id
 
     def start(self, on_news: OnGroupEvent, configured: GetConfiguredWork) -> None:
-        assert self._part is None, "a group is started once"
+        assert self._session is None, "a group is started only once"
         loop = _ConnectionLoop(self._settings, clock=self._clock, rng=self._rng)
-        self._bell = loop.bell
-        self._on_news, self._configured = on_news, configured
+        self._wakeup_sender = loop.wakeup_sender
+        self._on_events, self._configured = on_news, configured
         with self._lock:
-            self._part = GroupSession(self._settings.part, rng=self._rng, configured=configured)
+            self._session = GroupSession(self._settings.part, rng=self._rng, configured=configured)
         name = self._settings.part.membership.group_id
-        self._threads.start(f"group-{name}", lambda stop: self._move(loop, stop))
-        self._planner = self._threads.start(f"group-plans-{name}", self._make_plans)
+        self._threads.start(f"group-{name}", lambda stop: self._run_connections(loop, stop))
+        self._assignment_thread = self._threads.start(
+            f"group-plans-{name}", self._compute_assignments
+        )
 
     # the herder's thread
 
     def take(self) -> list[GroupEvent]:
         with self._lock:
-            self._told = False
-            taken = [] if self._part is None else self._part.take()
+            self._is_notified = False
+            taken = [] if self._session is None else self._session.take()
         for each in taken:
             self._on_taken(each)
         return taken
 
     def ticked(self) -> None:
-        self._step(lambda part, now_s: part.tell(WorkerLoopTicked(), now_s))
+        self._advance_session(lambda part, now_s: part.tell(WorkerLoopTicked(), now_s))
 
     def prepared(self) -> None:
-        self._step(lambda part, now_s: part.prepared(now_s))
+        self._advance_session(lambda part, now_s: part.prepared(now_s))
 
     def rejoin(self, reason: str) -> None:
-        self._step(lambda part, now_s: part.rejoin(reason, now_s))
+        self._advance_session(lambda part, now_s: part.rejoin(reason, now_s))
 
     def leave(self, reason: str) -> None:
-        self._step(lambda part, now_s: part.leave(reason, now_s))
+        self._advance_session(lambda part, now_s: part.leave(reason, now_s))
 
     def give_up_work(self) -> None:
-        self._step(lambda part, _: part.give_up_work())
+        self._advance_session(lambda part, _: part.give_up_work())
 
     def close(self, timeout_s: float) -> None:
-        if self._part is None or self._closing:
+        if self._session is None or self._closing:
             self._closing = True
             return
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         self._closing = True
-        self._step(lambda part, now_s: part.close("the worker is shutting down", now_s))
-        if not self._left.wait(end.left_s(self._clock.now_s())):
+        self._advance_session(lambda part, now_s: part.close("the worker is shutting down", now_s))
+        if not self._has_left.wait(end.left_s(self._clock.now_s())):
             _LOG.warning(
-                "group %s: no answer to leaving it within %g s; its members wait for a session",
+                "group %s: no response to LeaveGroup within %g s; members rebalance after the "
+                "session timeout",
                 self._settings.part.membership.group_id,
                 timeout_s,
             )
-        if self._planner is not None:
-            self._planner.stop.set()
-        with contextlib.suppress(queue.Full):  # then it has something to do, and looks again
-            self._plans.put_nowait(None)
+        if self._assignment_thread is not None:
+            self._assignment_thread.stop.set()
+        with contextlib.suppress(queue.Full):  # the thread is busy and checks `stop` afterwards
+            self._assignment_requests.put_nowait(None)
         for name in self._threads.stop_all(_STOP_TIMEOUT_S):
             _LOG.error("thread %s did not end within %g s", name, _STOP_TIMEOUT_S)
 
@@ -172,16 +181,18 @@ class KafkaWorkerGroup:
 
     def confirmed_at_s(self) -> float:
         with self._lock:
-            return -math.inf if self._part is None else self._part.confirmed_s
+            return -math.inf if self._session is None else self._session.confirmed_s
 
     def confirm_soon(self) -> None:
-        self._step(lambda part, now_s: part.tell(HeartbeatRequested(), now_s))
+        self._advance_session(lambda part, now_s: part.tell(HeartbeatRequested(), now_s))
 
     def readings(self) -> list[MetricReading]:
-        """Metrics of this member, as of now."""
+        """Return the current metrics of this member."""
         with self._lock:
-            assigned = connectors_and_tasks.NO_WORK if self._part is None else self._part.holding
-            numbers = self._figures.numbers(self._clock.now_s())
+            assigned = (
+                connectors_and_tasks.NO_WORK if self._session is None else self._session.holding
+            )
+            numbers = self._metrics.numbers(self._clock.now_s())
         numbers["assigned-connectors"] = float(len(assigned.connectors))
         numbers["assigned-tasks"] = float(len(assigned.tasks))
         client_id = self._settings.connections.client_id
@@ -189,111 +200,115 @@ class KafkaWorkerGroup:
             MetricReading(group=metrics_registry.COORDINATOR, tags=(client_id,), numbers=numbers)
         ]
 
-    def _step(self, act: Callable[[GroupSession, float], None]) -> None:
-        """Let the participation hear something, and see to what comes of it."""
+    def _advance_session(self, act: Callable[[GroupSession, float], None]) -> None:
+        """Advance the session with `act`, and execute the resulting actions."""
         with self._lock:
-            part = self._part
+            part = self._session
             if part is None:
                 return
             act(part, self._clock.now_s())
             for each in part.outgoing():
-                self._go_about(each)
-            news = part.has_news and not self._told
-            self._told = self._told or news
+                self._execute(each)
+            news = part.has_news and not self._is_notified
+            self._is_notified = self._is_notified or news
             if part.closed:
-                self._left.set()
-        self._ring()
+                self._has_left.set()
+        self._wake_loop()
         if news:
-            self._on_news()
+            self._on_events()
 
-    def _go_about(self, told: GroupSessionAction) -> None:
-        match told:
+    def _execute(self, action: GroupSessionAction) -> None:
+        match action:
             case SendGroupRequest():
-                self._sends.append(told)
+                self._requests.append(action)
             case AssignmentRequested():
                 with contextlib.suppress(queue.Empty):
-                    self._plans.get_nowait()  # of a round that is over
-                self._plans.put_nowait(told)
+                    self._assignment_requests.get_nowait()  # request of an earlier rebalance
+                self._assignment_requests.put_nowait(action)
             case PollTimeoutExpired(reason):
                 _LOG.warning("leaving the group: %s", reason)
             case MemberLogLine(text):
                 _LOG.info("%s", text)
 
-    def _ring(self) -> None:
-        if self._bell is not None:
-            with contextlib.suppress(OSError):  # full: it rings; closed: nobody listens any more
-                self._bell.send(b"\0")
+    def _wake_loop(self) -> None:
+        if self._wakeup_sender is not None:
+            with contextlib.suppress(
+                OSError
+            ):  # full: a wake-up is pending; closed: not needed any more
+                self._wakeup_sender.send(b"\0")
 
     def _fail(self, error: FatalError) -> None:
         _LOG.error("%s", error)
-        self._step(lambda part, now_s: part.fail(error, now_s))
+        self._advance_session(lambda part, now_s: part.fail(error, now_s))
 
-    def _thread_ended(self, end: ThreadDied) -> None:
+    def _on_thread_ended(self, end: ThreadDied) -> None:
         self._fail(FatalError(f"thread {end.name} ended: {end.error!r}; restart the worker"))
-        self._left.set()
+        self._has_left.set()
 
     # the connections' thread
 
-    def _move(self, loop: _ConnectionLoop, stop: threading.Event) -> None:
+    def _run_connections(self, loop: _ConnectionLoop, stop: threading.Event) -> None:
         with loop:
             while not stop.is_set():
                 with self._lock:
-                    sends, self._sends = self._sends, []
+                    sends, self._requests = self._requests, []
                 for each in sends:
-                    self._send(loop, each)
+                    self._send_request(loop, each)
                 with self._lock:
-                    due_s = math.inf if self._part is None else self._part.due_s()
-                loop.turn(due_s)
+                    due_s = math.inf if self._session is None else self._session.due_s()
+                loop.poll_once(due_s)
                 if due_s <= self._clock.now_s():
-                    self._step(lambda part, now_s: part.tell(MemberTick(), now_s))
+                    self._advance_session(lambda part, now_s: part.tell(MemberTick(), now_s))
 
-    def _send(self, loop: _ConnectionLoop, send: SendGroupRequest) -> None:
+    def _send_request(self, loop: _ConnectionLoop, send: SendGroupRequest) -> None:
         begun_s = self._clock.now_s()
 
         def done(reply: ClientResponse) -> None:
-            self._measure(send.message.api, reply, begun_s=begun_s)
-            said: MemberEvent
+            self._record_response(send.message.api, reply, begun_s=begun_s)
+            event: MemberEvent
             if reply.failure is None:
-                said = GroupResponseReceived(token=send.token, body=reply.body)
+                event = GroupResponseReceived(token=send.token, body=reply.body)
             else:
-                said = GroupRequestFailed(token=send.token, failure=reply.failure)
-            self._step(lambda part, now_s: part.tell(said, now_s))
+                event = GroupRequestFailed(token=send.token, failure=reply.failure)
+            self._advance_session(lambda part, now_s: part.tell(event, now_s))
 
         with self._lock:
-            self._figures.sent(send.message.api, begun_s)
+            self._metrics.sent(send.message.api, begun_s)
         loop.connections.call(
             send.to, send.message, done=done, timeout_s=send.timeout_s, lane=send.lane
         )
 
-    def _measure(self, api: str, reply: ClientResponse, *, begun_s: float) -> None:
+    def _record_response(self, api: str, reply: ClientResponse, *, begun_s: float) -> None:
         code = None if reply.failure else int(getattr(reply.body, "error_code", 0))
         now_s = self._clock.now_s()
         with self._lock:
-            self._figures.answered(api, code=code, took_s=now_s - begun_s, now_s=now_s)
+            self._metrics.answered(api, code=code, took_s=now_s - begun_s, now_s=now_s)
 
     # the planning thread
 
-    def _make_plans(self, stop: threading.Event) -> None:
-        """What the assignor remembers is nobody else's: plans are made one after the other."""
+    def _compute_assignments(self, stop: threading.Event) -> None:
+        """Compute assignments one after another; only this thread uses the assignor's state."""
         remembered = AssignorState()
         while not stop.is_set():
             try:
-                asked = self._plans.get(timeout=_MAX_POLL_INTERVAL_S)
+                asked = self._assignment_requests.get(timeout=_MAX_POLL_INTERVAL_S)
             except queue.Empty:
                 asked = None
             if asked is None:
                 continue
             try:
-                lead = self._plan(asked, remembered)
+                lead = self._compute_assignment(asked, remembered)
             except ValueError as error:
-                self._fail(FatalError(f"the group cannot be led: {error}"))
+                self._fail(FatalError(f"computing the group's assignment: {error}"))
                 continue
             remembered = lead.state
-            for name, why in lead.malformed.items():
-                _LOG.warning("group member %s is given nothing to do: %s", name, why)
-            self._planned(asked.election.generation, lead)
+            for name, reason in lead.malformed.items():
+                _LOG.warning("group member %s gets no work: %s", name, reason)
+            self._submit_assignment(asked.election.generation, lead)
 
-    def _plan(self, asked: AssignmentRequested, remembered: AssignorState) -> LeaderAssignments:
+    def _compute_assignment(
+        self, asked: AssignmentRequested, remembered: AssignorState
+    ) -> LeaderAssignments:
         assert self._configured is not None
         snapshots = ConfigSnapshots(joined_with=asked.joined_with, newest=self._configured())
         times = RebalanceTimes(
@@ -304,16 +319,16 @@ class KafkaWorkerGroup:
             asked.election, snapshots, remembered, times=times
         )
 
-    def _planned(self, generation: int, lead: LeaderAssignments) -> None:
-        self._step(lambda part, now_s: part.planned(generation, lead, now_s))
+    def _submit_assignment(self, generation: int, lead: LeaderAssignments) -> None:
+        self._advance_session(lambda part, now_s: part.planned(generation, lead, now_s))
 
 
-def _ignore_news() -> None:
-    """Nobody listens yet."""
+def _ignore_events() -> None:
+    """Initial listener."""
 
 
 class _ConnectionLoop:
-    """Connections, and a bell that ends a wait from outside. Made anywhere, moved by one thread."""
+    """Connections, and a socket that interrupts their wait. Used by one thread after creation."""
 
     def __init__(self, settings: WorkerGroupSettings, *, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
@@ -329,19 +344,19 @@ class _ConnectionLoop:
         except ValueError as error:
             self._poller.close()
             raise FatalError(f"connecting to the group's cluster: {error}") from error
-        self.bell, self._rings = socket.socketpair()
-        self.bell.setblocking(False)
-        self._rings.setblocking(False)
-        self._poller.register(self._rings, transport.READABLE, handler=self._rung)
+        self.wakeup_sender, self._wakeup_receiver = socket.socketpair()
+        self.wakeup_sender.setblocking(False)
+        self._wakeup_receiver.setblocking(False)
+        self._poller.register(self._wakeup_receiver, transport.READABLE, handler=self._on_wakeup)
 
-    def turn(self, due_s: float) -> None:
-        """Move what can move; wait for something to, but not beyond `due_s`."""
+    def poll_once(self, due_s: float) -> None:
+        """Process due work, and wait for events at most until `due_s`."""
         wait_s = self.connections.tick(self._clock.now_s())
         self._poller.poll(min(wait_s, due_s - self._clock.now_s(), _MAX_POLL_INTERVAL_S))
 
-    def _rung(self, _: int) -> None:
+    def _on_wakeup(self, _: int) -> None:
         with contextlib.suppress(BlockingIOError):
-            while self._rings.recv(4096):
+            while self._wakeup_receiver.recv(4096):
                 pass
 
     def __enter__(self) -> _ConnectionLoop:
@@ -350,5 +365,5 @@ class _ConnectionLoop:
     def __exit__(self, *_: object) -> None:
         self.connections.close()
         self._poller.close()
-        self._rings.close()
-        self.bell.close()
+        self._wakeup_receiver.close()
+        self.wakeup_sender.close()

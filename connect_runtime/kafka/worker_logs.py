@@ -26,13 +26,14 @@ _LOG_CLIENT_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLogs:
-    """None of them is started. `fenced`: what the leader writes with, where leaders fence."""
+    """The logs of a worker's internal topics, not started."""
 
     config: KafkaSharedLog
     offset: KafkaSharedLog
     status: KafkaSharedLog
     admin: TopicAdmin
     fenced: KafkaFencedWriter | None
+    """The leader's writer if leaders fence each other, else None."""
 
 
 def create_worker_logs(
@@ -47,17 +48,17 @@ def create_worker_logs(
     on_trouble: Callable[[str], None] = lambda _: None,
     clock: Clock,
 ) -> WorkerLogs:
-    """Clients are called as Java's: `<group.id>-<client.id>-configs` and so on.
+    """Create the logs. Client ids are those of Java: `<group.id>-<client.id>-configs` and so on.
 
-    `exactly_once`: from PREPARING on leaders fence each other; only when ENABLED everybody reads
-    committed records alone (KIP-618).
-    `may_create`: internal.topics.automatic.creation.enable. `on_broken`: see `KafkaSharedLog`;
-    `on_trouble`: see `InternalTopics`.
-    Raises `FatalError` on settings that the library refuses.
+    `exactly_once`: leaders fence each other unless DISABLED; with ENABLED only committed records
+    are read (KIP-618). `may_create`: internal.topics.automatic.creation.enable. `on_broken`: see
+    `KafkaSharedLog`. `on_trouble`: see `InternalTopicManager`.
+
+    Raises `FatalError` for settings that librdkafka rejects.
     """
     name = f"{group_id}-{client_id}-" if client_id else f"{group_id}-"
     admin = TopicAdmin(access, client_id=f"{name}shared-admin", clock=clock)
-    makes = InternalTopicManager(
+    topic_manager = InternalTopicManager(
         admin=admin, clock=clock, may_create=may_create, on_trouble=on_trouble
     )
     found = {each.purpose: each for each in topics.topics}
@@ -70,7 +71,7 @@ def create_worker_logs(
             topic=found[purpose].name,
             client_id=f"{name}{_LOG_CLIENT_NAMES[purpose]}",
             admin=admin,
-            prepare=functools.partial(makes.ensure, found[purpose]),
+            prepare=functools.partial(topic_manager.ensure, found[purpose]),
             clock=clock,
             manner=LogOptions(
                 patience=once if status else forever,

@@ -1,11 +1,11 @@
 """Non-blocking connections to Kafka clusters: sockets, TLS, DNS, request routing and metadata
 refresh.
 
-One thread owns a `Poller` and everything registered with it; nothing here blocks, except the host
-name lookups, which run on threads of their own. `ClusterConnections` is the entry point: it routes
-each request to its broker over `BrokerConnections`, keeps the metadata fresh and reports every
-request's end exactly once. `ConnectionSettings` says how to connect, and travels to executors.
+One thread owns a `Poller` and everything registered with it. Nothing blocks except host name
+lookups, which run on separate threads. `ClusterConnections` is the entry point: it routes each
+request to its broker over `BrokerConnections`, keeps the metadata fresh and reports the end of
+every request exactly once. `ConnectionSettings` can be sent to executors.
 
-May import `connect_runtime.base`, `.system` and `.protocol`. No threads besides those of the
-resolver, and no librdkafka.
+May import `connect_runtime.base`, `.system` and `.protocol`. Starts no threads besides those of the
+resolver, and does not use librdkafka.
 """

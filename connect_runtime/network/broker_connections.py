@@ -1,10 +1,10 @@
 """The brokers of one cluster: their addresses, and the connections to each by purpose.
 
-`BrokerConnections` connects when there is something to send, reconnects with growing backoff and
-passes queued calls to the connection in order. Calls for a broker that cannot be reached return to
-the owner, which may know another broker. Separate purposes have separate connections, so a request
-that a broker holds back does not delay others. Bootstrap addresses are brokers with negative ids
-until metadata names the real ones.
+`BrokerConnections` connects when there is a request to send, reconnects with exponential backoff
+and passes queued calls to the connection in order. Calls for an unreachable broker are returned to
+the owner, which may send them to another broker. Each purpose has its own connection per broker (a
+lane), so a request that a broker delays does not delay others. Bootstrap addresses are brokers with
+negative ids until the metadata names the real ones.
 """
 
 from __future__ import annotations
@@ -34,22 +34,28 @@ from connect_runtime.protocol.request_errors import (
 log = logging.getLogger(__name__)
 
 _FAILURE_RELEVANCE_S = 30.0
-"""A failure that nobody cared to repeat says nothing about the present after that long."""
+"""After this long without a new attempt, a connection failure is not reported any more."""
 MAX_IN_FLIGHT = 64
-"""More would only wait in the broker's socket buffer: it handles one request after the other."""
+"""More requests would only wait in the socket buffer: brokers process one at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionCallbacks:
-    """What a lane tells: connected, failed (with the calls it cannot keep), needs `pump` soon."""
+    """Called by `BrokerConnections` on its owner."""
 
     ready: Callable[[BrokerConnections], None]
+    """The connection is ready for requests."""
     failed: Callable[[BrokerConnections, ConnectError, list[ClientCall]], None]
+    """The connection failed; the list has the calls that are returned to the owner."""
     wake: Callable[[BrokerConnections], None]
+    """`pump` is due."""
 
 
 class BrokerConnections:
-    """Invariant: calls in `_queue` are waiting, or were answered by their deadline meanwhile."""
+    """One lane: the connection to a broker for one purpose, with its queue and reconnect backoff.
+
+    Invariant: calls in `_queue` are waiting, or have meanwhile expired.
+    """
 
     def __init__(
         self,
@@ -77,51 +83,53 @@ class BrokerConnections:
         self._owner = owner
         self._queue: deque[ClientCall] = deque()
         self._wanted = False
-        self._complained = False
+        self._failure_logged = False
 
-    # asking
+    # requests
 
     def submit(self, call: ClientCall) -> None:
-        """Queue a call; it is sent, or the connection begun, at the next `pump`."""
+        """Queue a call. The next `pump` sends it, or starts to connect."""
         self._queue.append(call)
         self._owner.wake(self)
 
     def send_now(self, call: ClientCall) -> bool:
-        """Hand it over if nothing stands in its way; False: it has to be submitted."""
+        """Pass a call to the connection if nothing is queued; False if it must be submitted."""
         link = self.connection
         if link is None or self._queue or link.in_flight >= MAX_IN_FLIGHT:
             return False
         if not link.can_send(self._env.clock.now_s()) or not call.fits(link.versions):
             return False
-        self._hand_over(call, link)
+        self._pass_to_connection(call, link)
         self._owner.wake(self)
         return True
 
     def want(self) -> None:
-        """Be connected, though nobody has anything to send yet."""
+        """Connect although no request is queued."""
         if self.connection is None and not self._wanted:
             self._wanted = True
             self._owner.wake(self)
 
     @property
     def queued(self) -> int:
+        """Number of queued calls."""
         return len(self._queue)
 
     def trouble(self, now_s: float, *, broker_ready_s: float) -> ConnectError | None:
-        """Why it cannot connect: somebody waits for it, or the last try is not long ago.
+        """Return why the broker is unreachable; None without a request for it or a recent attempt.
 
-        One from before `broker_ready_s`, when a lane to this broker last got through, is over.
+        Failures before `broker_ready_s`, the last successful connection of any lane, are ignored.
         """
         fresh = self._queue or self._wanted or now_s - self._trouble_s < _FAILURE_RELEVANCE_S
         return self._trouble if fresh and self._trouble_s >= broker_ready_s else None
 
     @property
     def answered_s(self) -> float:
-        """When the broker last answered a request on this lane; -inf before the first answer."""
+        """When the broker last responded on this lane; -inf before the first response."""
         link = self.connection
         return self._answered_s if link is None else max(self._answered_s, link.answered_s)
 
     def node_state(self) -> NodeConnectionState:
+        """Return the state for `pick_node`."""
         link = self.connection
         ready = link is not None and link.state is ConnectionState.READY
         return NodeConnectionState(
@@ -134,32 +142,32 @@ class BrokerConnections:
         )
 
     def describe(self) -> str:
-        """What a call in its queue waits for."""
+        """Describe what a queued call is waiting for."""
         found = self._address()
         where = cluster_metadata.format_address(*found) if found is not None else str(self.node_id)
         if self._trouble is not None:
             return f"a connection to {where} (last try: {self._trouble})"
-        return f"its turn on the connection to {where}"
+        return f"the connection to {where}"
 
     # time
 
     def pump(self, now_s: float) -> None:
-        """Connect if that is due, hand over what can be sent, and send it."""
+        """Connect if due, pass queued calls to the connection, and send them."""
         link = self.connection
         if link is None:
             if (self._queue or self._wanted) and now_s >= self.retry_at_s:
                 self._connect(now_s)
             return
-        if self._complained and link.answered_any:
-            self._recovered()
+        if self._failure_logged and link.answered_any:
+            self._log_recovery()
         while self._queue and link.in_flight < MAX_IN_FLIGHT and link.can_send(now_s):
             call = self._queue.popleft()
             if call.waiting:
-                self._hand_over(call, link)
+                self._pass_to_connection(call, link)
         link.flush()
 
     def due_s(self) -> float:
-        """When `pump` or `tick` is due at the latest."""
+        """Latest time at which `pump` or `tick` must be called."""
         link = self.connection
         if link is None:
             awaits_token = self._env.tokens is not None and self._env.tokens.is_asking
@@ -170,29 +178,31 @@ class BrokerConnections:
         return link.next_due_s
 
     def tick(self, now_s: float) -> None:
+        """Do all that is due on the connection, and pump."""
         if self.connection is not None and now_s >= self.connection.next_due_s:
             self.connection.tick(now_s)
         self.pump(now_s)
 
     def close_if_idle(self, now_s: float, idle_s: float) -> None:
-        """Before the broker does it: a request that meets a closing connection is a lost one."""
+        """Close an idle connection before the broker does, since requests sent to a closing
+        connection are lost."""
         link = self.connection
         if link is None or self._queue or link.in_flight or now_s - link.used_s < idle_s:
             return
         link.close()
 
     def purge(self) -> None:
-        """Drop calls that do not wait any more."""
+        """Remove expired calls from the queue."""
         self._queue = deque(call for call in self._queue if call.waiting)
 
     def close(self) -> None:
-        """End the connection and every call, sent or not."""
+        """Close the connection and fail every call."""
         if self.connection is not None:
             self.connection.close()
         queue, self._queue = self._queue, deque()
         for call in queue:
             if call.waiting:
-                call.fail(ConnectionFailed("the cluster", "closed by this side"))
+                call.fail(ConnectionFailed("the cluster", "closed by this client"))
 
     # connecting
 
@@ -200,15 +210,15 @@ class BrokerConnections:
         if self._env.tokens is not None:
             token = self._env.tokens.want()
             if token is None:
-                return  # this comes back when it is there
+                return  # `pump` is called again when there is a token
             if isinstance(token, ConnectError):
                 self._wanted = False
-                self._failed(token, now_s)
+                self._on_failure(token, now_s)
                 return
         found = self._address()
         self._wanted = False
         if found is None:
-            self._failed(UnknownBroker(self.node_id), now_s)
+            self._on_failure(UnknownBroker(self.node_id), now_s)
             return
         self.tried_s = now_s
         link = KafkaConnection(
@@ -227,12 +237,12 @@ class BrokerConnections:
         self._owner.ready(self)
         self._owner.wake(self)
 
-    def _recovered(self) -> None:
-        """It answers: only that tells a good listener from one of another kind."""
-        self._complained = False
+    def _log_recovery(self) -> None:
+        """Log that the broker responds again (being connected does not prove a Kafka listener)."""
+        self._failure_logged = False
         self._reconnect.reset()
         level = logging.DEBUG if self._env.quiet else logging.INFO
-        log.log(level, "broker %s is reachable again", self._name())
+        log.log(level, "broker %s is reachable again", self._describe_broker())
 
     def _on_closed(self, link: KafkaConnection, failure: ConnectError | None) -> None:
         if self.connection is not link:
@@ -243,20 +253,20 @@ class BrokerConnections:
         if failure is None:
             return
         if link.idle_when_closed and isinstance(failure, RetriableError):
-            # Nobody lost anything: connect again when somebody asks. Leaders may be moving, though.
+            # No request was lost, so reconnect on demand. Partition leaders may be moving, though.
             self._owner.failed(self, failure, [])
             return
         if link.answered_any:
-            self._complained = False
+            self._failure_logged = False
             self._reconnect.reset()
-        self._failed(failure, self._env.clock.now_s())
+        self._on_failure(failure, self._env.clock.now_s())
 
-    def _failed(self, failure: ConnectError, now_s: float) -> None:
-        if not isinstance(failure, UnknownBroker):  # before the first metadata nobody is known
-            if not self._complained:
+    def _on_failure(self, failure: ConnectError, now_s: float) -> None:
+        if not isinstance(failure, UnknownBroker):  # expected before the first metadata response
+            if not self._failure_logged:
                 level = logging.DEBUG if self._env.quiet else logging.WARNING
-                log.log(level, "broker %s: %s", self._name(), failure)
-            self._complained = True
+                log.log(level, "broker %s: %s", self._describe_broker(), failure)
+            self._failure_logged = True
         self._trouble, self._trouble_s = failure, now_s
         self.retry_at_s = now_s + self._reconnect.next_delay_s(self._env.rng)
         fatal = isinstance(failure, FatalError)
@@ -269,12 +279,12 @@ class BrokerConnections:
         self._queue = kept
         self._owner.failed(self, failure, returned)
 
-    def _name(self) -> str:
+    def _describe_broker(self) -> str:
         found = self._address()
         where = cluster_metadata.format_address(*found) if found is not None else "address unknown"
         return f"{self.node_id} ({where})" if self.node_id >= 0 else where
 
-    def _hand_over(self, call: ClientCall, link: KafkaConnection) -> None:
+    def _pass_to_connection(self, call: ClientCall, link: KafkaConnection) -> None:
         assert link.versions is not None
         try:
             request = call.request(link.versions, node_id=self.node_id, on_throttle=link.throttle)
@@ -291,9 +301,9 @@ _BOOTSTRAP_IDLE_TIMEOUT_S = 5.0
 
 
 class ClusterBrokers:
-    """Raises ValueError (a bootstrap address) when it is made.
+    """All lanes to the brokers and bootstrap addresses of a cluster.
 
-    `ready` is told of every lane that got through, `failed` as `ConnectionCallbacks` says.
+    Raises ValueError for an invalid bootstrap address.
     """
 
     def __init__(
@@ -308,17 +318,20 @@ class ClusterBrokers:
         self._options = options
         self._env = environment
         self._view = view
-        self._tell_ready = ready
+        self._on_ready = ready
         addresses = [cluster_metadata.parse_address(entry) for entry in options.bootstrap]
         environment.rng.shuffle(addresses)
         self.bootstrap = {_FIRST_BOOTSTRAP_NODE_ID - i: found for i, found in enumerate(addresses)}
         self.versions: dict[int, NodeApiVersions] = {}
         self.rtt_s: dict[int, float] = {}
-        self._owner = ConnectionCallbacks(ready=self._ready, failed=failed, wake=self._wake)
+        self._owner = ConnectionCallbacks(
+            ready=self._on_lane_ready, failed=failed, wake=self._mark_dirty
+        )
         self._lanes: dict[tuple[int, str], BrokerConnections] = {}
         self._dirty: dict[BrokerConnections, None] = {}
 
     def lane(self, node_id: int, name: str) -> BrokerConnections:
+        """Return the connection to a broker for a purpose, creating it if necessary."""
         lane = self._lanes.get((node_id, name))
         if lane is None:
             lane = self._lanes[(node_id, name)] = BrokerConnections(
@@ -335,29 +348,31 @@ class ClusterBrokers:
         return lane
 
     def address(self, node_id: int) -> tuple[str, int] | None:
+        """Return (host, port) of a broker, None if unknown."""
         broker = self._view.brokers.get(node_id)
         return self.bootstrap.get(node_id) if broker is None else (broker.host, broker.port)
 
     def pick(self, nodes: Iterable[int], lane: str) -> int | None:
-        """The broker to ask if any of these will do, None while none can be asked."""
+        """Return the best of these brokers for a request, None if none is available."""
         states = [self.lane(node_id, lane).node_state() for node_id in nodes]
         return cluster_metadata.pick_node(states, self._env.clock.now_s())[0]
 
     @property
     def any_connected(self) -> bool:
+        """Whether any connection is ready."""
         return any(lane.node_state().connected for lane in self._lanes.values())
 
     def answered_s(self, node_id: int) -> float:
-        """When the broker last answered on any lane; -inf before its first answer."""
+        """When the broker last responded on any lane; -inf before its first response."""
         return max(
             (lane.answered_s for (node, _), lane in self._lanes.items() if node == node_id),
             default=-math.inf,
         )
 
-    # trouble
+    # errors
 
     def trouble(self, node_id: int) -> ConnectError | None:
-        """Why a broker cannot be reached at present, as far as anybody tried lately."""
+        """Return why a broker is unreachable, None if it is reachable or was not tried recently."""
         now_s = self._env.clock.now_s()
         lanes = [lane for (node, _), lane in self._lanes.items() if node == node_id]
         ready_s = max((lane.ready_s for lane in lanes), default=-math.inf)
@@ -365,7 +380,7 @@ class ClusterBrokers:
         return next((trouble for trouble in found if trouble is not None), None)
 
     def troubles(self) -> dict[str, ConnectError]:
-        """All that cannot be reached at present: brokers, and bootstrap addresses while needed."""
+        """Return connection errors by broker; by bootstrap address before the first metadata."""
         found: dict[str, ConnectError] = {}
         for node_id in {node_id: None for node_id, _ in self._lanes}:
             trouble = self.trouble(node_id)
@@ -381,11 +396,11 @@ class ClusterBrokers:
 
     @property
     def restless(self) -> bool:
-        """Does a lane need `tick` at once?"""
+        """Whether a lane needs `tick` immediately."""
         return bool(self._dirty)
 
     def tick(self, now_s: float) -> float:
-        """Connect and send where that is due; returns when to come back at the latest."""
+        """Connect and send where due; return the latest time of the next call."""
         dirty, self._dirty = self._dirty, {}
         due_s = math.inf
         for lane in list(self._lanes.values()):
@@ -395,6 +410,7 @@ class ClusterBrokers:
         return due_s
 
     def close_idle(self, now_s: float) -> None:
+        """Close connections that have been idle for too long."""
         for (node_id, _), lane in self._lanes.items():
             bootstrap = node_id < 0 and self._view.brokers
             lane.close_if_idle(
@@ -403,25 +419,25 @@ class ClusterBrokers:
             )
 
     def purge(self) -> None:
-        """Drop calls that do not wait any more."""
+        """Remove expired calls from all queues."""
         for lane in self._lanes.values():
             lane.purge()
 
     def close(self) -> None:
-        """End every connection, and every call of its lane."""
+        """Close all connections and fail all calls."""
         for lane in list(self._lanes.values()):
             lane.close()
 
-    # what lanes tell
+    # callbacks of lanes
 
-    def _wake(self, lane: BrokerConnections) -> None:
+    def _mark_dirty(self, lane: BrokerConnections) -> None:
         self._dirty[lane] = None
 
-    def _ready(self, lane: BrokerConnections) -> None:
+    def _on_lane_ready(self, lane: BrokerConnections) -> None:
         assert lane.connection is not None
         assert lane.connection.versions is not None
         if lane.node_id >= 0:
             self.versions[lane.node_id] = lane.connection.versions
             rtt_s = lane.connection.rtt_s
             self.rtt_s[lane.node_id] = min(rtt_s, self.rtt_s.get(lane.node_id, math.inf))
-        self._tell_ready()
+        self._on_ready()

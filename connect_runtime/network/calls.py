@@ -1,4 +1,4 @@
-"""Client calls: one request from submission to response, whichever connection it takes.
+"""Client calls: one request from submission to response, over whichever connection.
 
 A call waits for a broker, then for a connection, then for its response, until its deadline. It ends
 exactly once, with a `ClientResponse` that says whether any byte was sent.
@@ -25,23 +25,22 @@ NO_NODE = -1
 
 
 class ClientResponse(NamedTuple):
-    """How a call ended: `body`, a kio response entity, or `failure`.
-
-    sent: False with a failure means that no byte left, so it was certainly not executed; True with
-    a failure: nobody knows. node_id: who was asked last, -1 nobody. elapsed_s: from the first byte
-    sent to the answer.
-    """
+    """The end of a call: a kio response entity in `body`, or a `failure`."""
 
     body: Any
     version: int
     failure: ConnectError | None
     sent: bool
+    """With a failure: False if no byte was sent, so the request was certainly not executed; True if
+    that is unknown."""
     node_id: int
+    """The broker that the request was last sent to, -1 for none."""
     elapsed_s: float
+    """From the first byte sent to the response."""
 
 
 class RawClientResponse(NamedTuple):
-    """As Reply, with the bytes after the response header as a writable view."""
+    """Like `ClientResponse`, but `body` is a writable view of the undecoded response body."""
 
     body: memoryview | None
     version: int
@@ -53,10 +52,7 @@ class RawClientResponse(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ClientCall:
-    """A request that waits for a broker, for a connection, or for its answer.
-
-    waiting: not handed to a connection yet; who waits may still be sent elsewhere, or expire.
-    """
+    """A request that waits for a broker, for a connection, or for its response."""
 
     api_key: int
     to: RequestTarget
@@ -64,34 +60,39 @@ class ClientCall:
     queued_s: float
     deadline_s: float
     waiting: bool = True
+    """False once it was passed to a connection: it can then no longer be rerouted or expire."""
 
     @property
     def api(self) -> str:
+        """Name of the API."""
         return api_versions.API_NAMES.get(self.api_key, f"API {self.api_key}")
 
     @property
     def follows(self) -> bool:
-        """Whether another node may be asked instead, when the first one cannot be reached."""
+        """Return whether another node may be used if the first one is unreachable."""
         return not isinstance(self.to, NodeTarget)
 
     def fits(self, known: NodeApiVersions | None) -> bool:
-        """Whether `request` is certain not to raise."""
+        """Return whether `request` is certain not to raise."""
         return False
 
     def request(
         self, known: NodeApiVersions, *, node_id: int, on_throttle: Callable[[int], None]
     ) -> OutgoingRequest:
-        """Encode it for a broker; raises UnsupportedVersion. `on_throttle` gets milliseconds."""
+        """Encode the request for a broker. `on_throttle` is called with milliseconds.
+
+        Raises UnsupportedVersion.
+        """
         raise NotImplementedError
 
     def fail(self, failure: ConnectError, *, node_id: int = NO_NODE) -> None:
-        """End it without its ever having been sent."""
+        """End the call without having sent it."""
         raise NotImplementedError
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class VersionedCall(ClientCall):
-    """A message that is encoded once the broker's versions are known."""
+    """A request that is encoded once the broker's versions are known."""
 
     message: RequestBuilder
     max_version: int | None
@@ -145,7 +146,7 @@ class VersionedCall(ClientCall):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class EncodedCall(ClientCall):
-    """Bytes that the caller encoded, for exactly one broker."""
+    """A request that the caller encoded for one broker."""
 
     version: int
     chunks: Sequence[SendChunk] = field(repr=False)
@@ -158,8 +159,10 @@ class EncodedCall(ClientCall):
         self, known: NodeApiVersions, *, node_id: int, on_throttle: Callable[[int], None]
     ) -> OutgoingRequest:
         if not known.knows(self.api_key, self.version):
-            known.choose(self.api_key, low=self.version, high=self.version)  # raises, and says why
-        chunks, self.chunks = self.chunks, ()  # this object may outlive its bytes by a deadline
+            known.choose(
+                self.api_key, low=self.version, high=self.version
+            )  # raises UnsupportedVersion
+        chunks, self.chunks = self.chunks, ()  # release the bytes before the deadline
         return OutgoingRequest(
             api_key=self.api_key,
             version=self.version,
@@ -184,7 +187,7 @@ class EncodedCall(ClientCall):
 
 
 class CallDeadlines:
-    """Invariant: every call that was added and still waits is in `_heap`."""
+    """Deadlines of waiting calls. Invariant: every added call that still waits is in `_heap`."""
 
     def __init__(self, waiting_max: int) -> None:
         self._waiting_max = waiting_max
@@ -192,11 +195,11 @@ class CallDeadlines:
         self._order = itertools.count()
 
     def __len__(self) -> int:
-        """Calls that wait; at times some that no longer do are counted too."""
+        """Number of waiting calls; may include some that ended."""
         return len(self._heap)
 
     def add(self, call: ClientCall) -> bool:
-        """False: so many calls wait already that this one may not."""
+        """Add a call; return False if too many calls wait already."""
         if len(self._heap) >= self._waiting_max:
             self._heap = [entry for entry in self._heap if entry[2].waiting]
             heapq.heapify(self._heap)
@@ -207,11 +210,11 @@ class CallDeadlines:
 
     @property
     def due_s(self) -> float:
-        """The earliest deadline (monotonic seconds), infinity for none."""
+        """Earliest deadline (monotonic), infinity for none."""
         return self._heap[0][0] if self._heap else math.inf
 
     def late(self, now_s: float) -> Iterator[ClientCall]:
-        """Take out the calls that wait in vain; others may be added meanwhile."""
+        """Remove and yield expired calls. Calls may be added during the iteration."""
         while self._heap and (self._heap[0][0] <= now_s or not self._heap[0][2].waiting):
             _, _, call = heapq.heappop(self._heap)
             if call.waiting:

@@ -1,8 +1,8 @@
 """All connections to one cluster: routes each request to its broker and keeps the metadata fresh.
 
-One thread owns it. Requests are submitted with `call` and `call_raw`; responses arrive through
-their `done` callback, inside `tick`, `close` or the poller's `poll`, never inside `call`. The owner
-of the loop calls `tick` once per round: it sends what was submitted and returns when to call again.
+Owned by one thread. Requests are submitted with `call` and `call_raw`; responses are passed to the
+`done` callback, inside `tick`, `close` or the poller's `poll`, never inside `call`. The owner calls
+`tick` once per loop iteration: it sends submitted requests and returns when to call it again.
 """
 
 from __future__ import annotations
@@ -43,9 +43,11 @@ _MAX_TICK_INTERVAL_S = 3600.0
 
 
 class ClusterConnections:
-    """Raises UnusableCertificate or ValueError (a bootstrap address) when it is made.
+    """The connections of one client. `view` is the cluster's metadata.
 
-    Invariant: a call is in one lane's queue, or parked under its target, or with a connection.
+    Raises UnusableCertificate, or ValueError for an invalid bootstrap address.
+    Invariant: a call is in the queue of one lane, or parked under its target, or passed to a
+    connection.
     """
 
     def __init__(
@@ -70,7 +72,11 @@ class ClusterConnections:
         self._tokens = shared.tokens
         self._names = shared.names
         self._brokers = ClusterBrokers(
-            options, environment=shared, view=self.view, ready=self._ready, failed=self._failed
+            options,
+            environment=shared,
+            view=self.view,
+            ready=self._on_lane_ready,
+            failed=self._on_lane_failed,
         )
         self._parked: dict[RequestTarget, list[ClientCall]] = {}
         self._deferred: list[Callable[[], None]] = []
@@ -87,14 +93,14 @@ class ClusterConnections:
         self._idle_check_at_s = -math.inf
         self._closed = False
 
-    # asking
+    # requests
 
     def want_topics(self, names: Iterable[str]) -> None:
-        """Keep the metadata of these topics, and only these, fresh in `view`."""
+        """Keep the metadata of these topics, and of no others, up to date in `view`."""
         self.view.want_topics(names)
 
     def refresh_metadata(self) -> None:
-        """Something did not fit: ask again as soon as the backoff allows."""
+        """Refresh the metadata as soon as the backoff allows."""
         self.view.request_refresh()
 
     def call(
@@ -107,10 +113,11 @@ class ClusterConnections:
         lane: str = broker_connections.CONTROL_PURPOSE,
         max_version: int | None = None,
     ) -> None:
-        """Send a message to whoever plays that part, waiting for it to be known and reachable.
+        """Send a request to a target, waiting until the target is known and reachable.
 
-        An unreachable broker is asked again until the deadline; another one if `to` allows. After
-        the first byte left nothing is repeated: that is the caller's decision.
+        Retries an unreachable broker until the deadline, or switches to another one if `to` allows.
+        Nothing is retried once the first byte was sent: that is up to the caller. `lane` names
+        the connection to use, one per purpose.
         """
         now_s = self._clock.now_s()
         request = VersionedCall(
@@ -137,7 +144,7 @@ class ClusterConnections:
         done: Callable[[calls.RawClientResponse], None],
         timeout_s: float | None = None,
     ) -> None:
-        """Send an encoded body (the header is added); if the broker cannot be reached, it fails."""
+        """Send an encoded body (the header is added). Fails if the broker is unreachable."""
         now_s = self._clock.now_s()
         place = self._brokers.lane(node_id, lane)
         request = EncodedCall(
@@ -154,7 +161,8 @@ class ClusterConnections:
             place.submit(request)
 
     def version_for(self, node_id: int, api_key: int, low: int, high: int) -> int | None:
-        """The version to speak, None until connected; begins that. Raises UnsupportedVersion."""
+        """Return the version to use; None until connected, which this starts. Raises
+        UnsupportedVersion."""
         known = self._brokers.versions.get(node_id)
         if known is None:
             self._brokers.lane(node_id, broker_connections.CONTROL_PURPOSE).want()
@@ -162,42 +170,42 @@ class ClusterConnections:
         return known.choose(api_key, low=low, high=high)
 
     def throttle(self, node_id: int, lane: str, throttle_ms: int) -> None:
-        """A raw response asked for a pause; replies to `call` are looked at here."""
+        """Apply the throttle time of a raw response (for `call` this happens automatically)."""
         link = self._brokers.lane(node_id, lane).connection
         if link is not None:
             link.throttle(throttle_ms)
 
     def forget_coordinator(self, kind: int, key: str) -> None:
-        """It said that it is not the one (16, 15): look it up again when it is needed next."""
+        """Drop a coordinator after error 15 or 16, so that it is looked up again."""
         self._coordinators.forget(CoordinatorTarget(kind, key))
 
-    # asking how it stands
+    # state
 
     def trouble(self, node_id: int) -> ConnectError | None:
-        """Why a broker cannot be reached at present, as far as anybody tried lately."""
+        """Return why a broker is unreachable, None if it is reachable or was not tried recently."""
         return self._brokers.trouble(node_id)
 
     def troubles(self) -> dict[str, ConnectError]:
-        """All that cannot be reached at present: brokers, and bootstrap addresses while needed."""
+        """Return connection errors by broker; by bootstrap address before the first metadata."""
         return self._brokers.troubles()
 
     def answered_s(self, node_id: int) -> float:
-        """When the broker last answered any request, by the clock; -inf before its first answer."""
+        """When the broker last responded to any request; -inf before its first response."""
         return self._brokers.answered_s(node_id)
 
     def rtt_s(self, node_id: int) -> float | None:
-        """The shortest time a small request to this broker took: about one round trip."""
+        """Shortest time that a small request to this broker took, about one round trip."""
         return self._brokers.rtt_s.get(node_id)
 
     @property
     def lent_bytes(self) -> int:
-        """Of buffers from the pool: those that responses stand in which somebody still looks at."""
+        """Bytes of pool buffers that are still referenced by responses."""
         return 0 if self._pool is None else self._pool.lent_bytes
 
     # time
 
     def tick(self, now_s: float) -> float:
-        """Do all that is due; returns how many seconds until it must be called again."""
+        """Do all that is due; return the seconds until the next call."""
         if self._closed:
             return _MAX_TICK_INTERVAL_S
         self._run_deferred()
@@ -205,12 +213,12 @@ class ClusterConnections:
             self._route_parked()
         self._discovery.tick(now_s)
         if self._deadlines.due_s <= now_s:
-            self._expire(now_s)
+            self._fail_expired_calls(now_s)
         if now_s >= self._idle_check_at_s:
             self._idle_check_at_s = now_s + _IDLE_CHECK_INTERVAL_S
             self._brokers.close_idle(now_s)
         due_s = self._brokers.tick(now_s)
-        if self._tokens is not None:  # after the brokers, which say that they want a token
+        if self._tokens is not None:  # after the brokers, which may request a token
             due_s = min(due_s, self._tokens.tick(now_s))
         if self._deferred or self._brokers.restless or self._route_again:
             return 0.0
@@ -218,13 +226,13 @@ class ClusterConnections:
         return min(max(0.0, due_s - now_s), _MAX_TICK_INTERVAL_S)
 
     def close(self) -> None:
-        """End every connection and every call; calls made from now on are not even answered."""
+        """Close all connections and end all calls. Calls made later get no response at all."""
         self._closed = True
         self._brokers.close()
         if self._tokens is not None:
             self._tokens.close()
         self._names.close()
-        gone = ConnectionFailed("the cluster", "closed by this side")
+        gone = ConnectionFailed("the cluster", "closed by this client")
         parked, self._parked = self._parked, {}
         for call in itertools.chain.from_iterable(parked.values()):
             if call.waiting:
@@ -236,20 +244,22 @@ class ClusterConnections:
         for run in deferred:
             run()
 
-    # calls that wait
+    # waiting calls
 
     def _admit(self, call: ClientCall) -> bool:
         if self._deadlines.add(call):
             return True
-        full = CallQueueFull(f"{call.api} for {call.to}: {len(self._deadlines)} calls wait already")
+        full = CallQueueFull(
+            f"{call.api} for {call.to}: {len(self._deadlines)} calls are waiting already"
+        )
         self._deferred.append(lambda: call.fail(full))
         return False
 
-    def _expire(self, now_s: float) -> None:
+    def _fail_expired_calls(self, now_s: float) -> None:
         for call in self._deadlines.late(now_s):
             failure = RequestTimedOut(
                 call.api,
-                waiting_for=self._waits_for(call),
+                waiting_for=self._describe_wait(call),
                 after_s=round(now_s - call.queued_s, 3),
             )
             call.fail(failure)
@@ -260,8 +270,8 @@ class ClusterConnections:
             if (waiting := [call for call in parked if call.waiting])
         }
 
-    def _waits_for(self, call: ClientCall) -> str:
-        node_id = self._node_of(call)
+    def _describe_wait(self, call: ClientCall) -> str:
+        node_id = self._find_node(call)
         if node_id is not None:
             return self._brokers.lane(node_id, call.lane).describe()
         what = str(call.to)
@@ -272,10 +282,10 @@ class ClusterConnections:
         troubles = "; ".join(f"{where}: {why}" for where, why in self._brokers.troubles().items())
         return f"{what} ({troubles})" if troubles else what
 
-    # which broker
+    # routing
 
-    def _node_of(self, call: ClientCall) -> int | None:
-        """The broker that plays the part, None while that is not known."""
+    def _find_node(self, call: ClientCall) -> int | None:
+        """Return the broker for a call's target, None while it is unknown."""
         match call.to:
             case NodeTarget(node_id):
                 return node_id if self._brokers.address(node_id) is not None else None
@@ -292,23 +302,23 @@ class ClusterConnections:
                 return node if node in self.view.brokers else None
 
     def _route(self, call: ClientCall) -> None:
-        node_id = self._node_of(call)
+        node_id = self._find_node(call)
         if node_id is not None:
             self._brokers.lane(node_id, call.lane).submit(call)
             return
         self._parked.setdefault(call.to, []).append(call)
         match call.to:
             case CoordinatorTarget() as coordinator:
-                self._find(coordinator)
+                self._look_up_coordinator(coordinator)
             case AnyNodeTarget() if self.view.brokers:
-                pass  # all are connecting or backing off: the next of them takes it
+                pass  # all are connecting or backing off: the next available one gets the call
             case _:
                 self.view.request_refresh()
 
-    def _find(self, coordinator: CoordinatorTarget) -> None:
+    def _look_up_coordinator(self, coordinator: CoordinatorTarget) -> None:
         if self._coordinators.node(coordinator) is None:
             self._coordinators.look_up(coordinator)
-        else:  # a broker that the metadata does not have: both are asked again
+        else:  # the coordinator is not in the metadata: refresh both
             self._coordinators.forget(coordinator)
             self._coordinators.failed((coordinator,), self._clock.now_s())
             self.view.request_refresh()
@@ -321,6 +331,7 @@ class ClusterConnections:
                 self._route(call)
 
     def lane(self, node_id: int, name: str) -> BrokerConnections:
+        """Return the connection to a broker for a purpose."""
         return self._brokers.lane(node_id, name)
 
     def _retry_backoff(self) -> Backoff:
@@ -328,13 +339,13 @@ class ClusterConnections:
             initial_s=self._options.retry_backoff_s, max_s=self._options.retry_backoff_max_s
         )
 
-    # what lanes tell
+    # callbacks of lanes
 
-    def _ready(self) -> None:
+    def _on_lane_ready(self) -> None:
         self._route_again = True
         self._discovery.wake()
 
-    def _failed(
+    def _on_lane_failed(
         self, lane: BrokerConnections, failure: ConnectError, returned: list[ClientCall]
     ) -> None:
         if lane.node_id >= 0:
@@ -351,13 +362,14 @@ class ClusterConnections:
         if fatal and not self._brokers.any_connected:
             self.refuse(None, failure)
 
-    # what discovery tells
+    # callbacks of discovery
 
     def route_again(self) -> None:
+        """Route parked calls again at the next `tick`."""
         self._route_again = True
 
     def refuse(self, target: RequestTarget | None, failure: ConnectError) -> None:
-        """Fail the calls that wait for this target; None: all that wait for anything."""
+        """Fail the calls that wait for this target; None fails all parked calls."""
         if target is None:
             parked, self._parked = self._parked, {}
         else:

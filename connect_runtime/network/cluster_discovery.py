@@ -1,6 +1,6 @@
 """Refreshes cluster metadata and looks up coordinators.
 
-Uses connections of its own, so giving up on a broker that hangs ends no other request.
+Uses a separate connection, so closing one that hangs does not end other requests.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from connect_runtime.protocol.request_errors import CoordinatorLookupRefused, Un
 
 METADATA_PURPOSE = "metadata"
 DISCOVERY_TIMEOUT_S = 5.0
-"""After that another broker is asked: short, since every leader change waits for it."""
+"""Timeout before another broker is used: short, because every leader change depends on it."""
 
 
 class DiscoveryOwner(Protocol):
-    """What discovery needs of the connections it serves."""
+    """The operations that discovery needs of its owner."""
 
     def call(
         self,
@@ -40,19 +40,21 @@ class DiscoveryOwner(Protocol):
         done: Callable[[ClientResponse], None],
         timeout_s: float | None = None,
         lane: str = METADATA_PURPOSE,
-    ) -> None: ...
+    ) -> None:
+        """Send a request, see `ClusterConnections.call`."""
 
-    def lane(self, node_id: int, name: str) -> BrokerConnections: ...
+    def lane(self, node_id: int, name: str) -> BrokerConnections:
+        """Return the connection to a broker for a purpose."""
 
     def route_again(self) -> None:
-        """What is known has changed: calls without a broker may have one now."""
+        """Metadata or coordinators changed: calls without a broker may have one now."""
 
     def refuse(self, target: RequestTarget | None, failure: ConnectError) -> None:
-        """Fail the calls that wait for this target; None: all that wait for anything."""
+        """Fail the calls that wait for this target; None fails all parked calls."""
 
 
 class ClusterDiscovery:
-    """Driven by `tick`; told by `wake` when a connection came or went."""
+    """Keeps metadata and coordinators up to date. Call `wake` when connections open or close."""
 
     def __init__(
         self,
@@ -74,9 +76,11 @@ class ClusterDiscovery:
         self._one_by_one = False
 
     def wake(self) -> None:
+        """Try again at once, because a connection opened or closed."""
         self._not_before_s = -math.inf
 
     def tick(self, now_s: float) -> None:
+        """Send a due metadata request and due coordinator lookups."""
         if now_s >= self._refresh_due_s():
             self._refresh(now_s)
         batch = self._coordinators.next_batch(now_s)
@@ -84,6 +88,7 @@ class ClusterDiscovery:
             self._look_up(batch)
 
     def due_s(self) -> float:
+        """Latest time of the next `tick` (monotonic)."""
         return min(self._refresh_due_s(), self._coordinators.due_s())
 
     # metadata
@@ -107,12 +112,12 @@ class ClusterDiscovery:
         self._cluster.call(
             NodeTarget(node_id),
             request_builders.request_metadata(topics),
-            done=self._refreshed,
+            done=self._on_metadata,
             timeout_s=DISCOVERY_TIMEOUT_S,
             lane=METADATA_PURPOSE,
         )
 
-    def _refreshed(self, reply: ClientResponse) -> None:
+    def _on_metadata(self, reply: ClientResponse) -> None:
         now_s = self._clock.now_s()
         if reply.failure is not None or int(getattr(reply.body, "error_code", 0)):
             self._view.refresh_failed(now_s)
@@ -129,22 +134,22 @@ class ClusterDiscovery:
     def _look_up(self, batch: Sequence[CoordinatorTarget]) -> None:
         if not self._one_by_one:
             keys = [coordinator.key for coordinator in batch]
-            self._ask(request_builders.find_coordinators(batch[0].kind, keys), batch)
+            self._send_lookup(request_builders.find_coordinators(batch[0].kind, keys), batch)
             return
         for coordinator in batch:
             message = request_builders.find_coordinator(coordinator.kind, coordinator.key)
-            self._ask(message, (coordinator,))
+            self._send_lookup(message, (coordinator,))
 
-    def _ask(self, message: RequestBuilder, batch: Sequence[CoordinatorTarget]) -> None:
+    def _send_lookup(self, message: RequestBuilder, batch: Sequence[CoordinatorTarget]) -> None:
         self._cluster.call(
             AnyNodeTarget(),
             message,
-            done=lambda reply: self._looked_up(batch, reply),
+            done=lambda reply: self._on_coordinators(batch, reply),
             timeout_s=DISCOVERY_TIMEOUT_S,
             lane=METADATA_PURPOSE,
         )
 
-    def _looked_up(self, batch: Sequence[CoordinatorTarget], reply: ClientResponse) -> None:
+    def _on_coordinators(self, batch: Sequence[CoordinatorTarget], reply: ClientResponse) -> None:
         if isinstance(reply.failure, UnsupportedVersion):
             self._one_by_one = True  # a broker before 3.0 (KIP-699)
         if reply.failure is not None:

@@ -1,6 +1,6 @@
-"""Connection settings of a cluster's clients, and how they follow from Kafka client properties.
+"""Connection settings of a cluster's clients, derived from Kafka client properties.
 
-`ConnectionSettings` travels to executors over the control channel.
+`ConnectionSettings` is sent to executors over the control channel.
 """
 
 from __future__ import annotations
@@ -15,17 +15,13 @@ from connect_runtime.protocol.security_settings import SecuritySettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSettings:
-    """Kafka's names in their own units: seconds here, milliseconds in client properties.
+    """Connection settings under Kafka's names, but in seconds instead of milliseconds.
 
-    bootstrap: host:port each. socket_buffer_bytes None: the system tunes them, which beats fixed
-    ones on long lines. reconnect_* and retry_*: exponential between the two, with jitter.
-    canonical_bootstrap: bootstrap hosts stand for the hosts behind their addresses, by those' names
-    (`client.dns.lookup`); all addresses of a host are tried in any case. rebootstrap: bootstrap
-    addresses are asked again once no known broker can be (KIP-899); otherwise only at first.
-    quiet: failed connections are logged at DEBUG alone, for callers that report them themselves.
+    Backoffs grow exponentially from the first value to the maximum, with jitter.
     """
 
     bootstrap: tuple[str, ...]
+    """Each as host:port."""
     security: SecuritySettings = field(default_factory=SecuritySettings)
     client_id: str = "mm2"
     request_timeout_s: float = 30.0
@@ -38,10 +34,15 @@ class ConnectionSettings:
     connections_max_idle_s: float = 540.0
     max_response_bytes: int = 256 << 20
     socket_buffer_bytes: int | None = None
+    """None for the system's autotuning, which is faster on connections with high latency."""
     waiting_calls_max: int = 50_000
     canonical_bootstrap: bool = False
+    """Use the canonical host names of the bootstrap addresses (`client.dns.lookup`). All addresses
+    of a host are tried in any case."""
     rebootstrap: bool = True
+    """Use the bootstrap addresses again when no known broker is reachable (KIP-899)."""
     quiet: bool = False
+    """Log failed connections at DEBUG, for callers that report failures themselves."""
 
 
 _DURATION_KEYS = {
@@ -60,7 +61,7 @@ _CANONICAL_LOOKUP = "resolve_canonical_bootstrap_servers_only"
 _RECOVERY_KEY = "metadata.recovery.strategy"
 BUFFER_SIZE_KEYS = ("receive.buffer.bytes", "send.buffer.bytes")
 CONNECTION_KEYS = frozenset({*_DURATION_KEYS, *BUFFER_SIZE_KEYS, _DNS_LOOKUP_KEY, _RECOVERY_KEY})
-"""No secret is among them."""
+"""Supported client properties; none of them is secret."""
 
 _MIN_DURATION_S = 0.001
 _DEFAULT_BACKOFF_S, _DEFAULT_BACKOFF_MAX_S = 0.05, 1.0
@@ -73,10 +74,9 @@ def create_connection_settings(
     security: SecuritySettings,
     client_id: str,
 ) -> ConnectionSettings:
-    """Values were checked when the properties were read; what is not in `CONNECTION_KEYS` is not
-    looked at.
+    """Convert client properties, ignoring those that are not in `CONNECTION_KEYS`.
 
-    `client_id`: as brokers see it.
+    The values must have been validated before. `client_id`: as brokers see it.
     """
     given: dict[str, Any] = {
         option: _convert_to_seconds(name, int(properties[name]))
@@ -106,5 +106,5 @@ def create_connection_settings(
 
 def _convert_to_seconds(name: str, ms: int) -> float:
     if name == _IDLE_KEY and ms < 0:
-        return math.inf  # as in Java: never
+        return math.inf  # never, as in Java
     return max(_MIN_DURATION_S, ms / 1000.0)

@@ -1,8 +1,8 @@
-"""One connection to one broker: connect, TLS, ApiVersions, SASL, then pipelined requests in order.
+"""One connection to one broker: connect, TLS, ApiVersions, SASL, then pipelined requests.
 
-Everything happens in `on_event` (called by the poller) and `tick`; `send` only queues. Responses
-arrive in the order of the requests, so a lost one ends the connection. Every request ends exactly
-once. An error of the socket, of TLS or of framing is explained with the setting to check.
+All work happens in the poller's callback and in `tick`; `send` only queues. Responses
+arrive in the order of the requests, so a missing one ends the connection. Every request ends
+exactly once. Errors of sockets, TLS and framing are explained with the setting to check.
 
     CONNECTING -> OPENING (handshake) -> READY <-> renewing its SASL session -> CLOSED
 """
@@ -47,16 +47,16 @@ from connect_runtime.protocol.security_settings import SecuritySettings
 _TLS_RECORD_TYPES = {20, 21, 22, 23}
 _TLS_MAJOR_VERSION = 3
 _CLOSED_ERRORS = (EOFError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
-"""How a connection ends, without TLS, in the middle of it, or in order."""
+"""Ways for a connection to end: without TLS, in the middle of TLS, or in order."""
 
 
 def describe_stage(*, connected: bool, ready: bool, pending: int) -> str:
-    """What a connection was doing; `pending` requests have no answer yet."""
+    """Describe what a connection is doing, given its number of unanswered requests."""
     if not connected:
         return "connecting"
     if not ready:
         return "opening"
-    return f"waiting for {pending} answers" if pending else "idle"
+    return f"waiting for {pending} responses" if pending else "idle"
 
 
 def explain_failure(
@@ -67,17 +67,17 @@ def explain_failure(
     security: SecuritySettings,
     answered: bool,
 ) -> ConnectError:
-    """The failure for an error of a socket, of TLS or of framing; one of ours says it already.
+    """Convert an error of a socket, TLS or framing to a failure; ConnectErrors are kept.
 
-    stage: what was going on, "connecting". answered: whether the broker ever answered more than
-    the handshake; before that, a connection that just ends is often a matter of settings.
+    `stage`: from `describe_stage`. `answered`: whether the broker ever responded after the
+    handshake. If not, a connection that just closes often indicates wrong settings.
     """
     if isinstance(error, ConnectError):
         return error
     if isinstance(error, InvalidFrameSize):
         return _explain_invalid_size(error, address)
     if isinstance(error, ssl.SSLCertVerificationError):
-        problem = f"TLS: the broker's certificate was not accepted: {error.verify_message}"
+        problem = f"TLS: the broker's certificate was rejected: {error.verify_message}"
         return AuthenticationFailed(address, problem, layer=FailureLayer.TLS)
     if isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED_ERRORS):
         return _explain_tls_error(error, address)
@@ -95,23 +95,21 @@ def _suggest_cause(stage: str, security: SecuritySettings) -> str:
     if stage == "connecting":
         return ""
     if stage == "opening" and not security.uses_tls:
-        return f" (security.protocol is {security.protocol}: does the listener want TLS?)"
+        return f" (security.protocol is {security.protocol}: does the listener require TLS?)"
     if stage == "opening":
-        return f" (security.protocol is {security.protocol}: does the listener speak TLS?)"
+        return f" (security.protocol is {security.protocol}: does the listener support TLS?)"
     if not security.uses_sasl:
-        return f" (security.protocol is {security.protocol}: does the listener want SASL?)"
+        return f" (security.protocol is {security.protocol}: does the listener require SASL?)"
     return ""
 
 
 def _explain_tls_error(error: ssl.SSLError, address: str) -> ConnectError:
     reason = (error.reason or str(error)).replace("_", " ").lower()
     if "wrong version number" in reason or "record layer failure" in reason:
-        problem = (
-            f"TLS: {reason}: the listener does not speak TLS; check security.protocol and port"
-        )
+        problem = f"TLS: {reason}: the listener does not use TLS; check security.protocol and port"
         return AuthenticationFailed(address, problem, layer=FailureLayer.LISTENER)
     if "alert" in reason:
-        problem = f"TLS: refused by the broker: {reason}; does it want a certificate of ours?"
+        problem = f"TLS: refused by the broker: {reason}; does it require a client certificate?"
         return AuthenticationFailed(address, problem, layer=FailureLayer.TLS)
     return ConnectionFailed(address, f"TLS: {reason}", layer=FailureLayer.TLS)
 
@@ -119,26 +117,30 @@ def _explain_tls_error(error: ssl.SSLError, address: str) -> ConnectError:
 def _explain_invalid_size(error: InvalidFrameSize, address: str) -> ConnectError:
     raw = error.raw
     if raw[0] in _TLS_RECORD_TYPES and raw[1] == _TLS_MAJOR_VERSION:
-        problem = "the listener speaks TLS; set security.protocol to SSL or SASL_SSL"
+        problem = "the listener uses TLS; set security.protocol to SSL or SASL_SSL"
         return AuthenticationFailed(address, problem, layer=FailureLayer.LISTENER)
     if raw.isascii() and raw.decode("ascii").isprintable():
-        problem = f"it answers {raw.decode('ascii')!r}…, which is not Kafka's protocol; wrong port?"
+        problem = (
+            f"it responds {raw.decode('ascii')!r}…, which is not Kafka's protocol; wrong port?"
+        )
     else:
-        problem = f"an answer of {error.size} bytes is not possible"
+        problem = f"a response of {error.size} bytes is not possible; check the port"
     return ConnectionFailed(address, problem, layer=FailureLayer.LISTENER)
 
 
 log = logging.getLogger(__name__)
 
 _MAX_HANDSHAKE_FRAME_BYTES = 1 << 20
-"""Before the handshake is over nothing legitimate is larger; a stranger's bytes easily claim so."""
+"""Limit during the handshake, when no legitimate frame is larger; other bytes easily claim more."""
 _MAX_READ_PER_EVENT_BYTES = 8 << 20
-"""After that many bytes other connections get their turn."""
+"""After reading this many bytes, other connections are served."""
 _STREAMING_TIMEOUT_FACTOR = 4.0
-"""A request whose bytes keep flowing may take this many times its timeout."""
+"""A request whose bytes keep flowing may take this multiple of its timeout."""
 
 
 class ConnectionState(enum.Enum):
+    """State of a connection, see the diagram above."""
+
     CONNECTING = enum.auto()
     OPENING = enum.auto()
     READY = enum.auto()
@@ -146,7 +148,11 @@ class ConnectionState(enum.Enum):
 
 
 class KafkaConnection:
-    """Invariants: correlation ids count up; `_pending` holds what was queued and not answered."""
+    """A connection to one broker.
+
+    Invariants: correlation ids increase; `_pending` has the requests that are queued or sent and
+    not answered.
+    """
 
     def __init__(
         self,
@@ -189,21 +195,22 @@ class KafkaConnection:
         self._progress_s = self.used_s
         self.answered_any = False
         self.answered_s = -math.inf
-        """When a response, or a part of one, last arrived on the ready connection."""
+        """When the last bytes of a response arrived on the ready connection."""
 
-    # using it
+    # requests
 
     @property
     def in_flight(self) -> int:
+        """Number of requests that are queued or sent and not answered."""
         return len(self._pending)
 
     def can_send(self, now_s: float) -> bool:
-        """Not while it opens, renews its session, or is throttled by the broker."""
+        """False while connecting, renewing the session, or throttled by the broker."""
         ready = self.state is ConnectionState.READY and self._conversation is None
         return ready and now_s >= self.throttled_until_s
 
     def send(self, request: OutgoingRequest) -> None:
-        """Queue it; the bytes leave at the next `flush`."""
+        """Queue a request; its bytes are sent at the next `flush`."""
         assert self.state in {ConnectionState.READY, ConnectionState.OPENING}, self.state
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         request.correlation_id = self._correlation_id
@@ -220,91 +227,91 @@ class KafkaConnection:
         self.next_due_s = min(self.next_due_s, request.deadline_s)
 
     def throttle(self, throttle_ms: int) -> None:
-        """The broker asked for a pause (KIP-219): nothing more is handed over until it passed."""
+        """Stop accepting requests for the throttle time requested by the broker (KIP-219)."""
         until_s = self._env.clock.now_s() + throttle_ms / 1000
         self.throttled_until_s = max(self.throttled_until_s, until_s)
 
     def flush(self) -> None:
-        """Hand queued bytes to the system, as many as it takes now."""
+        """Send queued bytes, as many as the socket accepts now."""
         if self._transport is None or not self._queue or self.state is ConnectionState.CONNECTING:
             return
         now_s = self._env.clock.now_s()
         try:
             done = self._queue.flush(self._transport, now_s)
         except OSError as error:
-            self._lost(error)
+            self._close_after_error(error)
             return
         self.used_s = self._progress_s = now_s
         self._poll_for(transport.READABLE if done else transport.READABLE | transport.WRITABLE)
 
     def start(self) -> None:
-        """Begin to connect; call it once. Failures come through `on_closed`, at once or later."""
+        """Start to connect. Call once. Failures are passed to `on_closed`, immediately or later."""
         now_s = self._env.clock.now_s()
         self._opening_ends_s = now_s + self._env.limits.connect_timeout_s
         self._dialling.resolve(now_s, ends_s=self._opening_ends_s, resolved=self._on_resolved)
-        self.next_due_s = self._due_s()
+        self.next_due_s = self._compute_due_s()
 
     def close(self, failure: ConnectError | None = None) -> None:
-        """End it, and every request on it; `failure` None: nobody's fault (idle, shutting down)."""
+        """Close, and end every request. `failure` is None for a regular close (idle, shutdown)."""
         if self.state is ConnectionState.CLOSED:
             return
         self.idle_when_closed = self.state is ConnectionState.READY and not self._pending
         self.state = ConnectionState.CLOSED
         self._dialling.close()
         self._drop_transport()
-        reason = failure or ConnectionFailed(self.address, "closed by this side")
+        reason = failure or ConnectionFailed(self.address, "closed by this client")
         pending, self._pending = self._pending, deque()
         now_s = self._env.clock.now_s()
         for request in pending:
-            self._fail(request, reason, now_s)
+            self._fail_request(request, reason, now_s)
         self._on_closed(failure)
 
     # time
 
     def tick(self, now_s: float) -> None:
-        """Do what is due; afterwards `next_due_s` says when to come back at the latest."""
+        """Do all that is due and set `next_due_s`, the latest time of the next call."""
         if self.state is ConnectionState.CLOSED:
             return
         if self.state is ConnectionState.CONNECTING and now_s >= self._dialling.attempt_ends_s:
-            self._try_next_address(now_s, TimeoutError("no connection in time"))
+            self._try_next_address(now_s, TimeoutError("connection timed out"))
         elif self.state is not ConnectionState.READY and now_s >= self._opening_ends_s:
-            self._lost(TimeoutError("no answer in time"))
+            self._close_after_error(TimeoutError("no response in time"))
         elif self.state is ConnectionState.READY and now_s >= self._session.renew_at_s:
-            self._renew(now_s)
+            self._renew_session(now_s)
         if self._transport is not None and self._transport.holds_bytes():
             self._read()
-        self._expire(now_s)
-        self.next_due_s = self._due_s()
+        self._close_if_expired(now_s)
+        self.next_due_s = self._compute_due_s()
 
-    def _due_s(self) -> float:
+    def _compute_due_s(self) -> float:
         if self.state is ConnectionState.CLOSED:
             return math.inf
         if self._transport is not None and self._transport.holds_bytes():
             return -math.inf
-        first = min(map(self._deadline_s, self._pending), default=math.inf)
+        first = min(map(self._get_deadline_s, self._pending), default=math.inf)
         opening_s = min(self._dialling.attempt_ends_s, self._opening_ends_s)
         return min(first, opening_s, self._session.renew_at_s)
 
-    def _deadline_s(self, request: OutgoingRequest) -> float:
-        """Later while its bytes keep coming or going: a slow line is not a dead one."""
+    def _get_deadline_s(self, request: OutgoingRequest) -> float:
+        """Extend the deadline while bytes keep flowing: a slow network is not a dead one."""
         if request.left == 0 and not self._reader.midway():
             return request.deadline_s
         timeout_s = request.deadline_s - request.queued_s
         flowing_s = max(request.deadline_s, self._progress_s + timeout_s)
         return min(flowing_s, request.queued_s + _STREAMING_TIMEOUT_FACTOR * timeout_s)
 
-    def _expire(self, now_s: float) -> None:
-        late = [request for request in self._pending if self._deadline_s(request) <= now_s]
+    def _close_if_expired(self, now_s: float) -> None:
+        late = [request for request in self._pending if self._get_deadline_s(request) <= now_s]
         if late:
             api = api_versions.API_NAMES[late[0].api_key]
             self.close(ConnectionFailed(self.address, f"{api} was not answered in time"))
 
-    def _fail(self, request: OutgoingRequest, reason: ConnectError, now_s: float) -> None:
+    def _fail_request(self, request: OutgoingRequest, reason: ConnectError, now_s: float) -> None:
         failure = reason
-        if self._deadline_s(request) <= now_s:
+        if self._get_deadline_s(request) <= now_s:
             failure = RequestTimedOut(
                 api_versions.API_NAMES[request.api_key],
-                waiting_for=f"the answer of {self.address}",
+                waiting_for=f"the response of {self.address}",
                 after_s=round(now_s - request.queued_s, 3),
             )
         sent = request.sent_s is not None
@@ -320,7 +327,7 @@ class KafkaConnection:
         self._drop_transport()
         found = self._dialling.next_transport(now_s, error)
         if isinstance(found, Exception):
-            self._lost(found)
+            self._close_after_error(found)
             return
         self._transport = found
         self.next_due_s = self._dialling.attempt_ends_s
@@ -343,9 +350,11 @@ class KafkaConnection:
         now_s = self._env.clock.now_s()
         try:
             connected = self._transport.advance()
-        except (OSError, ValueError) as error:  # ValueError: a host name that TLS cannot take
+        except (OSError, ValueError) as error:  # ValueError: TLS does not accept the host name
             if self._transport.connected:
-                self._lost(error)  # TLS: another address of this host would say the same
+                self._close_after_error(
+                    error
+                )  # TLS: other addresses of this host would fail in the same way
             else:
                 self._try_next_address(now_s, error)
             return
@@ -355,14 +364,14 @@ class KafkaConnection:
             self._dialling.connected()
             self._authenticate(None)
 
-    # talking before, and between, requests
+    # handshake and session renewal
 
     def _authenticate(self, known: NodeApiVersions | None) -> None:
-        """Begin the handshake; with `known` versions only its part that says who we are."""
+        """Start the handshake; with `known` versions, only authenticate again."""
         tokens = self._env.tokens
         if tokens is not None:
             self._token = tokens.current()
-            if self._token is None:  # it expired while this connected, or since it was renewed
+            if self._token is None:  # it expired in the meantime
                 self.close(tokens.trouble)
                 return
         security, address, token = self._env.security, self.address, self._token
@@ -372,16 +381,16 @@ class KafkaConnection:
             self._conversation = handshake.authenticate(
                 security, address=address, known=known, token=token
             )
-        self._converse(None)
+        self._continue_conversation(None)
 
-    def _converse(self, body: memoryview | None) -> None:
-        """Go on with the handshake, or with the renewal of the session."""
+    def _continue_conversation(self, body: memoryview | None) -> None:
+        """Continue the handshake or session renewal with the next response."""
         assert self._conversation is not None
         try:
             talk = self._conversation
             entity = next(talk) if body is None else talk.send(body)
         except StopIteration as end:
-            self._agreed(end.value)
+            self._on_handshake_done(end.value)
             return
         except ConnectError as failure:
             if self._token is not None and isinstance(failure, AuthenticationFailed):
@@ -398,16 +407,16 @@ class KafkaConnection:
                 chunks=[framing.encode_request_body(entity)],
                 deadline_s=now_s + timeout_s,
                 queued_s=now_s,
-                done=self._on_conversation,
+                done=self._on_conversation_response,
             )
         )
         self.flush()
 
-    def _on_conversation(self, outcome: RequestOutcome) -> None:
+    def _on_conversation_response(self, outcome: RequestOutcome) -> None:
         if outcome.body is not None:
-            self._converse(outcome.body)
+            self._continue_conversation(outcome.body)
 
-    def _agreed(self, opened: HandshakeResult) -> None:
+    def _on_handshake_done(self, opened: HandshakeResult) -> None:
         now_s = self._env.clock.now_s()
         self._conversation = None
         self.versions = opened.versions
@@ -421,8 +430,8 @@ class KafkaConnection:
         log.debug("connected to %s", self.address)
         self._on_ready()
 
-    def _renew(self, now_s: float) -> None:
-        """Authenticate again, after what is in flight and before anything else is sent."""
+    def _renew_session(self, now_s: float) -> None:
+        """Authenticate again, after the requests in flight and before all others."""
         tokens = self._env.tokens
         if tokens is not None and not tokens.outlives(self._session.ends_s):
             if not self._session.postpone(now_s):
@@ -450,22 +459,22 @@ class KafkaConnection:
             try:
                 frame = self._reader.next_frame(self._transport)
             except (OSError, EOFError, InvalidFrameSize) as error:
-                self._lost(error)
+                self._close_after_error(error)
                 return
             if frame is None:
                 break
             budget -= len(frame)
-            self._take(frame)
+            self._handle_frame(frame)
         if self._reader.midway():
             self._progress_s = self.used_s
-            self._note_answer()
+            self._record_response_time()
         if self._transport is not None and self._transport.holds_bytes():
             self.next_due_s = -math.inf
 
-    def _take(self, frame: memoryview) -> None:
+    def _handle_frame(self, frame: memoryview) -> None:
         answered = framing.read_correlation_id(frame)
         if not self._pending or answered != self._pending[0].correlation_id:
-            problem = f"an answer (correlation id {answered}) to no question of ours"
+            problem = f"a response with the unexpected correlation id {answered}"
             self.close(ConnectionFailed(self.address, problem))
             return
         request = self._pending[0]
@@ -476,17 +485,17 @@ class KafkaConnection:
             return
         self._pending.popleft()
         self.answered_any = self.answered_any or self.state is ConnectionState.READY
-        self._note_answer()
+        self._record_response_time()
         elapsed_s = self.used_s - (request.sent_s or self.used_s)
         if self._conversation is not None:
             self.rtt_s = min(self.rtt_s, elapsed_s)
         request.done(RequestOutcome(body, None, True, elapsed_s))
 
-    def _note_answer(self) -> None:
+    def _record_response_time(self) -> None:
         if self.state is ConnectionState.READY:
             self.answered_s = self.used_s
 
-    def _lost(self, error: Exception) -> None:
+    def _close_after_error(self, error: Exception) -> None:
         stage = describe_stage(
             connected=self._transport is not None and self._transport.connected,
             ready=self.state is ConnectionState.READY,

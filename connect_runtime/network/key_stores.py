@@ -1,4 +1,4 @@
-"""Reads key stores and PEM files from disk; PKCS12 stores of keytool and openssl become PEM."""
+"""Reads key stores and PEM files from disk, and converts PKCS12 stores to PEM."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from connect_runtime.protocol.tls_settings import JksFormatError, KeyStoreConten
 from connect_runtime.system import files
 
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
-"""JKS, and its sister JCEKS."""
+"""First bytes of JKS and JCEKS stores."""
 MAX_STORE_FILE_BYTES = 8 << 20
-"""Of one file: a hundred times what all authorities of a system take."""
+"""Maximum size of a file: a hundred times the size of a system's certificate bundle."""
 
 
 def create_store_files(folder: Path) -> StoreFiles:
-    """Reads files whose paths are relative to `folder`, absolute ones as they are."""
+    """Return readers for files whose paths are absolute or relative to `folder`."""
     return StoreFiles(
         text=lambda path: _read_file(_resolve_path(folder, path)).decode().replace("\r\n", "\n"),
         store=lambda path, password: _read_pkcs12_store(_resolve_path(folder, path), password),
@@ -27,7 +27,7 @@ def create_store_files(folder: Path) -> StoreFiles:
 
 def _resolve_path(folder: Path, path: str) -> Path:
     if "\0" in path:
-        raise FileNotFoundError(errno.ENOENT, "a path cannot hold a NUL character")
+        raise FileNotFoundError(errno.ENOENT, "a path cannot contain a NUL character")
     return folder / path
 
 
@@ -41,8 +41,8 @@ def _read_pkcs12_store(file: Path, password: str) -> KeyStoreContent:
         raise JksFormatError
     try:
         found = pkcs12.load_pkcs12(data, password.encode() if password else None)
-    except ValueError:  # the library's words name no cause that a person could tell apart
-        raise ValueError("its password is another one, or it is no PKCS12 store") from None
+    except ValueError:  # the library's message does not help a user to find the cause
+        raise ValueError("wrong password, or not a PKCS12 store") from None
     chain = [found.cert] if found.cert is not None else []
     chain += found.additional_certs
     key = found.key

@@ -1,4 +1,4 @@
-"""What all connections of one cluster share: poller, resolver, clock, TLS context, limits, tokens."""
+"""Objects that all connections of a cluster share: poller, resolver, clock, TLS context, tokens."""
 
 from __future__ import annotations
 
@@ -17,20 +17,17 @@ from connect_runtime.protocol.security_settings import SecuritySettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConnectionLimits:
-    """Of one connection: seconds, and bytes. `socket_buffer_bytes` None: the system tunes them."""
+    """Limits of one connection."""
 
     connect_timeout_s: float = 10.0
     max_response_bytes: int = 256 << 20
     socket_buffer_bytes: int | None = None
+    """None leaves them to the system's autotuning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkContext:
-    """`tls` None: plain connections. `pool` None: every response gets a buffer of its own.
-
-    canonical_bootstrap, quiet: as in `connection_settings`.
-    tokens: where OAUTHBEARER has them from, None with other mechanisms.
-    """
+    """Objects that all connections of a cluster share."""
 
     poller: Poller
     names: HostResolver
@@ -38,12 +35,17 @@ class NetworkContext:
     rng: random.Random
     security: SecuritySettings
     tls: ssl.SSLContext | None
+    """None for connections without TLS."""
     client_id: bytes
     limits: BrokerConnectionLimits
     pool: BufferPool | None
+    """None allocates a buffer for every response."""
     canonical_bootstrap: bool = False
+    """See `ConnectionSettings`."""
     quiet: bool = False
+    """See `ConnectionSettings`."""
     tokens: OAuthTokenSource | None = None
+    """Source of OAUTHBEARER tokens; None with other mechanisms."""
 
 
 def create_network_context(
@@ -54,7 +56,7 @@ def create_network_context(
     rng: random.Random,
     pool: BufferPool | None,
 ) -> NetworkContext:
-    """As the settings say; raises UnusableCertificate."""
+    """Create the shared objects from settings. Raises UnusableCertificate."""
     oauth = options.security.oauth
     names = HostResolver(poller=poller)
     return NetworkContext(

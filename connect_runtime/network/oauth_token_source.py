@@ -1,7 +1,7 @@
-"""Keeps an OIDC issuer's token fresh for OAUTHBEARER: HTTP requests in the loop of the connections.
+"""Keeps an OIDC issuer's token fresh for OAUTHBEARER: HTTP requests in the connections' loop.
 
-Nothing waits for a response. One request at a time, each on a connection of its own;
-`TokenRefresher` decides when.
+Non-blocking. There is at most one request at a time, each on its own connection; `TokenRefresher`
+decides when.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HTTP_READ_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequestLimits:
-    """Seconds until bytes can flow, and from then on until the answer is there; its size."""
+    """Limits of an HTTP request: seconds to connect, seconds to respond, size of the response."""
 
     connect_s: float
     read_s: float
@@ -42,10 +42,11 @@ class HttpRequestLimits:
 
 
 class HttpRequest:
-    """Use it once. `on_answer` gets each piece of the answer, and whether no more will come.
+    """One HTTP request. Use it once.
 
-    `on_failure` is called at most once, and not after `close`; either may be called from `start`,
-    `tick` and the poller. `due_s`: when to call `tick` at the latest.
+    `on_answer` receives each piece of the response, and whether it is the last one. `on_failure` is
+    called at most once, and not after `close`. Both may be called from `start`, `tick` and the
+    poller. `due_s` is the latest time to call `tick`.
     """
 
     def __init__(
@@ -75,36 +76,36 @@ class HttpRequest:
         return min(self._ends_s, self._dialling.attempt_ends_s)
 
     def start(self, now_s: float) -> None:
-        """Resolve the host's name, and begin to connect."""
+        """Resolve the host name and start to connect."""
         self._ends_s = now_s + self._limits.connect_s
         self._dialling.resolve(now_s, ends_s=self._ends_s, resolved=self._on_resolved)
 
     def tick(self, now_s: float) -> None:
-        """Give up what takes too long."""
+        """Enforce the time limits."""
         if now_s >= self._dialling.attempt_ends_s:
-            self._try_next(now_s, TimeoutError("no connection in time"))
+            self._try_next_address(now_s, TimeoutError("connection timed out"))
         elif now_s >= self._ends_s:
-            self._fail(TimeoutError("no answer in time"))
+            self._fail(TimeoutError("no response in time"))
         elif self._transport is not None and self._transport.holds_bytes():
             self._read()
 
     def close(self) -> None:
-        """End it, whatever it waits for."""
+        """Close the connection at any stage."""
         self._dialling.close()
-        self._drop()
+        self._close_transport()
         self._ends_s = math.inf
 
-    def _drop(self) -> None:
+    def _close_transport(self) -> None:
         if self._transport is not None:
             self._poller.unregister(self._transport.socket)
             self._transport.close()
             self._transport = None
 
     def _on_resolved(self) -> None:
-        self._try_next(self._clock.now_s(), OSError("no address"))
+        self._try_next_address(self._clock.now_s(), OSError("no address"))
 
-    def _try_next(self, now_s: float, error: Exception) -> None:
-        self._drop()
+    def _try_next_address(self, now_s: float, error: Exception) -> None:
+        self._close_transport()
         found = self._dialling.next_transport(now_s, error)
         if isinstance(found, Exception):
             self._fail(found)
@@ -125,13 +126,13 @@ class HttpRequest:
         assert self._transport is not None
         try:
             self._open = self._transport.advance()
-        except (OSError, ValueError) as error:  # ValueError: a host name that TLS cannot take
+        except (OSError, ValueError) as error:  # ValueError: TLS does not accept the host name
             if self._transport.connected:
                 self._fail(error)
             else:
-                self._try_next(self._clock.now_s(), error)
+                self._try_next_address(self._clock.now_s(), error)
             return
-        # TLS wraps the socket: the poller has to know the new one.
+        # TLS wraps the socket, and the poller needs the wrapped one.
         self._poller.modify(self._transport.socket, self._transport.interest)
         if self._open:
             self._dialling.connected()
@@ -167,7 +168,7 @@ class HttpRequest:
                 return
             self._answer_bytes += received
             if self._answer_bytes > self._limits.answer_bytes:
-                self._fail(OSError("the answer is too large"))
+                self._fail(OSError("the response is too large"))
                 return
             self._on_answer(bytes(room[:received]), ended)
 
@@ -178,7 +179,7 @@ class HttpRequest:
             return
         if isinstance(error, ssl.SSLCertVerificationError):
             problem = (
-                f"TLS: its certificate was not accepted: {error.verify_message}; name its "
+                f"TLS: its certificate was rejected: {error.verify_message}; set its certificate "
                 "authority in sasl.jaas.config: ssl.truststore.type=PEM ssl.truststore.location=…"
             )
             self._on_failure(AuthenticationFailed(self._dialling.address, problem))
@@ -191,7 +192,8 @@ log = logging.getLogger(__name__)
 
 
 class OAuthTokenSource:
-    """Made for one cluster's connections. Raises UnusableCertificate (of the endpoint's store)."""
+    """Tokens of one cluster's connections. Raises UnusableCertificate for the endpoint's trust
+    store."""
 
     def __init__(
         self,
@@ -206,68 +208,70 @@ class OAuthTokenSource:
         self._poller = poller
         self._names = names
         self._clock = clock
-        self._keeper = TokenRefresher(oauth, rng)
+        self._refresher = TokenRefresher(oauth, rng)
         self._host, self._port, tls = oauthbearer.parse_endpoint(oauth.endpoint)
         trust = SecuritySettings(protocol="SSL", ca_pem=oauth.ca_pem)
         self._tls = create_tls_context(trust) if tls else None
         self._request: HttpRequest | None = None
         self._answer = TokenResponseReader(oauth)
-        self._complained = False
+        self._failure_logged = False
 
-    # for those who connect
+    # used by connections
 
     def current(self) -> str | None:
-        """The token to show now; None if there is none, or it is about to expire."""
-        return self._keeper.current(self._clock.now_s())
+        """Return the current token; None if there is none or it is about to expire."""
+        return self._refresher.current(self._clock.now_s())
 
     def want(self) -> str | ConnectError | None:
-        """The token, or why there is none; None: it is being asked for."""
-        return self._keeper.want(self._clock.now_s())
+        """Return the token or the reason for having none; None while it is being requested."""
+        return self._refresher.want(self._clock.now_s())
 
     def outlives(self, ends_s: float) -> bool:
-        """Does the token last longer than a session that ends then? If not, another is fetched.
+        """Return whether the token outlasts `ends_s`; if not, request another token.
 
-        The same token would only get the same end, and brokers refuse renewals within a second.
+        A renewal with the same token would not extend the session, and brokers refuse renewals
+        within a second.
         """
-        return self._keeper.outlives(ends_s, self._clock.now_s())
+        return self._refresher.outlives(ends_s, self._clock.now_s())
 
     @property
     def trouble(self) -> ConnectError:
-        """Why `current` had nothing to show."""
+        """The reason why `current` returned None."""
         address = cluster_metadata.format_address(self._host, self._port)
-        return self._keeper.trouble or ConnectionFailed(address, "no token has come yet")
+        return self._refresher.trouble or ConnectionFailed(address, "no token was received yet")
 
     @property
     def is_asking(self) -> bool:
-        """Whoever wants a token need not come back before this has changed."""
-        return self._keeper.under_way
+        """True while a token is being requested; until then no attempt to connect is useful."""
+        return self._refresher.under_way
 
     def refused(self, text: str, failure: ConnectError) -> None:
-        """A broker did not take this token."""
-        self._keeper.refused(text, failure, self._clock.now_s())
+        """Report that a broker refused this token."""
+        self._refresher.refused(text, failure, self._clock.now_s())
 
     def accepted(self) -> None:
-        """A broker took the token."""
-        self._keeper.accepted()
+        """Report that a broker accepted the token."""
+        self._refresher.accepted()
 
     # time
 
     def tick(self, now_s: float) -> float:
-        """Do what is due; returns when to come back at the latest (monotonic seconds)."""
+        """Do all that is due; return the latest time of the next call (monotonic)."""
         if self._request is not None:
             self._request.tick(now_s)
-        if now_s >= self._keeper.due_s():
-            self._ask(now_s)
+        if now_s >= self._refresher.due_s():
+            self._request_token(now_s)
         request_s = math.inf if self._request is None else self._request.due_s
-        return min(request_s, self._keeper.due_s())
+        return min(request_s, self._refresher.due_s())
 
     def close(self) -> None:
+        """Cancel a request in flight."""
         if self._request is not None:
             self._request.close()
             self._request = None
 
-    def _ask(self, now_s: float) -> None:
-        self._keeper.asked()
+    def _request_token(self, now_s: float) -> None:
+        self._refresher.asked()
         self._answer = TokenResponseReader(self._oauth)
         self._request = HttpRequest(
             ConnectAttempts(
@@ -282,7 +286,7 @@ class OAuthTokenSource:
             poller=self._poller,
             clock=self._clock,
             on_answer=self._on_answer,
-            on_failure=self._ended,
+            on_failure=self._on_request_done,
         )
         self._request.start(now_s)
 
@@ -290,21 +294,21 @@ class OAuthTokenSource:
         try:
             token = self._answer.feed(piece, ended=ended, wall_ms=self._clock.wall_ms())
         except ConnectError as failure:
-            self._ended(failure)
+            self._on_request_done(failure)
             return
         if token is not None:
-            self._ended(token)
+            self._on_request_done(token)
 
-    def _ended(self, outcome: AccessToken | ConnectError) -> None:
+    def _on_request_done(self, outcome: AccessToken | ConnectError) -> None:
         now_s = self._clock.now_s()
         self.close()
         if isinstance(outcome, AccessToken):
-            self._keeper.received(outcome, now_s)
-            if self._complained:
-                log.info("tokens for client %r come again", self._oauth.client_id)
-            self._complained = False
+            self._refresher.received(outcome, now_s)
+            if self._failure_logged:
+                log.info("received a token for client %r again", self._oauth.client_id)
+            self._failure_logged = False
             return
-        self._keeper.failed(outcome, now_s)
-        if not self._complained:
-            log.warning("a token for client %r: %s", self._oauth.client_id, outcome)
-        self._complained = True
+        self._refresher.failed(outcome, now_s)
+        if not self._failure_logged:
+            log.warning("requesting a token for client %r: %s", self._oauth.client_id, outcome)
+        self._failure_logged = True

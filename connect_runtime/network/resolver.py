@@ -1,9 +1,9 @@
-"""Resolves host names on threads of its own, and tries the addresses of a host one after the other.
+"""Resolves host names on separate threads, and tries the addresses of a host one after another.
 
-The system's resolver blocks, for ten seconds and more while no name server answers. Lookups run on
-a few owned threads that start with the first name; a wake-up in the poller hands their results to
-the loop's thread, where everything else happens. A numeric address needs no lookup and no thread.
-The last result for each name is kept and used when a lookup fails or takes too long.
+The system's resolver blocks, for ten seconds and more if no name server responds. Lookups run on a
+few threads that are started on demand; a wake-up through the poller passes their results to the
+loop's thread, where everything else happens. Numeric addresses need no lookup and no thread. The
+last result for each name is cached, and used if a lookup fails or takes too long.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from connect_runtime.system.threads import ThreadDied, ThreadGroup
 log = logging.getLogger(__name__)
 
 _MAX_CONCURRENT_LOOKUPS = 4
-"""Look-ups side by side: a name whose server is away leaves room for others."""
+"""Concurrent lookups: one whose name server does not respond leaves room for others."""
 _MAX_PENDING_LOOKUPS = 256
 _MAX_CACHED_NAMES = 1024
-"""Names, as many as clusters have brokers; beyond these the oldest is forgotten."""
+"""Cached names, enough for the brokers of a cluster; beyond that the oldest is evicted."""
 _THREAD_STOP_TIMEOUT_S = 0.2
-"""Who waits for a question ends at once; who waits for the system's resolver cannot be helped."""
+"""Idle threads end at once; those inside the system's resolver cannot be interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostLookup:
-    """`canonical`: each address is called by its own entry, not by the host's name."""
+    """A host name to resolve. `canonical`: use the canonical host name of each address."""
 
     host: str
     port: int
@@ -48,7 +48,7 @@ class HostLookup:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAddress:
-    """`name` is what TLS checks the certificate against."""
+    """An address. `name` is the host name that TLS verifies."""
 
     address: SocketAddress
     name: str
@@ -57,11 +57,11 @@ class ResolvedAddress:
 LookupResult: TypeAlias = list[ResolvedAddress] | ConnectionFailed
 OnLookupDone: TypeAlias = Callable[[LookupResult], None]
 LookUpHost: TypeAlias = Callable[[HostLookup], list[ResolvedAddress]]
-"""Blocks as long as the system does. Raises OSError, ValueError (no name could be like that)."""
+"""Blocking lookup. Raises OSError, or ValueError for a malformed name."""
 
 
 def parse_numeric_address(question: HostLookup) -> list[ResolvedAddress] | None:
-    """The place of an address in digits; None: somebody has to be asked."""
+    """Return the address of a numeric host; None if a lookup is needed."""
     if question.canonical:
         return None
     try:
@@ -74,7 +74,7 @@ def parse_numeric_address(question: HostLookup) -> list[ResolvedAddress] | None:
 
 
 def look_up_host(question: HostLookup) -> list[ResolvedAddress]:
-    """All addresses, in the system's order; as `LookUpHost`."""
+    """Look up all addresses, in the system's order. Blocks and raises as `LookUpHost`."""
     found = transport.resolve_addresses(question.host, question.port)
     if question.canonical:
         return [
@@ -84,7 +84,10 @@ def look_up_host(question: HostLookup) -> list[ResolvedAddress]:
 
 
 class HostResolver:
-    """Invariant: a question in `_waiting` is in `_questions`, with a thread, or in `_answers`."""
+    """Resolves host names for the thread of one poller.
+
+    Invariant: a question in `_waiting` is in `_questions`, on a thread, or in `_answers`.
+    """
 
     def __init__(self, *, poller: Poller, look_up: LookUpHost = look_up_host) -> None:
         self._poller = poller
@@ -94,15 +97,16 @@ class HostResolver:
         self._questions: queue.SimpleQueue[HostLookup | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[HostLookup, list[ResolvedAddress] | Exception]]
         self._answers = queue.SimpleQueue()
-        self._bell: tuple[socket.socket, socket.socket] | None = None
+        self._wakeup_sockets: tuple[socket.socket, socket.socket] | None = None
         self._waiting: dict[HostLookup, list[OnLookupDone]] = {}
         self._known: dict[HostLookup, list[ResolvedAddress]] = {}
         self._stale: set[HostLookup] = set()
 
     def ask(self, question: HostLookup, done: OnLookupDone) -> None:
-        """Look it up; `done` is called by the poller, unless `leave` or `close` come first.
+        """Look up a host; the poller calls `done`, unless `leave` or `close` are called before.
 
-        A question that is under way already is not asked twice; one too many is answered at once.
+        Identical concurrent lookups are combined. If too many are pending, `done` is called at once
+        with a failure.
         """
         waiting = self._waiting.get(question)
         if waiting is not None:
@@ -110,13 +114,15 @@ class HostResolver:
             return
         if len(self._waiting) >= _MAX_PENDING_LOOKUPS:
             done(
-                _make_lookup_failure(question, f"{_MAX_PENDING_LOOKUPS} others are being looked up")
+                _make_lookup_failure(
+                    question, f"{_MAX_PENDING_LOOKUPS} lookups are pending already"
+                )
             )
             return
         if self._started < min(_MAX_CONCURRENT_LOOKUPS, len(self._waiting) + 1):
             try:
                 self._start_thread()
-            except (OSError, RuntimeError) as error:  # no descriptors, or no threads, are left
+            except (OSError, RuntimeError) as error:  # out of file descriptors or threads
                 if not self._started:
                     done(_make_lookup_failure(question, str(error)))
                     return
@@ -124,53 +130,57 @@ class HostResolver:
         self._questions.put(question)
 
     def leave(self, question: HostLookup, done: OnLookupDone) -> None:
-        """Whoever asked does not wait any more; the look-up goes on, for who asks next."""
+        """Withdraw a callback. The lookup continues, and its result is cached."""
         waiting = self._waiting.get(question, [])
         if done in waiting:
             waiting.remove(done)
 
     def known(self, question: HostLookup) -> list[ResolvedAddress]:
-        """What it stood for when it was last looked up; empty if that never succeeded."""
+        """Return the last result for a host; empty if no lookup has succeeded."""
         return list(self._known.get(question, ()))
 
     def given_up(self, question: HostLookup) -> LookupResult:
-        """What to go on with when there is no answer in time."""
-        return self._last_known(question) or _make_lookup_failure(question, "no answer in time")
+        """Return the result to use when a lookup takes too long."""
+        return self._last_known(question) or _make_lookup_failure(question, "no response in time")
 
     def close(self) -> None:
-        """Nobody is called from here on. A thread that hangs in the system ends when that does."""
+        """Stop without calling any callback. A thread inside the system's resolver ends with it."""
         self._waiting.clear()
         for _ in range(self._started):
             self._questions.put(None)
         self._threads.stop_all(_THREAD_STOP_TIMEOUT_S)
-        if self._bell is not None:
-            heard, rung = self._bell
-            self._bell = None
-            self._poller.unregister(heard)
-            heard.close()
-            rung.close()
+        if self._wakeup_sockets is not None:
+            wakeup_receiver, wakeup_socket = self._wakeup_sockets
+            self._wakeup_sockets = None
+            self._poller.unregister(wakeup_receiver)
+            wakeup_receiver.close()
+            wakeup_socket.close()
 
     # threads
 
     def _start_thread(self) -> None:
-        if self._bell is None:
-            self._bell = socket.socketpair()
-            for end in self._bell:
+        if self._wakeup_sockets is None:
+            self._wakeup_sockets = socket.socketpair()
+            for end in self._wakeup_sockets:
                 end.setblocking(False)
-            self._poller.register(self._bell[0], transport.READABLE, handler=self._on_bell)
-        rung = self._bell[1].dup()  # its own: it may outlive `close`
+            self._poller.register(
+                self._wakeup_sockets[0], transport.READABLE, handler=self._on_wakeup
+            )
+        wakeup_socket = self._wakeup_sockets[
+            1
+        ].dup()  # its own descriptor, since it may outlive `close`
         try:
             name = f"resolver-{self._started + 1}"
-            self._threads.start(name, lambda stop: self._serve(rung, stop))
+            self._threads.start(name, lambda stop: self._run_lookups(wakeup_socket, stop))
         except RuntimeError:
-            rung.close()
+            wakeup_socket.close()
             raise
         self._started += 1
 
-    def _serve(self, rung: socket.socket, stop: threading.Event) -> None:
-        with rung:
+    def _run_lookups(self, wakeup_socket: socket.socket, stop: threading.Event) -> None:
+        with wakeup_socket:
             while not stop.is_set():
-                question = self._questions.get()  # `close` puts one None for each of us
+                question = self._questions.get()  # `close` puts one None for each thread
                 if question is None:
                     stop.wait()
                     return
@@ -179,23 +189,23 @@ class HostResolver:
                 except (OSError, ValueError) as error:
                     found = error
                 self._answers.put((question, found))
-                _wake_poller(rung)
+                _wake_poller(wakeup_socket)
 
-    # answers
+    # results
 
-    def _on_bell(self, _mask: int) -> None:
-        assert self._bell is not None
-        _drain_wakeups(self._bell[0])
-        while self._bell is not None:  # somebody who is told may close this
+    def _on_wakeup(self, _mask: int) -> None:
+        assert self._wakeup_sockets is not None
+        _drain_wakeups(self._wakeup_sockets[0])
+        while self._wakeup_sockets is not None:  # a callback may close this resolver
             try:
                 question, found = self._answers.get_nowait()
             except queue.Empty:
                 return
-            answer = self._judged(question, found)
+            answer = self._store_result(question, found)
             for done in self._waiting.pop(question, []):
                 done(answer)
 
-    def _judged(
+    def _store_result(
         self, question: HostLookup, found: list[ResolvedAddress] | Exception
     ) -> LookupResult:
         if isinstance(found, list):
@@ -206,7 +216,7 @@ class HostResolver:
             self._stale.discard(question)
             return found
         if isinstance(found, socket.gaierror) and found.errno == socket.EAI_AGAIN:
-            known = self._last_known(question)  # nobody says that the name is gone
+            known = self._last_known(question)  # a temporary failure: the name may still exist
             if known:
                 return known
         said = (found.strerror if isinstance(found, OSError) else None) or str(found)
@@ -217,7 +227,7 @@ class HostResolver:
         if known and question not in self._stale:
             self._stale.add(question)
             log.warning(
-                "%s: the resolver does not answer; going on with the address of before, %s",
+                "%s: the name server does not respond; using the previous address, %s",
                 cluster_metadata.format_address(question.host, question.port),
                 ", ".join(str(place.address[1][0]) for place in known),
             )
@@ -226,22 +236,22 @@ class HostResolver:
 
 def _make_lookup_failure(question: HostLookup, said: str) -> ConnectionFailed:
     address = cluster_metadata.format_address(question.host, question.port)
-    problem = f"the host name does not resolve: {said}"
+    problem = f"the host name cannot be resolved: {said}"
     return ConnectionFailed(address, problem, layer=FailureLayer.DNS)
 
 
-def _wake_poller(rung: socket.socket) -> None:
+def _wake_poller(wakeup_socket: socket.socket) -> None:
     try:
-        rung.send(b"!")
+        wakeup_socket.send(b"!")
     except BlockingIOError:
-        pass  # full of rings that nobody has heard yet: they do
+        pass  # wake-ups are pending, so the poller will wake up
     except OSError:
-        pass  # closed meanwhile: nobody waits
+        pass  # closed in the meantime
 
 
-def _drain_wakeups(heard: socket.socket) -> None:
+def _drain_wakeups(wakeup_receiver: socket.socket) -> None:
     try:
-        while heard.recv(4096):
+        while wakeup_receiver.recv(4096):
             pass
     except BlockingIOError:
         pass
@@ -252,20 +262,18 @@ def _log_thread_end(end: ThreadDied) -> None:
 
 
 _MAX_ADDRESS_ATTEMPT_S = 3.0
-"""If a host has several addresses, one that does not answer may not use up the whole deadline.
+"""Maximum time for one address of a host that has several.
 
-Of many addresses each gets less, so that all are tried in time.
+With many addresses each one gets less, so that all are tried in time.
 """
 _MAX_RESOLVE_WAIT_S = 2.0
-"""So long an answer of the resolver is waited for if an older one can serve."""
+"""Maximum time to wait for the resolver if there is a cached result."""
 
 
 class ConnectAttempts:
-    """`resolve` first, then `next_transport` for every try; `close` when nobody wants it any more.
+    """The attempts to connect to one host, address by address.
 
-    `canonical`: an address is called by its own name, not by the host's: TLS then checks that one.
-    `attempt_ends_s`: when the try under way has failed, or the wait for addresses is over
-    (monotonic seconds), infinity for none.
+    Call `resolve` first, then `next_transport` for every attempt, and `close` when giving up.
     """
 
     def __init__(
@@ -285,15 +293,16 @@ class ConnectAttempts:
         self._buffer_bytes = buffer_bytes
         self._places: deque[ResolvedAddress] = deque()
         self._unresolved: ConnectError | None = None
-        self._asking: Callable[[], None] | None = None
+        self._on_resolved: Callable[[], None] | None = None
         self._ends_s = math.inf
         self.attempt_ends_s = math.inf
+        """When the current attempt or lookup times out (monotonic); inf for none."""
 
     def resolve(self, now_s: float, *, ends_s: float, resolved: Callable[[], None]) -> None:
-        """Find the addresses; `resolved` is called once there are some or none, also from here.
+        """Look up the addresses. Calls `resolved` in any case, possibly at once.
 
-        It is called by the poller, or not at all: whoever waited for it until `attempt_ends_s`
-        goes on with `next_transport`, which takes the addresses of before.
+        If that takes longer than `attempt_ends_s`, call `next_transport`, which uses cached
+        addresses.
         """
         self._ends_s = ends_s
         found = parse_numeric_address(self._question)
@@ -304,17 +313,17 @@ class ConnectAttempts:
         self.attempt_ends_s = ends_s
         if self._names.known(self._question):
             self.attempt_ends_s = now_s + min(_MAX_RESOLVE_WAIT_S, (ends_s - now_s) / 2)
-        self._asking = resolved
-        self._names.ask(self._question, self._answered)
+        self._on_resolved = resolved
+        self._names.ask(self._question, self._on_lookup_done)
 
     def next_transport(self, now_s: float, failed: Exception) -> Transport | Exception:
-        """Begin to connect to the next address; `failed` is what became of the one before.
+        """Start to connect to the next address, after the previous attempt ended with `failed`.
 
-        The last failure once no address or no time is left; a ConnectError says all by itself.
+        Returns the last failure if there is no address or no time left.
         """
-        if self._asking is not None:
+        if self._on_resolved is not None:
             self.close()
-            self._take(self._names.given_up(self._question))
+            self._apply_result(self._names.given_up(self._question))
         while self._places and now_s < self._ends_s:
             place = self._places.popleft()
             try:
@@ -334,22 +343,22 @@ class ConnectAttempts:
         return self._unresolved or failed
 
     def connected(self) -> None:
-        """Bytes can flow."""
+        """The connection is established: no more time limits."""
         self.attempt_ends_s = math.inf
 
     def close(self) -> None:
-        """Nobody is told of addresses any more."""
-        if self._asking is not None:
-            self._asking = None
-            self._names.leave(self._question, self._answered)
+        """Withdraw a pending lookup."""
+        if self._on_resolved is not None:
+            self._on_resolved = None
+            self._names.leave(self._question, self._on_lookup_done)
 
-    def _answered(self, answer: LookupResult) -> None:
-        resolved, self._asking = self._asking, None
-        self._take(answer)
+    def _on_lookup_done(self, answer: LookupResult) -> None:
+        resolved, self._on_resolved = self._on_resolved, None
+        self._apply_result(answer)
         if resolved is not None:
             resolved()
 
-    def _take(self, answer: LookupResult) -> None:
+    def _apply_result(self, answer: LookupResult) -> None:
         if isinstance(answer, ConnectError):
             self._unresolved = answer
         else:

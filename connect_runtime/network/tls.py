@@ -1,7 +1,7 @@
 """TLS contexts for clients and servers from security settings.
 
-OpenSSL reads its own certificate and key from files only: on Linux they are passed as files in
-memory, so keys never reach a disk.
+OpenSSL can read a certificate and key only from files. On Linux they are passed as in-memory files,
+so keys are never written to disk.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from connect_runtime.protocol.security_settings import SecuritySettings
 
 
 class UnusableCertificate(FatalError):
-    """A PEM text that OpenSSL does not take. `store` begins the names of its properties."""
+    """A PEM text that OpenSSL rejects. `store`: prefix of the property names, `ssl.keystore`."""
 
     def __init__(self, store: str, problem: str) -> None:
         super().__init__(f"{store}: {problem}")
@@ -23,7 +23,7 @@ class UnusableCertificate(FatalError):
 
 
 def find_unusable_certificates(security: SecuritySettings) -> list[UnusableCertificate]:
-    """What is wrong with the certificates, before anybody connects: all of it."""
+    """Return all problems of the certificates, without connecting."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     found: list[UnusableCertificate] = []
     for load in (_load_authorities, _load_own_certificate):
@@ -35,7 +35,7 @@ def find_unusable_certificates(security: SecuritySettings) -> list[UnusableCerti
 
 
 def create_tls_context(security: SecuritySettings) -> ssl.SSLContext | None:
-    """None without TLS. Raises UnusableCertificate; keys never touch a disk on Linux."""
+    """Create a client context; None without TLS. Raises UnusableCertificate."""
     if not security.uses_tls:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -52,12 +52,14 @@ def create_tls_context(security: SecuritySettings) -> ssl.SSLContext | None:
 def create_server_tls_context(
     security: SecuritySettings, *, clients: ssl.VerifyMode
 ) -> ssl.SSLContext:
-    """For those who connect to us. `clients`: must they show a certificate that we trust?
+    """Create a server context. `clients`: whether clients must present a trusted certificate.
 
     Raises UnusableCertificate.
     """
     if security.certificate_pem is None:
-        raise UnusableCertificate("ssl.keystore", "a server needs a certificate and its key")
+        raise UnusableCertificate(
+            "ssl.keystore", "a server needs a certificate and its key: set both"
+        )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = clients
@@ -71,17 +73,17 @@ def create_server_tls_context(
 def _load_authorities(context: ssl.SSLContext, security: SecuritySettings) -> None:
     if security.ca_pem is None:
         return
-    # Bundles have comments in every language, which Python does not let through.
+    # Bundles may contain non-ASCII comments, which Python rejects.
     text = security.ca_pem.encode("ascii", "ignore").decode("ascii")
     try:
         context.load_verify_locations(cadata=text)
-    except (ssl.SSLError, ValueError) as error:  # ValueError: it is empty
+    except (ssl.SSLError, ValueError) as error:  # ValueError: no certificate in the text
         said = getattr(error, "reason", None) or error
-        raise UnusableCertificate("ssl.truststore", f"OpenSSL says {said}") from None
+        raise UnusableCertificate("ssl.truststore", f"OpenSSL reports {said}") from None
 
 
 def _load_own_certificate(context: ssl.SSLContext, security: SecuritySettings) -> None:
-    """OpenSSL reads certificates of its own side from files only: give it one that is in memory."""
+    """Load the certificate and key through an in-memory file, since OpenSSL reads files only."""
     if security.certificate_pem is None:
         return
     chain = security.certificate_pem.encode()
@@ -91,7 +93,7 @@ def _load_own_certificate(context: ssl.SSLContext, security: SecuritySettings) -
     try:
         with open(descriptor, "wb", closefd=False) as file:
             file.write(text)
-        # A callable, so that an encrypted key without a password fails instead of asking on a tty.
+        # A callable, so that a missing password of an encrypted key fails instead of prompting.
         context.load_cert_chain(
             f"/proc/self/fd/{descriptor}", password=lambda: security.key_password or ""
         )
@@ -99,7 +101,7 @@ def _load_own_certificate(context: ssl.SSLContext, security: SecuritySettings) -
         said = getattr(error, "reason", None) or type(error).__name__
         raise UnusableCertificate(
             "ssl.keystore",
-            f"OpenSSL says {said}; check that certificate, key and ssl.key.password belong "
+            f"OpenSSL reports {said}; check that certificate, key and ssl.key.password belong "
             "together",
         ) from None
     finally:

@@ -1,13 +1,13 @@
 """Non-blocking TCP and TLS transports, the poller they share, and Kafka's frames over them.
 
-Nothing here waits or interprets what is sent. The owner of a `Transport` asks what to poll for and
-calls again. Received frames: four bytes of size, then one buffer of exactly that size, filled in
-place; large buffers come from a pool. Sent requests: the chunks of many requests in one system
-call, without joining them.
+Nothing in this module waits or interprets what is sent. The owner of a `Transport` reads from it
+which events to poll for, and calls it again after an event. A received frame has a size of four
+bytes and one buffer of exactly that size, which is filled in place; large buffers come from a
+pool. The chunks of many requests are sent in one system call, without joining them.
 
-A pooled buffer returns to its pool when the last view into it is gone, so nobody can look at memory
-that is already in use again: a ctypes array stands between views and buffer, views keep it alive,
-and a weak reference reports its end.
+A pooled buffer returns to its pool when the last view of it is gone, so no view can see reused
+memory: a ctypes array sits between views and buffer, views keep it alive, and a weak reference
+reports its end.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ PollHandler = Callable[[int], None]
 
 
 class PollableFile(Protocol):
+    """A file object with a descriptor."""
+
     def fileno(self) -> int: ...
 
 
 class Poller:
     """Waits for many file objects and calls each one's handler with its ready mask (READ | WRITE).
 
-    One thread owns a poller. A handler may register, modify and unregister any source, also its
+    Owned by one thread. A handler may register, modify and unregister any source, including its
     own.
     """
 
@@ -50,20 +52,23 @@ class Poller:
         self._selector = selectors.DefaultSelector()
 
     def register(self, source: PollableFile, interest: int, *, handler: PollHandler) -> None:
+        """Poll `source` for the events in `interest`."""
         self._selector.register(source, interest, handler)
 
     def modify(self, source: PollableFile, interest: int) -> None:
+        """Change the events to poll for."""
         key = self._selector.get_key(source)
         if key.events != interest:
             self._selector.modify(source, interest, key.data)
 
     def unregister(self, source: PollableFile) -> None:
+        """Stop polling `source`."""
         self._selector.unregister(source)
 
     def poll(self, timeout_s: float, *, woken: Callable[[], None] | None = None) -> int:
-        """Wait `timeout_s` at most, run the handlers of what is ready; returns how many ran.
+        """Wait at most `timeout_s`, then run the handlers of ready sources; return how many ran.
 
-        `woken` is called in between: only up to there was there nothing to do.
+        `woken` is called when the wait ends, before the handlers.
         """
         ran = 0
         ready = self._selector.select(max(0.0, timeout_s))
@@ -71,7 +76,7 @@ class Poller:
             woken()
         for key, mask in ready:
             if self._selector.get_map().get(key.fd) is not key:
-                continue  # an earlier handler of this round unregistered or replaced it
+                continue  # an earlier handler of this iteration unregistered or replaced it
             key.data(mask)
             ran += 1
         return ran
@@ -85,12 +90,15 @@ SocketAddress: TypeAlias = tuple[socket.AddressFamily, tuple[object, ...]]
 
 MAX_IOVECS = min(os.sysconf("SC_IOV_MAX"), 1024) if hasattr(os, "sysconf") else 16
 _MAX_TLS_WRITE_BYTES = 256 * 1024
-"""Pieces are joined up to this size before TLS encrypts them: its records hold 16 KB."""
+"""Chunks are joined up to this size before TLS encrypts them: a TLS record has up to 16 KB."""
 _IN_PROGRESS_ERRNOS = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY, errno.EINTR}
 
 
 class Transport:
-    """A socket to one address. Errors are OSError (ssl.SSLError is one); 0 bytes: not now."""
+    """A TCP or TLS socket to one address.
+
+    Errors are OSErrors (ssl.SSLError is one). Reads and writes return 0 if they would block.
+    """
 
     def __init__(
         self,
@@ -119,7 +127,7 @@ class Transport:
             raise
 
     def advance(self) -> bool:
-        """Go on connecting after an event; True once bytes can flow."""
+        """Continue to connect after an event; return True once data can be transferred."""
         if not self.connected:
             code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
@@ -144,7 +152,7 @@ class Transport:
         return True
 
     def send(self, chunks: Sequence[SendChunk]) -> int:
-        """Send as much of the pieces as fits; returns how many bytes, 0 if none fits now."""
+        """Send as many bytes as the socket accepts; return their number, 0 if it would block."""
         try:
             if self._tls is None:
                 return self.socket.sendmsg(chunks[:MAX_IOVECS])
@@ -153,7 +161,7 @@ class Transport:
             return 0
 
     def receive_into(self, view: memoryview) -> int:
-        """Fill the start of `view`; 0 if nothing is there now. Raises EOFError at the end."""
+        """Receive into `view`; return the size, 0 if it would block. Raises EOFError at the end."""
         try:
             received = self.socket.recv_into(view)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -163,7 +171,7 @@ class Transport:
         return received
 
     def holds_bytes(self) -> bool:
-        """Whether decrypted bytes wait that no poll would report."""
+        """Return whether decrypted bytes are buffered, which no poll would report."""
         return self._tls is not None and self._tls.pending() > 0
 
     def close(self) -> None:
@@ -171,7 +179,7 @@ class Transport:
 
 
 def _join_chunks(chunks: Sequence[SendChunk]) -> SendChunk:
-    """The first piece if it is large, else as many whole pieces as make a good TLS write."""
+    """Return the first chunk if it is large, else several chunks joined to a good TLS write."""
     if len(chunks) == 1 or len(chunks[0]) >= _MAX_TLS_WRITE_BYTES:
         return chunks[0][:_MAX_TLS_WRITE_BYTES]
     taken: list[SendChunk] = []
@@ -190,8 +198,7 @@ def _raise_unless_in_progress(code: int) -> None:
 
 
 def look_up_canonical_name(address: SocketAddress) -> str:
-    """What the address is called by its own entry, else its number; blocks as `resolve_addresses`
-    does."""
+    """Return the host name of an address by reverse lookup, else the address. Blocks."""
     try:
         return socket.getnameinfo(address[1], 0)[0]  # type: ignore[arg-type]  # as resolved
     except OSError:
@@ -199,9 +206,9 @@ def look_up_canonical_name(address: SocketAddress) -> str:
 
 
 def resolve_addresses(host: str, port: int, *, flags: int = 0) -> list[SocketAddress]:
-    """All addresses of a host name, in the system's order; blocks as long as the resolver does.
+    """Return all addresses of a host name in the system's order. Blocks during the lookup.
 
-    flags: AI_… of getaddrinfo. Raises OSError, ValueError (no name could be like that).
+    `flags`: AI_… of getaddrinfo. Raises OSError, or ValueError for a malformed name.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     return [(family, address) for family, _, _, _, address in found]
@@ -209,13 +216,13 @@ def resolve_addresses(host: str, port: int, *, flags: int = 0) -> list[SocketAdd
 
 _BUFFER_ROUNDING_BYTES = 64 * 1024
 _MAX_BUFFER_WASTE = 2
-"""A free buffer serves if it is at most this many times as large as asked for."""
+"""A free buffer is reused if it is at most this many times as large as requested."""
 
 
 class BufferPool:
-    """Keeps at most `max_free_bytes` of buffers that nobody uses, sorted by size. One thread's.
+    """Reusable buffers: at most `max_free_bytes` of free ones, sorted by size. Not thread-safe.
 
-    `lent_bytes` are those of buffers in use: a small view keeps the whole of its buffer.
+    `lent_bytes` counts whole buffers in use: a small view keeps its entire buffer.
     """
 
     def __init__(self, max_free_bytes: int) -> None:
@@ -226,7 +233,7 @@ class BufferPool:
         self._lent: dict[int, tuple[weakref.ref[Any], bytearray]] = {}
 
     def take(self, size: int) -> memoryview:
-        """A writable view of exactly `size` bytes, of whatever content."""
+        """Return a writable view of exactly `size` bytes with arbitrary content."""
         index = bisect.bisect_left(self._free, size, key=len)
         if (
             index < len(self._free)
@@ -237,18 +244,18 @@ class BufferPool:
         else:
             buffer = bytearray(-(-size // _BUFFER_ROUNDING_BYTES) * _BUFFER_ROUNDING_BYTES)
         between = _make_array_type(len(buffer)).from_buffer(buffer)
-        reference = weakref.ref(between, self._take_back)
+        reference = weakref.ref(between, self._return_buffer)
         self._lent[id(reference)] = (reference, buffer)
         self.lent_bytes += len(buffer)
         return memoryview(between).cast("B")[:size]
 
-    def _take_back(self, reference: weakref.ref[Any]) -> None:
+    def _return_buffer(self, reference: weakref.ref[Any]) -> None:
         _, buffer = self._lent.pop(id(reference))
         self.lent_bytes -= len(buffer)
         bisect.insort(self._free, buffer, key=len)
         self.free_bytes += len(buffer)
         while self.free_bytes > self._max_free_bytes:
-            self.free_bytes -= len(self._free.pop(0))  # large ones are the dear ones
+            self.free_bytes -= len(self._free.pop(0))  # drop small ones: large ones cost most
 
 
 @functools.lru_cache(maxsize=256)
@@ -258,25 +265,24 @@ def _make_array_type(size: int) -> type[ctypes.Array[ctypes.c_ubyte]]:
 
 _SIZE_FIELD = struct.Struct(">i")
 _MIN_POOLED_BYTES = 128 * 1024
-"""Smaller buffers are as cheap to make."""
+"""Smaller buffers are cheap to allocate."""
 _MIN_FRAME_BYTES = 4
 
 
 class RequestOutcome(NamedTuple):
-    """How a request ended: `body` after the response header, or `failure`.
-
-    sent: some of it left, so the broker may have acted on it. elapsed_s: from then to the answer.
-    """
+    """The end of a request: `body` without the response header, or `failure`."""
 
     body: memoryview | None
     failure: ConnectError | None
     sent: bool
+    """True if a part was sent, so the broker may have executed the request."""
     elapsed_s: float
+    """From the first byte sent to the response."""
 
 
 @dataclass(slots=True, kw_only=True)
 class OutgoingRequest:
-    """One request on its way. Its pieces may not be touched until `done`, which is called once."""
+    """A request in flight. Its chunks must not change until `done` is called (once)."""
 
     api_key: int
     version: int
@@ -290,16 +296,16 @@ class OutgoingRequest:
 
 
 class InvalidFrameSize(Exception):
-    """The size field of a frame cannot be one; `raw` are its four bytes."""
+    """A frame's size field is out of bounds; `raw` has its four bytes."""
 
     def __init__(self, raw: bytes, size: int) -> None:
-        super().__init__(f"a frame of {size} bytes")
+        super().__init__(f"invalid frame size {size}")
         self.raw = raw
         self.size = size
 
 
 class FrameReader:
-    """Assembles one frame at a time. `max_bytes` bounds what a size field may claim."""
+    """Assembles frames one by one. `max_bytes` is the maximum frame size."""
 
     def __init__(self, pool: BufferPool | None, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -310,13 +316,13 @@ class FrameReader:
         self._body: memoryview | None = None
 
     def midway(self) -> bool:
-        """Whether part of a frame is here."""
+        """Return whether a frame has been received in part."""
         return self._filled > 0 or self._body is not None
 
     def next_frame(self, source: Transport) -> memoryview | None:
-        """The next whole frame without its size, None if there is none yet.
+        """Return the next complete frame without its size field, None if there is none yet.
 
-        Raises BadSize, and what the transport raises.
+        Raises InvalidFrameSize, and errors of the transport.
         """
         while True:
             received = source.receive_into(self._target[self._filled :])
@@ -345,11 +351,12 @@ class FrameReader:
 
 @dataclass(slots=True)
 class RequestSendQueue:
-    """Requests whose bytes have not all left, in order."""
+    """Requests that are not completely sent, in order."""
 
     _requests: deque[OutgoingRequest] = field(default_factory=deque)
 
     def push(self, request: OutgoingRequest) -> None:
+        """Append a request."""
         request.left = sum(map(len, request.chunks))
         self._requests.append(request)
 
@@ -357,15 +364,15 @@ class RequestSendQueue:
         return bool(self._requests)
 
     def flush(self, target: Transport, now_s: float) -> bool:
-        """Send what fits; True when everything left. Raises what the transport raises."""
+        """Send as much as possible; return True if all is sent. Raises errors of the transport."""
         while self._requests:
-            sent = target.send(self._pieces())
+            sent = target.send(self._list_chunks())
             if sent == 0:
                 return False
             self._consume(sent, now_s)
         return True
 
-    def _pieces(self) -> list[SendChunk]:
+    def _list_chunks(self) -> list[SendChunk]:
         pieces: list[SendChunk] = []
         for request in self._requests:
             pieces += request.chunks

@@ -1,7 +1,7 @@
-"""Requests that list and create topic ACLs, or report our own authorized operations (KIP-430).
+"""Requests that list and create topic ACLs, or report the client's authorized operations (KIP-430).
 
-ACLs need requests of our own because librdkafka reports a refusal to list ACLs as an empty list.
-Asking for authorized operations changes nothing on the cluster.
+librdkafka is not used for ACLs, because it reports a refusal to list them as an empty list.
+Describing authorized operations changes nothing on the cluster.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TOPIC_RESOURCE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclDescription:
-    """One ACL, in the words of Kafka's enumerations; a number stands for a word not known here."""
+    """One ACL, with the names of Kafka's enumerations; unknown codes are decimal numbers."""
 
     resource: str
     name: str
@@ -50,7 +50,7 @@ class AclDescription:
 
 
 def describe_topic_acls() -> RequestBuilder:
-    """All ACLs of topics, whatever their pattern."""
+    """List all ACLs of topics, with any pattern type."""
 
     def build(_: int, m: Any) -> Any:
         return m.DescribeAclsRequest(
@@ -67,20 +67,20 @@ def describe_topic_acls() -> RequestBuilder:
 
 
 def create_acls(bindings: Iterable[AclDescription]) -> RequestBuilder:
-    """Add these; answered one by one, in their order."""
+    """Create ACLs; the response has one result per ACL, in order."""
     given = tuple(bindings)
 
     def build(_: int, m: Any) -> Any:
         return m.CreateAclsRequest(
             creations=tuple(
                 m.AclCreation(
-                    resource_type=_code_of_name(RESOURCE_TYPES, each.resource),
+                    resource_type=_get_code(RESOURCE_TYPES, each.resource),
                     resource_name=each.name,
-                    resource_pattern_type=_code_of_name(PATTERN_TYPES, each.pattern),
+                    resource_pattern_type=_get_code(PATTERN_TYPES, each.pattern),
                     principal=each.principal,
                     host=each.host,
-                    operation=_code_of_name(ACL_OPERATIONS, each.operation),
-                    permission_type=_code_of_name(PERMISSION_TYPES, each.permission),
+                    operation=_get_code(ACL_OPERATIONS, each.operation),
+                    permission_type=_get_code(PERMISSION_TYPES, each.permission),
                 )
                 for each in given
             )
@@ -90,16 +90,16 @@ def create_acls(bindings: Iterable[AclDescription]) -> RequestBuilder:
 
 
 def read_described_acls(body: Any) -> list[AclDescription]:
-    """What an answer to `describe_topic_acls` says."""
+    """Decode the response to `describe_topic_acls`."""
     return [
         AclDescription(
-            resource=_name_of_code(RESOURCE_TYPES, found.resource_type),
+            resource=_get_name(RESOURCE_TYPES, found.resource_type),
             name=found.resource_name,
-            pattern=_name_of_code(PATTERN_TYPES, found.pattern_type),
+            pattern=_get_name(PATTERN_TYPES, found.pattern_type),
             principal=each.principal,
             host=each.host,
-            operation=_name_of_code(ACL_OPERATIONS, each.operation),
-            permission=_name_of_code(PERMISSION_TYPES, each.permission_type),
+            operation=_get_name(ACL_OPERATIONS, each.operation),
+            permission=_get_name(PERMISSION_TYPES, each.permission_type),
         )
         for found in body.resources
         for each in found.acls
@@ -107,15 +107,15 @@ def read_described_acls(body: Any) -> list[AclDescription]:
 
 
 def read_creation_errors(body: Any) -> list[int]:
-    """Error codes of an answer to `create_acls`, 0 for what is there now."""
+    """Decode the response to `create_acls`: one error code per ACL, 0 if it exists now."""
     return [int(each.error_code) for each in body.results]
 
 
-def _name_of_code(words: dict[int, str], code: int) -> str:
+def _get_name(words: dict[int, str], code: int) -> str:
     return words.get(code, str(int(code)))
 
 
-def _code_of_name(words: dict[int, str], word: str) -> int:
+def _get_code(words: dict[int, str], word: str) -> int:
     found = next((code for code, each in words.items() if each == word), None)
     return int(word) if found is None else found
 
@@ -126,7 +126,8 @@ _METADATA_WITH_CLUSTER_OPERATIONS_LAST = 10
 
 
 def describe_topic_operations(names: Sequence[str]) -> RequestBuilder:
-    """Of topics that we may DESCRIBE, whether they exist or not; the others are refused."""
+    """Request the client's operations on topics, which need not exist. Topics on which it lacks
+    DESCRIBE fail with an error code."""
 
     def build(version: int, m: Any) -> Any:
         if version >= _METADATA_WITH_TOPIC_IDS:
@@ -149,7 +150,7 @@ def describe_topic_operations(names: Sequence[str]) -> RequestBuilder:
 
 
 def describe_group_operations(name: str) -> RequestBuilder:
-    """Of a group, whether it exists or not; its coordinator answers."""
+    """Request the client's operations on a group, which need not exist. Send to its coordinator."""
 
     def build(_: int, m: Any) -> Any:
         return m.DescribeGroupsRequest(groups=(name,), include_authorized_operations=True)
@@ -158,7 +159,7 @@ def describe_group_operations(name: str) -> RequestBuilder:
 
 
 def describe_cluster_operations() -> RequestBuilder:
-    """Of the cluster as a whole (brokers from 2.8)."""
+    """Request the client's operations on the cluster (brokers since 2.8)."""
 
     def build(_: int, m: Any) -> Any:
         return m.DescribeClusterRequest(include_cluster_authorized_operations=True)
@@ -167,7 +168,7 @@ def describe_cluster_operations() -> RequestBuilder:
 
 
 def decode_authorized_operations(bits: int) -> frozenset[str] | None:
-    """Words of `ACL_OPERATIONS`; None: the broker does not tell."""
+    """Decode a bit field to names of `ACL_OPERATIONS`; None if the broker did not report them."""
     if bits == _OPERATIONS_UNKNOWN:
         return None
     return frozenset(word for code, word in ACL_OPERATIONS.items() if bits & (1 << code))

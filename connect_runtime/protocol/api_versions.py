@@ -1,8 +1,8 @@
 """API version negotiation: the newest version that both sides support, within the caller's range.
 
-The named ranges are decisions, not limits of the codecs. Transactional Produce from version 12 on
-adds partitions implicitly and is unsafe together with EndTxn below 5. Clients stop at
-AddPartitionsToTxn 3; 4 and later are for brokers.
+The named ranges are deliberate choices, not limits of the codecs. Transactional Produce from
+version 12 on adds partitions implicitly, which is unsafe with EndTxn below 5. AddPartitionsToTxn 4
+and later is for brokers, so clients use at most 3.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FETCH_KEY = API_KEYS["fetch"]
 API_VERSIONS_KEY = API_KEYS["api_versions"]
 
 FETCH_VERSIONS = (12, 17)
-"""12: names, brokers since 2.7; 13 and up: topic ids, since 3.1."""
+"""12: topic names, brokers since 2.7; 13 and later: topic ids, since 3.1."""
 PRODUCE_VERSIONS = (7, 13)
 TRANSACTIONAL_PRODUCE_VERSIONS = (7, 11)
 INIT_PRODUCER_ID_VERSIONS = (1, 3)
@@ -32,7 +32,7 @@ END_TXN_VERSIONS = (1, 3)
 
 @dataclass(frozen=True, slots=True)
 class ApiVersionRange:
-    """Versions low to high, both included."""
+    """Versions from `low` to `high`, both inclusive."""
 
     low: int
     high: int
@@ -40,13 +40,16 @@ class ApiVersionRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeApiVersions:
-    """What one broker answered to ApiVersions. `address` is for messages only."""
+    """The API versions that a broker supports. `address` is for error messages."""
 
     address: str
     ranges: Mapping[int, ApiVersionRange] = field(default_factory=dict)
 
     def choose(self, api_key: int, *, low: int, high: int) -> int:
-        """The newest version in [low, high] that the broker knows; raises UnsupportedVersion."""
+        """Return the newest version in [low, high] that the broker supports.
+
+        Raises `UnsupportedVersion` if there is none.
+        """
         theirs = self.ranges.get(api_key)
         if theirs is not None:
             version = min(high, theirs.high)
@@ -60,5 +63,6 @@ class NodeApiVersions:
         )
 
     def knows(self, api_key: int, version: int) -> bool:
+        """Return whether the broker supports the API in this version."""
         theirs = self.ranges.get(api_key)
         return theirs is not None and theirs.low <= version <= theirs.high

@@ -1,10 +1,10 @@
 """Cached cluster metadata: brokers, topics, leaders and coordinators, and when to refresh it.
 
-A state machine: metadata responses and leaders mentioned by other responses go in; answers and due
-times come out. A newer leader epoch wins over an older one wherever it comes from (KIP-320), so a
-lagging broker cannot bring back an old leader. Brokers before 2.8 have no topic ids, and a topic
-that was deleted and created again starts at epoch 0 and looks like the old one: there an older
-epoch is accepted once every refresh for `OLDER_EPOCH_GRACE_S` has returned one.
+A state machine whose input is metadata responses and leaders reported by other responses. A newer
+leader epoch replaces an older one whatever its source (KIP-320), so a lagging broker cannot bring
+back an old leader. Brokers before 2.8 have no topic ids: a topic that was deleted and recreated
+starts at epoch 0 and looks like the old one. For such topics an older epoch is accepted once every
+refresh for `OLDER_EPOCH_GRACE_S` has returned one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from connect_runtime.protocol.request_builders import CoordinatorTarget
 NO_NODE = -1
 OLDER_EPOCH_GRACE_S = 10.0
 _REFRESH_BACKOFF_RESET_S = 10.0
-"""After this long without a refresh the next trouble starts with a short wait again."""
+"""After this long without a refresh, the backoff restarts at its initial delay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerAddress:
-    """A broker as it advertises itself to this listener."""
+    """A broker with its advertised host and port."""
 
     node_id: int
     host: str
@@ -35,7 +35,7 @@ class BrokerAddress:
 
 
 class PartitionLeader(NamedTuple):
-    """Who leads a partition, since which epoch (-1: unknown)."""
+    """The leader of a partition and its epoch (-1 if unknown)."""
 
     node_id: int
     epoch: int
@@ -43,24 +43,24 @@ class PartitionLeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetadata:
-    """One topic at the last refresh. `error_code` 3: it does not exist.
-
-    topic_id: 16 bytes, zero where brokers know none (before 2.8).
-    leaders: by partition; a partition without a leader has node id -1.
-    """
+    """One topic as of the last refresh."""
 
     name: str
     topic_id: bytes
+    """16 bytes; all zero if brokers do not support topic ids (before 2.8)."""
     error_code: int
+    """0, or why there is no metadata: 3 means that the topic does not exist."""
     leaders: Mapping[int, PartitionLeader]
+    """Leader by partition; node id -1 if the partition has no leader."""
 
 
 class ClusterMetadata:
-    """Read it freely; only its ClusterConnections changes it, but for `leader_seen`."""
+    """The metadata cache. Reading is free; only its `ClusterConnections` may change it, except for
+    `leader_seen`."""
 
     def __init__(self, rng: random.Random, *, retry: Backoff, max_age_s: float) -> None:
         self.generation = 0
-        """Counts changes: compare it to find out whether anything has to be looked at again."""
+        """Counts changes. Compare it with an earlier value to detect them."""
         self.controller_id = NO_NODE
         self.brokers: Mapping[int, BrokerAddress] = {}
         self._rng = rng
@@ -68,9 +68,9 @@ class ClusterMetadata:
         self._max_age_s = max_age_s
         self._topics: dict[str, TopicMetadata] = {}
         self._older_since_s: dict[tuple[str, int], float] = {}
-        """Since when each refresh has shown an older epoch of a partition without a topic id."""
+        """For partitions without topic id: since when each refresh has returned an older epoch."""
         self._wanted: dict[str, None] = {}
-        self._asked: tuple[str, ...] | None = None
+        self._in_flight: tuple[str, ...] | None = None
         self._last_s = -math.inf
         self._not_before_s = -math.inf
         self._due_s = -math.inf
@@ -78,22 +78,23 @@ class ClusterMetadata:
     # reading
 
     def topic(self, name: str) -> TopicMetadata | None:
-        """None: not wanted, or not yet answered."""
+        """Return a topic's metadata; None if it is not requested or not received yet."""
         return self._topics.get(name)
 
     def leader(self, topic: str, partition: int) -> PartitionLeader | None:
-        """The partition's leader, None while there is none or nobody knows."""
+        """Return the partition's leader; None if there is none or it is unknown."""
         view = self._topics.get(topic)
         found = view.leaders.get(partition) if view is not None else None
         return found if found is not None and found.node_id in self.brokers else None
 
     def wanted(self) -> tuple[str, ...]:
+        """Names of the topics whose metadata is requested."""
         return tuple(self._wanted)
 
-    # what is wanted
+    # requested topics
 
     def want_topics(self, names: Iterable[str]) -> None:
-        """From now on these topics, and only these."""
+        """Request metadata of these topics and drop that of all others."""
         self._wanted = dict.fromkeys(names)
         for name in [name for name in self._topics if name not in self._wanted]:
             del self._topics[name]
@@ -104,11 +105,11 @@ class ClusterMetadata:
             self.request_refresh()
 
     def request_refresh(self) -> None:
-        """Something did not fit: ask as soon as the backoff allows."""
+        """Refresh as soon as the backoff allows, because the metadata turned out to be wrong."""
         self._due_s = min(self._due_s, self._not_before_s)
 
     def leader_seen(self, topic: str, partition: int, node_id: int, epoch: int) -> None:
-        """A response named a partition's leader; of use if it is newer than what is known."""
+        """Apply a leader that a response reported, if its epoch is newer than the cached one."""
         view = self._topics.get(topic)
         known = view.leaders.get(partition) if view is not None else None
         if view is None or known is None or epoch <= known.epoch:
@@ -124,27 +125,28 @@ class ClusterMetadata:
     # refreshing
 
     def refresh_due_s(self) -> float:
-        """When to send the next Metadata request (monotonic); inf while one is under way."""
-        return math.inf if self._asked is not None else max(self._due_s, self._not_before_s)
+        """When to send the next Metadata request (monotonic); inf while one is in flight."""
+        return math.inf if self._in_flight is not None else max(self._due_s, self._not_before_s)
 
     def refresh_started(self) -> tuple[str, ...]:
-        """The topics to ask for; `refreshed` or `refresh_failed` must follow."""
-        assert self._asked is None, "one refresh at a time"
-        self._asked = tuple(self._wanted)
+        """Return the topics to request. Call `refreshed` or `refresh_failed` afterwards."""
+        assert self._in_flight is None, "only one refresh may be in flight"
+        self._in_flight = tuple(self._wanted)
         self._due_s = math.inf
-        return self._asked
+        return self._in_flight
 
     def refresh_failed(self, now_s: float) -> None:
-        self._asked = None
-        self._wait(now_s)
+        """Schedule another refresh after a backoff."""
+        self._in_flight = None
+        self._start_backoff(now_s)
         self._due_s = self._not_before_s
 
     def refreshed(self, response: Any, now_s: float) -> None:
-        """Take in a kio MetadataResponse (version 7 and up)."""
-        asked, self._asked = self._asked, None
-        assert asked is not None, "an answer without a request"
-        again_s = self._due_s  # inf, unless somebody asked meanwhile
-        self._wait(now_s)
+        """Apply a kio MetadataResponse (version 7 and later)."""
+        requested, self._in_flight = self._in_flight, None
+        assert requested is not None, "response without a request"
+        again_s = self._due_s  # inf, unless a refresh was requested in the meantime
+        self._start_backoff(now_s)
         before = (self.brokers, self.controller_id, dict(self._topics))
         self.controller_id = int(response.controller_id)
         self.brokers = {
@@ -153,20 +155,20 @@ class ClusterMetadata:
         }
         for topic in response.topics:
             if topic.name in self._wanted:
-                self._take_topic(topic, now_s)
+                self._apply_topic(topic, now_s)
         if before != (self.brokers, self.controller_id, self._topics):
             self.generation += 1
-        settled = again_s == math.inf and self._settled()
-        self._due_s = now_s + self._max_age_s if settled else self._not_before_s
+        is_complete = again_s == math.inf and self._is_complete()
+        self._due_s = now_s + self._max_age_s if is_complete else self._not_before_s
 
-    def _wait(self, now_s: float) -> None:
+    def _start_backoff(self, now_s: float) -> None:
         if now_s - self._last_s > _REFRESH_BACKOFF_RESET_S:
             self._retry.reset()
         self._last_s = now_s
         self._not_before_s = now_s + self._retry.next_delay_s(self._rng)
 
-    def _settled(self) -> bool:
-        """Whether every wanted topic is there and every partition has a leader."""
+    def _is_complete(self) -> bool:
+        """Return whether every requested topic exists and every partition has a leader."""
         if not self.brokers or self._older_since_s:
             return False
         topics = [self._topics.get(name) for name in self._wanted]
@@ -177,7 +179,7 @@ class ClusterMetadata:
             for topic in topics
         )
 
-    def _take_topic(self, topic: Any, now_s: float) -> None:
+    def _apply_topic(self, topic: Any, now_s: float) -> None:
         name = str(topic.name)
         found_id = getattr(topic, "topic_id", None)
         topic_id = varints.NO_TOPIC_ID if found_id is None else found_id.bytes
@@ -192,7 +194,7 @@ class ClusterMetadata:
             seen = older.get(index)
             is_older = seen is not None and seen.epoch > leader.epoch
             if is_older and topic_id == varints.NO_TOPIC_ID:
-                is_older = not self._counts_all_the_same((name, index), now_s)
+                is_older = not self._is_older_epoch_accepted((name, index), now_s)
             else:
                 self._older_since_s.pop((name, index), None)
             leaders[index] = seen if seen is not None and is_older else leader
@@ -205,8 +207,9 @@ class ClusterMetadata:
             name=name, topic_id=topic_id, error_code=int(topic.error_code), leaders=leaders
         )
 
-    def _counts_all_the_same(self, of: tuple[str, int], now_s: float) -> bool:
-        """An older epoch of a partition without a topic id."""
+    def _is_older_epoch_accepted(self, of: tuple[str, int], now_s: float) -> bool:
+        """Return whether to accept an older epoch of a partition without topic id: after the grace
+        period."""
         since_s = self._older_since_s.setdefault(of, now_s)
         if now_s - since_s < OLDER_EPOCH_GRACE_S:
             return False
@@ -215,12 +218,12 @@ class ClusterMetadata:
 
 
 def format_address(host: str, port: int) -> str:
-    """host:port; IPv6 addresses in brackets."""
+    """Format as host:port, with IPv6 addresses in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """The (host, port) of one entry of bootstrap.servers; raises ValueError."""
+    """Parse an entry of bootstrap.servers to (host, port). Raises ValueError."""
     host, colon, port = text.strip().rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     in_brackets = host.startswith("[") and host.endswith("]")
@@ -232,7 +235,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class NodeConnectionState(NamedTuple):
-    """How one known address stands, for `pick_node`. Bootstrap entries have negative ids."""
+    """State of one broker's connection, for `pick_node`. Bootstrap entries have negative ids."""
 
     node_id: int
     connected: bool
@@ -243,14 +246,15 @@ class NodeConnectionState(NamedTuple):
 
 
 _PARALLEL_CONNECT_DELAY_S = 1.0
-"""A connection attempt that takes longer gets company: the next address is tried beside it."""
+"""If a connection attempt takes longer, the next address is tried in parallel."""
 
 
 def pick_node(nodes: Iterable[NodeConnectionState], now_s: float) -> tuple[int | None, float]:
-    """(node to use or to connect to, when to ask again if None).
+    """Return (broker to use or connect to, None; when to try again if None).
 
-    Connected ones first, the least busy; otherwise the one tried longest ago that is not backing
-    off, real brokers before bootstrap entries: so dead entries are gone round.
+    Prefers the connected broker with the fewest requests in flight. Otherwise returns the broker
+    whose last attempt is oldest and that is not backing off, brokers before bootstrap entries, so
+    that unreachable entries are tried in turn.
     """
     states = list(nodes)
     connected = [state for state in states if state.connected]
@@ -273,78 +277,85 @@ def pick_node(nodes: Iterable[NodeConnectionState], now_s: float) -> tuple[int |
 
 
 RETRIABLE_LOOKUP_ERRORS = frozenset({-1, 5, 7, 14, 15, 16})
-"""Unknown error, no leader, timed out, coordinator loading, not available, moved."""
+"""UNKNOWN_SERVER_ERROR, LEADER_NOT_AVAILABLE (5), REQUEST_TIMED_OUT (7), and the coordinator is
+loading (14), not available (15) or has moved (16)."""
 MAX_LOOKUP_BATCH = 500
 _LOOKUP_BACKOFF_RESET_S = 10.0
-"""After this long without trouble the next one starts with a short wait again."""
+"""After this long without a failure, the backoff restarts at its initial delay."""
 
 
 @dataclass(slots=True, kw_only=True)
 class CoordinatorCache:
-    """Invariant: an id is cached, or being looked up, or unknown; never two of them."""
+    """Coordinators of groups and transactional ids, and the lookups of those that are not known.
+
+    Invariant: each id is in at most one of the states cached, waiting for a lookup, and in a lookup
+    that is in flight.
+    """
 
     rng: random.Random
     retry: Backoff
     _nodes: dict[CoordinatorTarget, int] = field(default_factory=dict)
     _waiting: dict[CoordinatorTarget, None] = field(default_factory=dict)
-    _asked: set[CoordinatorTarget] = field(default_factory=set)
+    _in_flight: set[CoordinatorTarget] = field(default_factory=set)
     _not_before_s: float = -math.inf
     _failed_s: float = -math.inf
 
     def node(self, coordinator: CoordinatorTarget) -> int | None:
+        """Return the node id of a coordinator; None if it is not cached."""
         return self._nodes.get(coordinator)
 
     def look_up(self, coordinator: CoordinatorTarget) -> None:
-        """Somebody waits for it; nothing happens if it is known or being asked for."""
-        if coordinator not in self._nodes and coordinator not in self._asked:
+        """Schedule a lookup, unless the coordinator is cached or a lookup is in flight."""
+        if coordinator not in self._nodes and coordinator not in self._in_flight:
             self._waiting[coordinator] = None
 
     def forget(self, coordinator: CoordinatorTarget) -> None:
-        """It answered that it is not the coordinator (16), or cannot be reached."""
+        """Drop a coordinator that is unreachable or returned NOT_COORDINATOR (16)."""
         self._nodes.pop(coordinator, None)
 
     def forget_node(self, node_id: int) -> None:
-        """A broker cannot be reached: what it coordinated may have moved."""
+        """Drop all coordinators on an unreachable broker, since they may have moved."""
         for coordinator in [c for c, node in self._nodes.items() if node == node_id]:
             del self._nodes[coordinator]
 
     def due_s(self) -> float:
-        """When to ask next; inf when nobody waits."""
+        """When to send the next lookup; inf if none is scheduled."""
         return self._not_before_s if self._waiting else math.inf
 
     def next_batch(self, now_s: float) -> tuple[CoordinatorTarget, ...]:
-        """Ids of one kind to ask for now; each must come back in an answer or in `failed`."""
+        """Return ids of one kind to look up now. Call `found`, `failed` or `refused` for each."""
         if now_s < self.due_s():
             return ()
         kind = next(iter(self._waiting)).kind
         batch = tuple(c for c in self._waiting if c.kind == kind)[:MAX_LOOKUP_BATCH]
         for coordinator in batch:
             del self._waiting[coordinator]
-        self._asked.update(batch)
+        self._in_flight.update(batch)
         return batch
 
     def found(self, coordinator: CoordinatorTarget, node_id: int) -> None:
-        self._asked.discard(coordinator)
+        """Store the result of a lookup."""
+        self._in_flight.discard(coordinator)
         self._waiting.pop(coordinator, None)
         self._nodes[coordinator] = node_id
 
     def failed(self, coordinators: Iterable[CoordinatorTarget], now_s: float) -> None:
-        """No answer, or a retriable error: ask again later."""
+        """Schedule the lookups again after a backoff: no response or a retriable error."""
         if now_s - self._failed_s > _LOOKUP_BACKOFF_RESET_S:
             self.retry.reset()
         self._failed_s = now_s
         self._not_before_s = now_s + self.retry.next_delay_s(self.rng)
         for coordinator in coordinators:
-            self._asked.discard(coordinator)
+            self._in_flight.discard(coordinator)
             self._waiting[coordinator] = None
 
     def refused(self, coordinator: CoordinatorTarget) -> None:
-        """A fatal error: nobody waits for it any more (whoever did is told by the shell)."""
-        self._asked.discard(coordinator)
+        """Drop a lookup that failed with a fatal error. The caller fails the waiting requests."""
+        self._in_flight.discard(coordinator)
         self._waiting.pop(coordinator, None)
 
     def check_invariants(self) -> None:
         cached, waiting = set(self._nodes), set(self._waiting)
         assert not cached & waiting, cached & waiting
-        assert not cached & self._asked, cached & self._asked
-        assert not waiting & self._asked, waiting & self._asked
+        assert not cached & self._in_flight, cached & self._in_flight
+        assert not waiting & self._in_flight, waiting & self._in_flight

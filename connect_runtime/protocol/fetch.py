@@ -1,13 +1,13 @@
 """Fetch requests and responses without copying records, and incremental fetch sessions (KIP-227).
 
-Versions 12 (topics by name) to 17 (by id, since 13). The `records` of a decoded partition are a
-view into the response body, writable if the body is, so that batches can be patched in place. The
-codec is compared with kio's encoding in the unit tests.
+Supports versions 12 (topics by name) to 17 (by id since 13). The `records` of a decoded partition
+are a view of the response body, writable if the body is, so that batches can be patched in place.
+Unit tests compare the codec with kio's encoding.
 
-A broker remembers the partitions and positions of a session: a request names only what changed,
-and a response only partitions with news, so idle partitions cost nothing. A session has one
-request in flight, because its epoch counts requests. Refused, forgotten and unopened sessions are
-handled as in Java's FetchSessionHandler.
+A broker remembers the partitions and offsets of a session: a request contains only changes, and a
+response only partitions with news, so idle partitions cost nothing. A session has at most one
+request in flight, because its epoch counts requests. Lost, refused and closed sessions are handled
+as in Java's FetchSessionHandler.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TAG_LEADER = 1
 
 
 class FetchRequestPartition(NamedTuple):
-    """What to read of one partition. `topic_id` is 16 bytes; epochs are -1 where unknown."""
+    """Fetch parameters of one partition. `topic_id` has 16 bytes; unknown epochs are -1."""
 
     topic: str
     topic_id: bytes
@@ -58,11 +58,9 @@ class FetchRequestPartition(NamedTuple):
 
 
 class FetchResponsePartition(NamedTuple):
-    """One partition of a response: `topic` is "" by id, `topic_id` zero by name.
+    """One partition of a response.
 
-    aborted: (producer_id, first_offset) in the broker's order, which is not sorted.
-    diverging_*: set when the log was truncated below what was fetched (KIP-595), else -1.
-    current_leader: (node id, leader epoch) if the broker said so, with error 6 or 74.
+    `topic` is "" in versions with topic ids, and `topic_id` zero in versions with names.
     """
 
     topic: str
@@ -73,15 +71,19 @@ class FetchResponsePartition(NamedTuple):
     last_stable_offset: int
     log_start_offset: int
     aborted: list[tuple[int, int]]
+    """(producer_id, first_offset) of aborted transactions, in the broker's order (not sorted)."""
     preferred_read_replica: int
     diverging_end_offset: int
+    """Where the log was truncated if it diverged from what was fetched (KIP-595), else -1."""
     current_leader: tuple[int, int] | None
+    """(node id, leader epoch), if the broker reported it with error 6 or 74."""
     records: memoryview
     diverging_epoch: int = -1
+    """Epoch of `diverging_end_offset`, or -1."""
 
 
 class FetchResponse(NamedTuple):
-    """A decoded response; `partitions` is empty when `error_code` is not 0."""
+    """A decoded response; without partitions if `error_code` is not 0."""
 
     throttle_ms: int
     error_code: int
@@ -102,7 +104,8 @@ def encode_fetch_request(
     forgotten: Iterable[FetchRequestPartition],
     rack_id: str,
 ) -> bytes:
-    """The request body (no header). Partitions of one topic are grouped, order kept otherwise."""
+    """Encode the request body (without header). Partitions are grouped by topic; the order is kept
+    otherwise."""
     assert FETCH_MIN_VERSION <= version <= FETCH_MAX_VERSION, version
     limits = (max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch)
     if version < _REPLICA_IS_TAGGED:
@@ -141,7 +144,7 @@ def _write_topics(out: bytearray, topics: dict[bytes, list[bytes]]) -> None:
 
 
 def decode_fetch_response(version: int, body: memoryview) -> FetchResponse:
-    """Walk a response body (no header); raises TruncatedResponse."""
+    """Decode a response body (without header). Raises TruncatedResponse."""
     assert FETCH_MIN_VERSION <= version <= FETCH_MAX_VERSION, version
     try:
         return _decode_response_body(version, body)
@@ -156,7 +159,7 @@ def _decode_response_body(version: int, body: memoryview) -> FetchResponse:
     )
     position = varints.skip_tags(body, position)
     if position != len(body):
-        raise ValueError(f"{len(body) - position} bytes left over")
+        raise ValueError(f"{len(body) - position} unexpected bytes at the end")
     return FetchResponse(throttle_ms, error_code, session_id, found)
 
 
@@ -218,12 +221,12 @@ def _decode_partition_tags(
 SESSION_NOT_FOUND = 70
 NO_SESSION_ID = 0
 INITIAL_SESSION_EPOCH = 0
-"""In a request: open a session (and close the one whose id is given)."""
+"""Epoch of a request that opens a session, and closes the session with the given id."""
 _MAX_SESSION_EPOCH = 2**31 - 1
 
 
 class FetchSessionRequest(NamedTuple):
-    """The session's part of the next Fetch request; both lists go in as they are."""
+    """The session fields and partition lists of the next Fetch request."""
 
     session_id: int
     session_epoch: int
@@ -233,10 +236,10 @@ class FetchSessionRequest(NamedTuple):
 
 @dataclass(slots=True)
 class FetchSession:
-    """Wanted partitions of one broker, and how much of that the broker knows already.
+    """The fetch session with one broker: requested partitions, and those the broker knows.
 
-    A partition that is wanted stays in the session until dropped: whoever cannot take more of its
-    data drops it. Invariant: every key where `_wanted` and `_known` differ is in `_changed`.
+    A partition stays in the session until it is dropped: drop it to pause its data.
+    Invariant: every key for which `_wanted` and `_known` differ is in `_changed`.
     """
 
     _wanted: dict[Hashable, FetchRequestPartition] = field(default_factory=dict)
@@ -247,89 +250,95 @@ class FetchSession:
     _in_flight: FetchSessionRequest | None = None
 
     def want(self, key: Hashable, partition: FetchRequestPartition) -> None:
-        """Read this partition from this position on; call it again whenever the position moves."""
+        """Fetch a partition from the given offset. Call again whenever the offset changes."""
         if self._wanted.get(key) != partition:
             self._wanted[key] = partition
             self._changed[key] = None
 
     def drop(self, key: Hashable) -> None:
-        """Read it no longer; nothing happens if it was not wanted."""
+        """Stop fetching a partition; does nothing if it is not in the session."""
         if self._wanted.pop(key, None) is not None:
             self._changed[key] = None
 
     def wanted(self) -> int:
-        """How many partitions are wanted; with none there is nothing to fetch."""
+        """Number of partitions to fetch; if 0, there is nothing to request."""
         return len(self._wanted)
 
     def asked(self, key: Hashable) -> FetchRequestPartition | None:
-        """What the request in flight says of a partition; None when it does not ask for it."""
+        """Return the parameters with which the request in flight asks for a partition, or None."""
         return self._known.get(key)
 
     def in_flight(self) -> bool:
+        """Return whether a request is in flight."""
         return self._in_flight is not None
 
     def next_request(self) -> FetchSessionRequest:
-        """What to ask; `answered` or `failed` must follow before the next one."""
+        """Return the next request. Call `answered` or `failed` before the next one."""
         assert self._in_flight is None, "a session has one request in flight"
-        request = self._everything() if self._epoch == INITIAL_SESSION_EPOCH else self._news()
+        request = (
+            self._build_full_request()
+            if self._epoch == INITIAL_SESSION_EPOCH
+            else self._build_incremental_request()
+        )
         self._changed.clear()
         self._in_flight = request
         return request
 
     def answered(self, response: FetchResponse) -> None:
-        """A response came, of whatever error code; partitions' own errors do not matter here."""
+        """Apply a response with any top-level error code; errors of partitions are ignored."""
         request, self._in_flight = self._in_flight, None
-        assert request is not None, "an answer without a request"
+        assert request is not None, "response without a request"
         if response.error_code != 0:
             gone = response.error_code == SESSION_NOT_FOUND
             self._restart(NO_SESSION_ID if gone else request.session_id)
         elif request.session_epoch == INITIAL_SESSION_EPOCH:
-            self._opened(request, response)
+            self._on_session_opened(request, response)
         elif response.session_id == NO_SESSION_ID:
             self._restart(NO_SESSION_ID)  # the broker closed it
         else:
             self._epoch = 1 if self._epoch == _MAX_SESSION_EPOCH else self._epoch + 1
 
     def failed(self) -> None:
-        """No answer came: what the broker knows is unknown, so begin anew (closing the old one)."""
+        """Reopen the session after a request without response, as the broker's state is unknown."""
         request, self._in_flight = self._in_flight, None
-        assert request is not None, "a failure without a request"
+        assert request is not None, "failure without a request"
         self._restart(request.session_id)
 
     def check_invariants(self) -> None:
         if self._epoch == INITIAL_SESSION_EPOCH and self._in_flight is None:
-            return  # the next request says everything
+            return  # the next request contains all partitions
         for key in {*self._wanted, *self._known}:
             same = self._wanted.get(key) == self._known.get(key)
             assert same or key in self._changed, key
 
-    def _everything(self) -> FetchSessionRequest:
+    def _build_full_request(self) -> FetchSessionRequest:
+        """Build a request with all partitions, which opens a session."""
         self._known = dict(self._wanted)
         return FetchSessionRequest(
             self._session_id, INITIAL_SESSION_EPOCH, list(self._known.values()), []
         )
 
-    def _news(self) -> FetchSessionRequest:
+    def _build_incremental_request(self) -> FetchSessionRequest:
+        """Build a request with the changed partitions only."""
         partitions: list[FetchRequestPartition] = []
         forgotten: list[FetchRequestPartition] = []
         for key in self._changed:
             wanted, known = self._wanted.get(key), self._known.get(key)
             if wanted == known:
-                continue  # moved and moved back, or dropped and wanted again
+                continue  # changed back, or dropped and requested again
             if wanted is None:
                 forgotten.append(self._known.pop(key))
                 continue
             if known is not None and known.topic_id != wanted.topic_id:
-                forgotten.append(known)  # the topic was recreated: another partition to the broker
+                forgotten.append(known)  # a recreated topic is another partition to the broker
             partitions.append(wanted)
             self._known[key] = wanted
         return FetchSessionRequest(self._session_id, self._epoch, partitions, forgotten)
 
-    def _opened(self, request: FetchSessionRequest, response: FetchResponse) -> None:
+    def _on_session_opened(self, request: FetchSessionRequest, response: FetchResponse) -> None:
         if response.session_id == NO_SESSION_ID:
-            self._restart(
-                NO_SESSION_ID
-            )  # its cache is full, or it throttles: every request is full
+            # The broker's session cache is full, or it throttles: every request must be full.
+            self._restart(NO_SESSION_ID)
         elif len(response.partitions) != len(request.partitions):
             self._restart(response.session_id)
         else:

@@ -1,12 +1,12 @@
-"""Frames, headers and kio entities of requests and responses, checked before they are decoded.
+"""Frames, headers and kio entities of requests and responses, validated before decoding.
 
 Request:  size i32 | api_key i16 | version i16 | correlation_id i32 | client_id (i16 length) | tags
 Response: size i32 | correlation_id i32 | tags            (tags: flexible versions only, KIP-482)
 
-A response body is checked against the shape of its entity first, because kio's native reader
-allocates whatever a length field claims: a claim that is too large ends the process without an
-exception. The check also removes unknown tagged fields, which brokers may add to any version and
-on which kio raises KeyError, and refuses null where an array may not be null.
+A response body is validated against the shape of its entity first. kio's native reader allocates
+whatever a length field claims, and an excessive claim would end the process without an exception.
+The validation also removes unknown tagged fields, which brokers may add to any version and for
+which kio raises KeyError, and rejects null for non-nullable arrays.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from connect_runtime.protocol.request_errors import TruncatedResponse
 
 
 class BodyEdit(NamedTuple):
-    """The bytes from `start` to `end` of a body are to be replaced with `data`."""
+    """Replace the bytes from `start` to `end` of a body with `data`."""
 
     start: int
     end: int
@@ -36,12 +36,16 @@ class BodyEdit(NamedTuple):
 
     @property
     def shrinks_by(self) -> int:
+        """Number of bytes by which the edit shortens the body."""
         return self.end - self.start - len(self.data)
 
 
-WalkField: TypeAlias = Callable[[memoryview, int, list[BodyEdit]], int]
-"""Takes (body, position, edits), returns the position after the value; raises IndexError or
-ValueError. Appends the edits that remove unknown tagged fields, in order of their positions."""
+FieldValidator: TypeAlias = Callable[[memoryview, int, list[BodyEdit]], int]
+"""A function of (body, position, edits) that returns the position after a value.
+
+Raises IndexError or ValueError if the value is malformed. Appends the edits that remove unknown
+tagged fields, ordered by position.
+"""
 
 _FIXED_SIZES = {
     "int8": 1, "uint8": 1, "bool": 1, "int16": 2, "uint16": 2, "error_code": 2, "int32": 4,
@@ -53,20 +57,24 @@ _I32 = struct.Struct(">i")
 
 
 def check_shape(entity_type: Any, body: memoryview) -> memoryview:
-    """The bytes of one entity that must fill `body`, as kio reads them: without unknown tagged
-    fields. It is `body` itself if there are none. Raises IndexError or ValueError on a bad length.
+    """Validate the only entity in `body` and return the bytes to decode with kio.
+
+    The result is `body` itself unless unknown tagged fields had to be removed. Raises IndexError or
+    ValueError for an invalid length.
     """
     data, end = check_entity_shape(entity_type, body, 0)
     if end != len(body):
-        raise ValueError(f"{len(body) - end} bytes left over")
+        raise ValueError(f"{len(body) - end} unexpected bytes at the end")
     return data
 
 
 def check_entity_shape(entity_type: Any, body: memoryview, position: int) -> tuple[memoryview, int]:
-    """(the bytes of the entity at `position`, as `check_shape` returns them; where it ends in
-    `body`). Raises IndexError or ValueError on a bad length."""
+    """Validate the entity at `position`. Returns (bytes as in `check_shape`, next position).
+
+    Raises IndexError or ValueError for an invalid length.
+    """
     edits: list[BodyEdit] = []
-    end = _make_entity_walk(entity_type)(body, position, edits)
+    end = _make_entity_validator(entity_type)(body, position, edits)
     if not edits:
         return body[position:end], end
     data = bytearray()
@@ -85,12 +93,12 @@ def _skip_bytes(body: memoryview, position: int, size: int) -> int:
     return end
 
 
-def _make_fixed_walk(size: int) -> WalkField:
+def _make_fixed_validator(size: int) -> FieldValidator:
     return lambda body, position, edits: _skip_bytes(body, position, size)
 
 
 def _read_compact_length(body: memoryview, position: int) -> tuple[int, int]:
-    """(length, -1 for null; the position after it)."""
+    """Return (length, position after it); the length is -1 for null."""
     claimed, position = varints.read_varint(body, position)
     return claimed - 1, position
 
@@ -106,46 +114,48 @@ def _make_legacy_length_reader(
     return read
 
 
-def _make_sized_walk(read_length: Callable[[memoryview, int], tuple[int, int]]) -> WalkField:
-    def walk(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+def _make_sized_validator(
+    read_length: Callable[[memoryview, int], tuple[int, int]],
+) -> FieldValidator:
+    def validate(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         size, position = read_length(body, position)
         return _skip_bytes(body, position, size) if size > 0 else position
 
-    return walk
+    return validate
 
 
-def _make_array_walk(
-    item: WalkField, item_size: int | None, *, flexible: bool, nullable: bool
-) -> WalkField:
+def _make_array_validator(
+    item: FieldValidator, item_size: int | None, *, flexible: bool, nullable: bool
+) -> FieldValidator:
     read_length = _read_compact_length if flexible else _make_legacy_length_reader(_I32)
 
-    def walk(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+    def validate(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         at = position
         count, position = read_length(body, position)
         if count < 0:
             if not nullable:
-                raise ValueError(f"null at {at}, where an array must be")
+                raise ValueError(f"null at {at} for an array that is not nullable")
             return position
         if item_size is not None:
             return _skip_bytes(body, position, count * item_size)
-        _skip_bytes(body, position, count)  # no item is smaller than a byte
+        _skip_bytes(body, position, count)  # every item has at least one byte
         for _ in range(count):
             position = item(body, position, edits)
         return position
 
-    return walk
+    return validate
 
 
-def _make_nullable_entity_walk(walk_entity: WalkField) -> WalkField:
-    def walk(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+def _make_nullable_entity_validator(validate_entity: FieldValidator) -> FieldValidator:
+    def validate(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         marker, position = body[position], position + 1
-        return walk_entity(body, position, edits) if marker == 1 else position
+        return validate_entity(body, position, edits) if marker == 1 else position
 
-    return walk
+    return validate
 
 
-def _make_tags_walk(known: dict[int, WalkField]) -> WalkField:
-    def walk(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+def _make_tags_validator(known: dict[int, FieldValidator]) -> FieldValidator:
+    def validate(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         if body[position] == 0:
             return position + 1
         start, first_edit, removed = position, len(edits), 0
@@ -178,33 +188,37 @@ def _make_tags_walk(known: dict[int, WalkField]) -> WalkField:
             )
         return position
 
-    return walk
+    return validate
 
 
 def _remove_bytes(edits: list[BodyEdit], first_edit: int, start: int, end: int) -> None:
-    """Append the removal of these bytes, as one edit with a removal that ends at `start`.
-    Edits before `first_edit` are not changed: they belong to another section."""
+    """Append the removal of these bytes, merged with an adjacent previous removal.
+
+    Edits before `first_edit` belong to another section and are not changed.
+    """
     if len(edits) > first_edit and edits[-1].end == start and not edits[-1].data:
         start = edits.pop().start
     edits.append(BodyEdit(start, end, b""))
 
 
-def _make_primitive_walk(kafka_type: str, *, flexible: bool) -> tuple[WalkField, int | None]:
-    """(walk, size if fixed)."""
+def _make_primitive_validator(
+    kafka_type: str, *, flexible: bool
+) -> tuple[FieldValidator, int | None]:
+    """Return (validator, size if fixed)."""
     if kafka_type in _FIXED_SIZES:
-        return _make_fixed_walk(_FIXED_SIZES[kafka_type]), _FIXED_SIZES[kafka_type]
+        return _make_fixed_validator(_FIXED_SIZES[kafka_type]), _FIXED_SIZES[kafka_type]
     assert kafka_type in {"string", "bytes", "records"}, kafka_type
     if flexible:
-        return _make_sized_walk(_read_compact_length), None
-    return _make_sized_walk(
+        return _make_sized_validator(_read_compact_length), None
+    return _make_sized_validator(
         _make_legacy_length_reader(_I16 if kafka_type == "string" else _I32)
     ), None
 
 
-def _make_field_walk(
+def _make_field_validator(
     hint: Any, kafka_type: str | None, *, flexible: bool
-) -> tuple[WalkField, int | None]:
-    """The walk of one field, from its annotation and the Kafka type in its metadata."""
+) -> tuple[FieldValidator, int | None]:
+    """Return the validator of a field, from its annotation and its Kafka type."""
     optional = typing.get_origin(hint) in {types.UnionType, typing.Union}
     if optional:
         (hint,) = (part for part in typing.get_args(hint) if part is not type(None))
@@ -212,44 +226,44 @@ def _make_field_walk(
     if is_array:
         hint = typing.get_args(hint)[0]
     if kafka_type is not None:
-        walk, size = _make_primitive_walk(kafka_type, flexible=flexible)
+        validator, size = _make_primitive_validator(kafka_type, flexible=flexible)
     else:
-        walk, size = _make_entity_walk(hint), None
+        validator, size = _make_entity_validator(hint), None
     if is_array:
-        return _make_array_walk(walk, size, flexible=flexible, nullable=optional), None
+        return _make_array_validator(validator, size, flexible=flexible, nullable=optional), None
     if kafka_type is None and optional:
-        return _make_nullable_entity_walk(walk), None
-    return walk, size
+        return _make_nullable_entity_validator(validator), None
+    return validator, size
 
 
 @functools.cache
-def _make_entity_walk(entity_type: Any) -> WalkField:
+def _make_entity_validator(entity_type: Any) -> FieldValidator:
     hints = typing.get_type_hints(entity_type)
     flexible: bool = entity_type.__flexible__
-    steps: list[WalkField] = []
-    tagged: dict[int, WalkField] = {}
+    steps: list[FieldValidator] = []
+    tagged: dict[int, FieldValidator] = {}
     run = 0
     for field in dataclasses.fields(entity_type):
         kafka_type = field.metadata.get("kafka_type")
-        walk, size = _make_field_walk(hints[field.name], kafka_type, flexible=flexible)
+        validator, size = _make_field_validator(hints[field.name], kafka_type, flexible=flexible)
         if "tag" in field.metadata:
-            tagged[field.metadata["tag"]] = walk
+            tagged[field.metadata["tag"]] = validator
         elif size is not None:
             run += size
         else:
-            steps += [_make_fixed_walk(run), walk] if run else [walk]
+            steps += [_make_fixed_validator(run), validator] if run else [validator]
             run = 0
     if run:
-        steps.append(_make_fixed_walk(run))
+        steps.append(_make_fixed_validator(run))
     if flexible:
-        steps.append(_make_tags_walk(tagged))
+        steps.append(_make_tags_validator(tagged))
 
-    def walk_all(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+    def validate_fields(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         for step in steps:
             position = step(body, position, edits)
         return position
 
-    return walk_all
+    return validate_fields
 
 
 _REQUEST_HEADER = struct.Struct(">ihhih")
@@ -262,7 +276,7 @@ _RESPONSE_HEADER_WITH_TAGS = 1
 def encode_request_header(
     api_key: int, version: int, correlation_id: int, *, client_id: bytes, body_size: int
 ) -> bytes:
-    """The size field and the header for a body of `body_size` bytes that follows."""
+    """Encode the size field and the header of a request whose body has `body_size` bytes."""
     tags = b"\x00" if has_tagged_headers(api_key, version)[0] else b""
     size = _HEADER_BYTES_AFTER_SIZE + len(client_id) + len(tags) + body_size
     fixed = _REQUEST_HEADER.pack(size, api_key, version, correlation_id, len(client_id))
@@ -270,20 +284,20 @@ def encode_request_header(
 
 
 def encode_request_body(entity: Any) -> bytes:
-    """A kio request entity without header."""
+    """Encode a kio request entity without header."""
     with io.BytesIO() as buffer:
         entity_writer(type(entity))(buffer, entity)
         return buffer.getvalue()
 
 
 def read_correlation_id(frame: memoryview) -> int:
-    """The correlation id of a response frame (without its size field)."""
+    """Read the correlation id of a response frame (without size field)."""
     (value,) = _CORRELATION_ID.unpack_from(frame)
     return int(value)
 
 
 def strip_response_header(frame: memoryview, api_key: int, version: int) -> memoryview:
-    """What follows the response header; raises TruncatedResponse."""
+    """Return the body of a response frame. Raises TruncatedResponse."""
     if not has_tagged_headers(api_key, version)[1]:
         return frame[4:]
     if len(frame) > 4 and frame[4] == 0:
@@ -297,11 +311,11 @@ def strip_response_header(frame: memoryview, api_key: int, version: int) -> memo
 
 
 def decode_response(entity_type: type[Any], body: memoryview) -> Any:
-    """Read one kio response entity that must fill `body`. Tagged fields that kio does not know are
-    skipped (KIP-482).
+    """Decode the kio response entity in `body`, ignoring tagged fields that kio does not know
+    (KIP-482).
 
     Raises TruncatedResponse for every body that does not decode, whatever the decoder raised: the
-    bytes come from the network, and one bad answer must not end a copy process.
+    bytes come from the network, and one bad response must not end a process.
     """
     name = api_versions.API_NAMES.get(entity_type.__api_key__, entity_type.__name__)
     version = entity_type.__version__
@@ -309,13 +323,13 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
         data = check_shape(entity_type, body)
         entity, _ = entity_reader(entity_type)(data.toreadonly(), 0)
     except Exception as error:
-        raise TruncatedResponse(name, version, f"does not decode: {error}") from error
+        raise TruncatedResponse(name, version, f"cannot be decoded: {error}") from error
     return entity
 
 
 @functools.cache
 def has_tagged_headers(api_key: int, version: int) -> tuple[bool, bool]:
-    """Whether (request header, response header) end in tagged fields for this API and version."""
+    """Return whether the (request header, response header) of an API version have tagged fields."""
     request = kio.index.load_request_schema(api_key, version)
     response = kio.index.load_response_schema(api_key, version)
     return (

@@ -1,8 +1,8 @@
-"""Admin requests about consumer groups and their offsets, one group or many at once (KIP-709).
+"""Admin requests about consumer groups and their offsets, one or many groups at once (KIP-709).
 
-Brokers allow offset changes only while the group has no members. Only versions that name topics by
-name are used. When offsets of many groups are fetched, a caller may pass the bytes that stood for a
-group in an earlier response: a group whose bytes are unchanged is skipped without decoding.
+Brokers allow offset changes only while the group has no members. Only versions that identify topics
+by name are used. To fetch offsets of many groups repeatedly, pass each group's bytes of the earlier
+response: groups whose bytes are unchanged are skipped without decoding.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from connect_runtime.protocol.request_builders import RequestBuilder
 from connect_runtime.protocol.request_errors import TruncatedResponse
 
 COORDINATOR_MOVED_ERRORS = frozenset({15, 16})
-"""COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR: look for it anew."""
+"""COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR: look up the coordinator again."""
 RETRIABLE_GROUP_ERRORS = frozenset({*COORDINATOR_MOVED_ERRORS, 14, 27})
-"""And COORDINATOR_LOAD_IN_PROGRESS, REBALANCE_IN_PROGRESS: ask again."""
+"""Also COORDINATOR_LOAD_IN_PROGRESS and REBALANCE_IN_PROGRESS: retry."""
 GROUP_ID_NOT_FOUND = 69
 UNSUPPORTED_VERSION = 35
-"""Also what brokers answer whose group protocol of KIP-848 is switched off."""
+"""Also returned by brokers on which the group protocol of KIP-848 is disabled."""
 
 _NO_GENERATION = -1
 _LIST_WITH_STATES, _LIST_WITH_TYPES = 4, 5
@@ -40,14 +40,14 @@ _BROKER_DEFAULT_RETENTION = datetime.timedelta(milliseconds=-1)
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """Where a group goes on in a partition; -1: it says nowhere. `metadata` is its own note."""
+    """A committed offset (-1: none) with the metadata that the group stored with it."""
 
     offset: int
     metadata: str = ""
 
 
 def list_groups() -> RequestBuilder:
-    """Which groups a broker coordinates: to be asked of every one."""
+    """List the groups that a broker coordinates. Send to every broker."""
 
     def build(version: int, m: Any) -> Any:
         every: dict[str, Any] = {}
@@ -61,7 +61,7 @@ def list_groups() -> RequestBuilder:
 
 
 def describe_consumer_groups(*groups: str) -> RequestBuilder:
-    """How groups of the protocol of KIP-848 stand; any other one is not found."""
+    """Describe groups of the KIP-848 protocol; groups of other types are reported as not found."""
 
     def build(_: int, m: Any) -> Any:
         return m.ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
@@ -70,7 +70,7 @@ def describe_consumer_groups(*groups: str) -> RequestBuilder:
 
 
 def describe_classic_groups(*groups: str) -> RequestBuilder:
-    """How classic groups stand; any other one, or none, is "Dead"."""
+    """Describe classic groups; other or missing groups have the state "Dead"."""
 
     def build(version: int, m: Any) -> Any:
         more: dict[str, Any] = {}
@@ -82,7 +82,7 @@ def describe_classic_groups(*groups: str) -> RequestBuilder:
 
 
 def describe_share_group_offsets(group: str) -> RequestBuilder:
-    """Where a share group (KIP-932) starts in each partition that it has begun to read."""
+    """Fetch a share group's start offset (KIP-932) of every partition that it has read from."""
 
     def build(_: int, m: Any) -> Any:
         asked = m.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
@@ -92,8 +92,8 @@ def describe_share_group_offsets(group: str) -> RequestBuilder:
 
 
 def fetch_offsets(group: str, *, stable: bool = False) -> RequestBuilder:
-    """Which offsets the group has. `stable`: a partition about which a transaction is open is an
-    error (88), where brokers know of it."""
+    """Fetch all committed offsets of a group. `stable`: partitions with an open transaction return
+    error 88, if the broker supports that."""
 
     def build(version: int, m: Any) -> Any:
         more = {"require_stable": stable} if version >= _FETCH_STABLE else {}
@@ -103,7 +103,7 @@ def fetch_offsets(group: str, *, stable: bool = False) -> RequestBuilder:
 
 
 def commit_offsets(group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> RequestBuilder:
-    """Give the group these."""
+    """Commit offsets for a group."""
 
     def build(version: int, m: Any) -> Any:
         more: dict[str, Any] = {}
@@ -134,7 +134,7 @@ def commit_offsets(group: str, offsets: Mapping[TopicPartition, CommittedOffset]
 
 
 def delete_offsets(group: str, partitions: Collection[TopicPartition]) -> RequestBuilder:
-    """Take from the group the offsets of these."""
+    """Delete a group's offsets of these partitions."""
 
     def build(_: int, m: Any) -> Any:
         return m.OffsetDeleteRequest(
@@ -154,7 +154,7 @@ def delete_offsets(group: str, partitions: Collection[TopicPartition]) -> Reques
 
 
 def delete_group(group: str) -> RequestBuilder:
-    """Take the group away, with all its offsets."""
+    """Delete a group with all its offsets."""
 
     def build(_: int, m: Any) -> Any:
         return m.DeleteGroupsRequest(groups_names=(group,))
@@ -170,7 +170,7 @@ def _group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]
 
 
 def find_error_code(body: Any) -> int:
-    """The first error code in an answer to any of these; 0: there is none."""
+    """Return the first error code in the response to any request of this module; 0 if none."""
     codes = [getattr(body, "error_code", 0)]
     codes += [each.error_code for each in getattr(body, "results", ())]
     codes += [getattr(each, "error_code", 0) for each in getattr(body, "groups", ())]
@@ -179,7 +179,7 @@ def find_error_code(body: Any) -> int:
 
 
 def read_partition_errors(body: Any) -> dict[TopicPartition, int]:
-    """Error codes of single partitions, where there are any."""
+    """Return the error codes of partitions that failed."""
     return {
         TopicPartition(topic.name, each.partition_index): int(each.error_code)
         for topic in getattr(body, "topics", ())
@@ -189,7 +189,7 @@ def read_partition_errors(body: Any) -> dict[TopicPartition, int]:
 
 
 def read_fetched_offsets(body: Any) -> dict[TopicPartition, CommittedOffset]:
-    """What an answer to `fetch_offsets` says, where it says no error."""
+    """Decode a response to `fetch_offsets` that has no errors."""
     return {
         TopicPartition(topic.name, each.partition_index): CommittedOffset(
             int(each.committed_offset), each.metadata or ""
@@ -210,30 +210,34 @@ _POSITION_AFTER_THROTTLE_TIME = 4
 
 @dataclass(frozen=True, slots=True)
 class FetchedGroupOffsets:
-    """What is answered of one group. `code`: the first error code of it all, 0 for none; `data`:
-    the bytes that say so."""
+    """The offsets of one group in a response."""
 
     group: str
     offsets: Mapping[TopicPartition, CommittedOffset]
     code: int
+    """First error code of the group or its partitions, 0 if none."""
     data: bytes
+    """The group's bytes in the response; pass them as `seen` to the next request."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedOffsetsOfGroups:
-    """`found`: of each group that does not stand as it stood; `same`: the others."""
+    """Result of `fetch_offsets_of_groups`."""
 
     found: Sequence[FetchedGroupOffsets]
+    """Groups whose bytes changed since the earlier response."""
     same: Sequence[str]
+    """Ids of unchanged groups."""
 
 
 def fetch_offsets_of_groups(
     groups: Sequence[str], *, stable: bool = False, seen: Mapping[str, bytes] | None = None
 ) -> RequestBuilder:
-    """To the groups' coordinator; the response's body is an `FetchedOffsetsOfGroups`.
+    """Fetch the offsets of many groups with one coordinator; the response body is a
+    `FetchedOffsetsOfGroups`.
 
-    `stable`: a partition about which a transaction is open is an error (88). `seen`: the `data` of
-    earlier answers.
+    `stable`: partitions with an open transaction return error 88. `seen`: each group's `data` of
+    an earlier response.
     """
     known = seen or {}
 
@@ -248,9 +252,9 @@ def fetch_offsets_of_groups(
             return _read_groups_response(
                 _GROUP_ENTITY_TYPES[version], body, asked=groups, seen=known
             )
-        except Exception as error:  # as `frames.decode_response`
+        except Exception as error:  # all exceptions, as in `framing.decode_response`
             raise TruncatedResponse(
-                _OFFSET_FETCH_API, version, f"does not decode: {error}"
+                _OFFSET_FETCH_API, version, f"cannot be decoded: {error}"
             ) from error
 
     return RequestBuilder(
@@ -271,7 +275,9 @@ def _read_groups_response(
     found: list[FetchedGroupOffsets] = []
     same: list[str] = []
     if count == 0:
-        raise ValueError(f"null at {_POSITION_AFTER_THROTTLE_TIME}, where an array must be")
+        raise ValueError(
+            f"null at {_POSITION_AFTER_THROTTLE_TIME} for an array that is not nullable"
+        )
     for number in range(count - 1):
         group = asked[number] if number < len(asked) else ""
         before = seen.get(group)
@@ -284,7 +290,7 @@ def _read_groups_response(
         at = end
     at = varints.skip_tags(body, at)
     if at != len(body):
-        raise ValueError(f"{len(body) - at} bytes left over")
+        raise ValueError(f"{len(body) - at} unexpected bytes at the end")
     return FetchedOffsetsOfGroups(found, same)
 
 

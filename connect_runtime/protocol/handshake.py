@@ -1,8 +1,8 @@
 """The handshake of a new connection: ApiVersions, then SASL; and re-authentication (KIP-368).
 
-Conversations without a socket: a generator yields a kio request, is sent the response body, and
-returns what was agreed. Order: ApiVersions, SaslHandshake, SaslAuthenticate until the exchange is
-over. `authenticate` alone renews a session that the broker is about to end.
+Conversations are generators without a socket: each yields a kio request, receives the response body
+and finally returns the negotiated result. Order: ApiVersions, SaslHandshake, SaslAuthenticate until
+the exchange is complete. `authenticate` alone renews a session before the broker ends it.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from connect_runtime.protocol.sasl import SaslExchange, SaslExchangeRefused
 from connect_runtime.protocol.security_settings import SecuritySettings
 
 _RENEWAL_WINDOW_START, _RENEWAL_WINDOW_END = 0.85, 0.95
-"""Sessions are renewed in this part of their life, as Java's clients do."""
+"""Sessions are renewed within this fraction of their lifetime, as in Java's clients."""
 _RENEWAL_RETRY_DELAY_S = 0.25
 _MIN_SESSION_LEFT_S = 0.2
-"""Closer to its end a session is given up: a request that meets its end would be lost."""
+"""Close a session with less time left: requests that reach its end would be lost."""
 
 
 @dataclass(slots=True)
 class SaslSessionLifetime:
-    """Monotonic seconds; infinity: the session does not end."""
+    """Renewal and end of a SASL session, in monotonic seconds; infinity if it does not end."""
 
     renew_at_s: float = math.inf
     ends_s: float = math.inf
 
     def begun(self, life_s: float | None, now_s: float, rng: random.Random) -> None:
-        """The broker gave it so long, None for ever."""
+        """Start a session. `life_s`: lifetime granted by the broker, None for unlimited."""
         self.renew_at_s = self.ends_s = math.inf
         if life_s is not None:
             self.ends_s = now_s + life_s
@@ -50,11 +50,11 @@ class SaslSessionLifetime:
             )
 
     def renewing(self) -> None:
-        """It is being renewed: `begun` follows, or the connection's end."""
+        """Record that renewal is in progress, until `begun` is called or the connection closes."""
         self.renew_at_s = math.inf
 
     def postpone(self, now_s: float) -> bool:
-        """What it takes is not there yet: try again soon; False when there is no time left."""
+        """Delay the renewal because no token is available yet. Returns False if no time is left."""
         self.renew_at_s = min(
             now_s + _RENEWAL_RETRY_DELAY_S, max(now_s, self.ends_s - _MIN_SESSION_LEFT_S)
         )
@@ -66,12 +66,12 @@ UNSUPPORTED_MECHANISM = 33
 ILLEGAL_SASL_STATE = 34
 _SOFTWARE_VERSION = "1"
 _HANDSHAKE_VERSION = 1
-"""From 1 on tokens travel in SaslAuthenticate requests; brokers know it since 1.0."""
+"""Since version 1, tokens are sent in SaslAuthenticate requests (brokers since 1.0)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandshakeResult:
-    """What was agreed. `session_s`: authenticate again within that many seconds; None: never."""
+    """Negotiated result. `session_s`: session lifetime in seconds; None if unlimited."""
 
     versions: NodeApiVersions
     session_s: float | None
@@ -83,9 +83,10 @@ HandshakeConversation: TypeAlias = Generator[Any, memoryview, HandshakeResult]
 def perform_handshake(
     security: SecuritySettings, *, address: str, token: str | None = None
 ) -> HandshakeConversation:
-    """The whole handshake; raises AuthenticationFailed, UnsupportedVersion, TruncatedResponse.
+    """Perform the whole handshake.
 
-    `token`: what OAUTHBEARER shows.
+    `token`: the OAUTHBEARER token. Raises AuthenticationFailed, UnsupportedVersion or
+    TruncatedResponse.
     """
     known = yield from _request_versions(address)
     if not security.uses_sasl:
@@ -105,9 +106,7 @@ def _request_versions(
         body = yield kio.index.load_request_schema(api_versions.API_VERSIONS_KEY, asked)()
     response = framing.decode_response(message.response_type(asked), body)
     if response.error_code != ErrorCode.none:
-        problem = (
-            f"asking for API versions: {request_errors.format_error_code(response.error_code)}"
-        )
+        problem = f"ApiVersions failed: {request_errors.format_error_code(response.error_code)}"
         raise ConnectionFailed(address, problem)
     ranges = {
         int(api.api_key): ApiVersionRange(int(api.min_version), int(api.max_version))
@@ -123,7 +122,7 @@ def authenticate(
     known: NodeApiVersions,
     token: str | None = None,
 ) -> HandshakeConversation:
-    """SASL alone, over a connection whose versions are known."""
+    """Authenticate with SASL on a connection whose API versions are known."""
     mechanism, username = security.mechanism or "", security.username or ""
     yield from _negotiate_mechanism(mechanism, address)
     key = api_versions.API_KEYS["sasl_authenticate"]
@@ -132,7 +131,7 @@ def authenticate(
     exchange = _create_exchange(security, token)
     message: bytes | None = exchange.first()
     lifetime_ms = 0
-    while True:  # an exchange ends itself: PLAIN after one round, SCRAM after two
+    while True:  # ends with the exchange: PLAIN after one round trip, SCRAM after two
         body = yield request_type(auth_bytes=message)  # type: ignore[call-arg]  # generated class
         response = framing.decode_response(kio.index.load_response_schema(key, version), body)
         if response.error_code != ErrorCode.none:
@@ -154,7 +153,7 @@ def _create_exchange(security: SecuritySettings, token: str | None) -> SaslExcha
         return sasl.create_exchange(
             security.mechanism or "", security.username or "", password=security.password or ""
         )
-    assert token is not None, "nobody authenticates before there is a token"
+    assert token is not None, "OAUTHBEARER needs a token to connect"
     return sasl.create_oauthbearer_exchange(token, security.oauth.extensions)
 
 
@@ -170,7 +169,7 @@ def _negotiate_mechanism(mechanism: str, address: str) -> Generator[Any, memoryv
         problem = f"the broker does not offer {mechanism}; it offers {offered}: set sasl.mechanism"
         raise AuthenticationFailed(address, problem)
     if code == ILLEGAL_SASL_STATE:
-        problem = "the listener has no SASL: set security.protocol to PLAINTEXT or SSL"
+        problem = "the listener does not use SASL: set security.protocol to PLAINTEXT or SSL"
         raise AuthenticationFailed(address, problem, layer=FailureLayer.LISTENER)
     if code != 0:
         problem = f"SASL handshake: {request_errors.format_error_code(code)}"
@@ -178,5 +177,6 @@ def _negotiate_mechanism(mechanism: str, address: str) -> Generator[Any, memoryv
 
 
 def _explain_refusal(response: Any, mechanism: str, username: str) -> str:
+    """Describe a SASL refusal for the error message."""
     said = response.error_message or response.error_code.name
     return f"{mechanism} as {username!r} was refused: {said} ({response.error_code.value})"

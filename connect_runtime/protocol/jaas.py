@@ -2,9 +2,9 @@
 
     <login module class> required|requisite|sufficient|optional  key=value key="va"lue" ... ;
 
-Values may be quoted, with backslash escapes. Errors never repeat a value: it may be a password.
-Vendor login modules and callback handlers fetch credentials from the vendor's own service, which
-only their Java classes can do; for each the standard mechanism to use instead is known.
+Values may be quoted, with backslash escapes. Error messages never contain values, which may be
+passwords. Vendor login modules and callback handlers fetch credentials from the vendor's service
+with Java code; for each known one, the error message names the standard mechanism to use instead.
 """
 
 from __future__ import annotations
@@ -29,29 +29,31 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 class JaasConfigError(FatalError):
-    """What is wrong with a JAAS configuration; never its content."""
+    """A JAAS configuration is malformed. The message never contains values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginModule:
-    """One entry. `options` holds secrets and is left out of the repr."""
+    """One entry of a JAAS configuration."""
 
     class_name: str
     options: Mapping[str, str] = field(repr=False)
+    """Contains secrets, so it is not in the repr."""
 
     @property
     def simple_name(self) -> str:
+        """Class name without its package."""
         return self.class_name.rpartition(".")[2]
 
 
 def parse_jaas_config(text: str) -> LoginModule:
-    """Read exactly one entry; raises JaasProblem."""
+    """Parse a configuration with exactly one entry. Raises JaasConfigError."""
     tokens = _tokenize(text)
     if not tokens or tokens[-1] != (";", True):
         raise JaasConfigError("it must end with a semicolon")
     entry = tokens[:-1]
     if (";", True) in entry:
-        raise JaasConfigError("it must hold one login module, without a second semicolon")
+        raise JaasConfigError("it must contain one login module, without a second semicolon")
     if len(entry) < 2 or entry[0][1] or entry[1][0].lower() not in CONTROL_FLAGS:
         raise JaasConfigError(
             f"it must start with a login module class and one of {', '.join(CONTROL_FLAGS)}"
@@ -72,13 +74,13 @@ def _parse_options(tokens: list[tuple[str, bool]]) -> dict[str, str]:
 
 
 def _tokenize(text: str) -> list[tuple[str, bool]]:
-    """(token, whether it is a mark: '=' or ';'), quotes and escapes resolved."""
+    """Split into (token, True for the marks '=' and ';'), with quotes and escapes resolved."""
     tokens: list[tuple[str, bool]] = []
     position, end = 0, len(text.rstrip())
     while position < end:
         match = _JAAS_TOKEN.match(text, position, end)
         if match is None:
-            raise JaasConfigError("a quote is not closed")
+            raise JaasConfigError("a quotation mark is not closed")
         if match["quoted"] is not None:
             tokens.append((_unescape(match["quoted"][1:-1]), False))
         else:
@@ -97,22 +99,22 @@ _STRIMZI_ADVICE = (
 )
 _VENDOR_CLASS_ADVICE = {
     "software.amazon.msk.": (
-        "Amazon MSK's IAM is not supported: MSK also takes SCRAM-SHA-512 (port 9096) and "
+        "Amazon MSK IAM is not supported: MSK also supports SCRAM-SHA-512 (port 9096) and "
         "client certificates (security.protocol=SSL, port 9094)"
     ),
     "com.google.cloud.hosted.kafka.": (
-        "Google's login is not supported: Managed Kafka also takes PLAIN, with the service "
-        "account's address as username and its base64 key as password"
+        "Google's login module is not supported: Managed Kafka also supports PLAIN, with the "
+        "service account's email address as username and its base64 key as password"
     ),
     "com.microsoft.azure.": (
-        "Azure's login is not supported: Event Hubs also takes PLAIN, with $ConnectionString as "
-        "username, and OAUTHBEARER with Entra ID's token endpoint"
+        "Azure's login module is not supported: Event Hubs also supports PLAIN with "
+        "$ConnectionString as username, and OAUTHBEARER with Entra ID's token endpoint"
     ),
     "com.azure.": (
-        "Azure's login is not supported: Event Hubs also takes PLAIN, with $ConnectionString as "
-        "username, and OAUTHBEARER with Entra ID's token endpoint"
+        "Azure's login module is not supported: Event Hubs also supports PLAIN with "
+        "$ConnectionString as username, and OAUTHBEARER with Entra ID's token endpoint"
     ),
-    "io.strimzi.kafka.oauth.": f"Strimzi's login is not needed: {_STRIMZI_ADVICE}",
+    "io.strimzi.kafka.oauth.": f"Strimzi's login module is not supported: {_STRIMZI_ADVICE}",
     "com.sun.security.auth.module.Krb5LoginModule": (
         "Kerberos (GSSAPI) is not supported: use PLAIN, SCRAM, OAUTHBEARER or TLS certificates"
     ),
@@ -122,11 +124,11 @@ VENDOR_MECHANISM_ADVICE = {
     "GSSAPI": _VENDOR_CLASS_ADVICE["com.sun.security.auth.module.Krb5LoginModule"],
     "AWS_MSK_IAM": _VENDOR_CLASS_ADVICE["software.amazon.msk."],
 }
-"""By sasl.mechanism."""
+"""Advice by value of sasl.mechanism."""
 
 
 def advise_on_vendor_class(class_name: str) -> str | None:
-    """What to do instead of a vendor's class; None: it is nobody's that is known here."""
+    """Return the advice for a vendor's Java class; None if the class is not known."""
     return next(
         (told for prefix, told in _VENDOR_CLASS_ADVICE.items() if class_name.startswith(prefix)),
         None,

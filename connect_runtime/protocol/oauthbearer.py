@@ -1,17 +1,17 @@
 """OAUTHBEARER with OIDC client credentials (KIP-768, KIP-1139): settings, token request, refresh.
 
-Settings: client id, secret and scope come from properties of their own (4.1) or from options in
-`sasl.jaas.config`. As in Java, the trusted authorities of the token endpoint are options there too
-(`ssl.truststore.*`); those of the brokers are not used.
+Settings: client id, secret and scope come from their own properties (since 4.1) or from options in
+`sasl.jaas.config`. As in Java, the certificate authorities of the token endpoint are options there
+too (`ssl.truststore.*`); those of the brokers are not used.
 
-Token request (RFC 6749, 4.4), as Java's ClientCredentialsJwtRetriever sends it: id and secret in a
-Basic header, grant and scope in the body, one connection per request. No error contains the secret,
-a token or what the issuer wrote: a connector's configuration may name any host as its issuer, and
-the response would be readable in the connector's status.
+Token request (RFC 6749, 4.4), as sent by Java's ClientCredentialsJwtRetriever: id and secret in a
+Basic header, grant type and scope in the body, one connection per request. Error messages never
+contain the secret, a token or text from the issuer: a connector configuration may name any host as
+its issuer, and the text would be readable in the connector's status.
 
-Refresh follows Java's ExpiringCredentialRefreshConfig: at a fraction of the token's lifetime, not
-earlier than a minimum after it arrived, not later than a buffer before it expires. Both limits are
-dropped if the lifetime is too short for them.
+Refresh follows Java's ExpiringCredentialRefreshConfig: at a fraction of the token's lifetime, but
+not earlier than a minimum after it arrived and not later than a buffer before it expires. Both
+limits are dropped if the lifetime is too short for them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CLIENT_SECRET_KEY = "sasl.oauthbearer.client.credentials.client.secret"  # noqa
 _OAUTH_PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 JAAS_FORM_ADVICE = (
     f'write {_OAUTH_PACKAGE}{OAUTH_LOGIN_MODULE} required clientId="…" clientSecret="…" scope="…"; '
-    "(scope only if the issuer wants one)"
+    "(scope only if the issuer requires one)"
 )
 
 OAUTH_KEYS = frozenset({
@@ -66,7 +66,7 @@ OAUTH_KEYS = frozenset({
     "sasl.login.refresh.buffer.seconds",
 })  # fmt: skip
 
-# Java's own classes, whose work is done here: key, then what may stand there.
+# Java's own classes, which this client replaces: accepted values by key.
 _ACCEPTED_CLASSES = {
     _HANDLER_KEY: (
         f"{_OAUTH_PACKAGE}OAuthBearerLoginCallbackHandler",
@@ -85,30 +85,30 @@ _INT_MAX = 2_147_483_647
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthSettings:
-    """How to get tokens: seconds everywhere, `refresh_factor` a share of a token's life.
-
-    `ca_pem`: authorities of the token endpoint, None for the system's. `scope` "": none is asked.
-    """
+    """How to obtain tokens. Durations are in seconds."""
 
     endpoint: str
     client_id: str
     client_secret: str = field(repr=False)
     scope: str = ""
+    """"Empty to request no scope."""
     urlencode: bool = False
     extensions: Mapping[str, str] = field(default_factory=dict)
     ca_pem: str | None = field(default=None, repr=False)
+    """Certificate authorities of the token endpoint; None for the system's."""
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 10.0
     retry_s: float = 0.1
     retry_max_s: float = 10.0
     refresh_factor: float = 0.8
+    """Fraction of the token's lifetime after which it is refreshed."""
     refresh_jitter: float = 0.05
     refresh_min_period_s: float = 60.0
     refresh_buffer_s: float = 300.0
 
     @property
     def in_clear(self) -> bool:
-        """Does the secret go over a network unencrypted on its way to the issuer?"""
+        """Return whether the secret would travel over a network unencrypted."""
         parts = urllib.parse.urlsplit(self.endpoint)
         host = parts.hostname or ""
         try:
@@ -118,68 +118,71 @@ class OAuthSettings:
         return parts.scheme == "http" and not loopback
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-able dict; it holds the secret."""
+        """Return a JSON-serializable dict, which contains the secret."""
         return asdict(self)
 
 
 def read_oauth_settings(
-    account: PropertyReader, options: Mapping[str, str], files: StoreFiles
+    reader: PropertyReader, options: Mapping[str, str], files: StoreFiles
 ) -> OAuthSettings:
-    """`options` are those of the login module; mistakes are noted, what is missing stays empty."""
-    _check_classes(account)
-    _check_options(account, options)
-    endpoint = _read_endpoint(account)
-    client_id = _read_credential(account, _CLIENT_ID_KEY, option=("clientId", options))
-    secret = _read_credential(account, _CLIENT_SECRET_KEY, option=("clientSecret", options))
-    retry_ms = account.whole("sasl.login.retry.backoff.ms", 100, least=0, most=_INT_MAX)
-    retry_max_ms = account.whole("sasl.login.retry.backoff.max.ms", 10_000, least=0, most=_INT_MAX)
+    """Read the OAUTHBEARER settings; `options` are those of the login module.
+
+    Errors are collected in `reader`, and missing values stay empty.
+    """
+    _check_classes(reader)
+    _check_options(reader, options)
+    endpoint = _read_endpoint(reader)
+    client_id = _read_credential(reader, _CLIENT_ID_KEY, option=("clientId", options))
+    secret = _read_credential(reader, _CLIENT_SECRET_KEY, option=("clientSecret", options))
+    retry_ms = reader.whole("sasl.login.retry.backoff.ms", 100, least=0, most=_INT_MAX)
+    retry_max_ms = reader.whole("sasl.login.retry.backoff.max.ms", 10_000, least=0, most=_INT_MAX)
     return OAuthSettings(
         endpoint=endpoint,
         client_id=client_id,
         client_secret=secret,
-        scope=account.get("sasl.oauthbearer.scope") or options.get("scope", ""),
-        urlencode=account.boolean("sasl.oauthbearer.header.urlencode"),
+        scope=reader.get("sasl.oauthbearer.scope") or options.get("scope", ""),
+        urlencode=reader.boolean("sasl.oauthbearer.header.urlencode"),
         extensions={
             name.removeprefix(_EXTENSION_PREFIX): value
             for name, value in options.items()
             if name.startswith(_EXTENSION_PREFIX)
         },
-        ca_pem=_read_authorities(account, options, files),
-        connect_timeout_s=_read_timeout_s(account, "sasl.login.connect.timeout.ms"),
-        read_timeout_s=_read_timeout_s(account, "sasl.login.read.timeout.ms"),
+        ca_pem=_read_authorities(reader, options, files),
+        connect_timeout_s=_read_timeout_s(reader, "sasl.login.connect.timeout.ms"),
+        read_timeout_s=_read_timeout_s(reader, "sasl.login.read.timeout.ms"),
         retry_s=max(retry_ms, 1) / 1000,
         retry_max_s=max(retry_max_ms, retry_ms, 1) / 1000,
-        refresh_factor=account.fraction(
+        refresh_factor=reader.fraction(
             "sasl.login.refresh.window.factor", 0.8, least=0.5, most=1.0
         ),
-        refresh_jitter=account.fraction(
+        refresh_jitter=reader.fraction(
             "sasl.login.refresh.window.jitter", 0.05, least=0.0, most=0.25
         ),
-        refresh_min_period_s=account.whole(
+        refresh_min_period_s=reader.whole(
             "sasl.login.refresh.min.period.seconds", 60, least=0, most=900
         ),
-        refresh_buffer_s=account.whole(
-            "sasl.login.refresh.buffer.seconds", 300, least=0, most=3600
-        ),
+        refresh_buffer_s=reader.whole("sasl.login.refresh.buffer.seconds", 300, least=0, most=3600),
     )
 
 
-def _read_timeout_s(account: PropertyReader, key: str) -> float:
-    return account.whole(key, 10_000, least=1, most=_INT_MAX) / 1000
+def _read_timeout_s(reader: PropertyReader, key: str) -> float:
+    return reader.whole(key, 10_000, least=1, most=_INT_MAX) / 1000
 
 
-def _check_classes(account: PropertyReader) -> None:
+def _check_classes(reader: PropertyReader) -> None:
     for key, ours in _ACCEPTED_CLASSES.items():
-        name = account.get(key)
+        name = reader.get(key)
         if not name or name in ours:
             continue
-        told = jaas.advise_on_vendor_class(name) or "remove it: Java classes cannot be loaded here"
-        account.error(
-            key, f"{name} is not supported", f"{told}; {property_reader.format_choices(ours)}"
+        advice = (
+            jaas.advise_on_vendor_class(name) or "remove it: Java classes cannot be loaded here"
+        )
+        reader.error(
+            key, f"{name} is not supported", f"{advice}; {property_reader.format_choices(ours)}"
         )
 
 
-def _check_options(account: PropertyReader, options: Mapping[str, str]) -> None:
+def _check_options(reader: PropertyReader, options: Mapping[str, str]) -> None:
     unknown = sorted(
         name
         for name in options
@@ -187,17 +190,17 @@ def _check_options(account: PropertyReader, options: Mapping[str, str]) -> None:
         and not name.startswith((_EXTENSION_PREFIX, _TRUST_STORE_PREFIX))
     )
     for name in unknown[:1]:  # one error per key
-        account.error("sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE)
+        reader.error("sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE)
     for name, value in options.items():
         if name.startswith(_EXTENSION_PREFIX) and not _is_extension(
             name.removeprefix(_EXTENSION_PREFIX), value
         ):
-            allowed = "letters in its name, printable ASCII in its value, and not extension_auth"
-            account.error("sasl.jaas.config", f"its option {name} is malformed", allowed)
+            allowed = "letters in the name, printable ASCII in the value, and not extension_auth"
+            reader.error("sasl.jaas.config", f"its option {name} is malformed", allowed)
 
 
 def _is_extension(name: str, value: str) -> bool:
-    """RFC 7628, 3.1, as Java's OAuthBearerClientInitialResponse checks it."""
+    """Validate an extension by RFC 7628, 3.1, as Java's OAuthBearerClientInitialResponse does."""
     return (
         name.isascii()
         and name.isalpha()
@@ -206,11 +209,11 @@ def _is_extension(name: str, value: str) -> bool:
     )
 
 
-def _read_endpoint(account: PropertyReader) -> str:
+def _read_endpoint(reader: PropertyReader) -> str:
     allowed = "the issuer's token endpoint, https://host/path"
-    text = account.get(TOKEN_ENDPOINT_KEY)
+    text = reader.get(TOKEN_ENDPOINT_KEY)
     if not text:
-        account.error(TOKEN_ENDPOINT_KEY, "it is missing", allowed)
+        reader.error(TOKEN_ENDPOINT_KEY, "it is missing", allowed)
         return ""
     try:
         parts = urllib.parse.urlsplit(text)
@@ -218,39 +221,39 @@ def _read_endpoint(account: PropertyReader) -> str:
     except ValueError:
         right = None
     if not right:
-        account.error(TOKEN_ENDPOINT_KEY, "it is no http or https address", allowed)
+        reader.error(TOKEN_ENDPOINT_KEY, "it is not an http or https URL", allowed)
     elif parts.username or parts.password:
-        account.error(
-            TOKEN_ENDPOINT_KEY, "it holds credentials", "give them as clientId and clientSecret"
+        reader.error(
+            TOKEN_ENDPOINT_KEY, "it contains credentials", "set them as clientId and clientSecret"
         )
     return text
 
 
 def _read_credential(
-    account: PropertyReader,
+    reader: PropertyReader,
     name: str,
     *,
     option: tuple[str, Mapping[str, str]],
 ) -> str:
-    """The property wins over the option, as in Java's ConfigOrJaas."""
-    found = account.get(name) or option[1].get(option[0], "")
+    """Read a property or a login module option; the property wins, as in Java's ConfigOrJaas."""
+    found = reader.get(name) or option[1].get(option[0], "")
     if not found:
         where = f"it, and {option[0]} in sasl.jaas.config, are missing"
-        account.error(name, where, f"set it, or {JAAS_FORM_ADVICE}")
+        reader.error(name, where, f"set it, or {JAAS_FORM_ADVICE}")
     return found
 
 
 def _read_authorities(
-    account: PropertyReader, options: Mapping[str, str], files: StoreFiles
+    reader: PropertyReader, options: Mapping[str, str], files: StoreFiles
 ) -> str | None:
     trust = {name: value for name, value in options.items() if name.startswith(_TRUST_STORE_PREFIX)}
     inner = PropertyReader(trust)
     for name in sorted(trust.keys() - tls_settings.TLS_KEYS)[:1]:
-        account.error("sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE)
+        reader.error("sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE)
     found = tls_settings.read_tls_settings(inner, files, uses_tls=True)
     for error in inner.errors[:1]:
         problem = f"its option {error.key}: {error.problem}"
-        account.error("sasl.jaas.config", problem, error.allowed)
+        reader.error("sasl.jaas.config", problem, error.allowed)
     return found.ca_pem
 
 
@@ -260,7 +263,7 @@ _CONTENT_LENGTH = re.compile("[0-9]{1,9}")
 _CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,6}")
 _MAX_CHUNK_LINE_BYTES = 1024
 _TOKEN_PATTERN = re.compile(r"[A-Za-z0-9._~+/=-]+")
-"""RFC 6750, 2.1: nothing in it can end a SASL message early."""
+"""RFC 6750, 2.1: none of these characters can end a SASL message early."""
 _RETRIABLE_STATUS_CODES = frozenset({408, 425, 429})
 OAUTH_ERROR_CODES = frozenset(
     {
@@ -275,26 +278,26 @@ OAUTH_ERROR_CODES = frozenset(
         "temporarily_unavailable",
     }
 )
-"""RFC 6749, 4.1.2.1 and 5.2: the only words of an issuer that are repeated."""
+"""RFC 6749, 4.1.2.1 and 5.2. Only these values of an issuer's response are shown in messages."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:
-    """`life_s`: seconds until it expires, counted from when it was received."""
+    """A token. `life_s`: seconds until it expires, counted from its receipt."""
 
     text: str = field(repr=False)
     life_s: float
 
 
 def parse_endpoint(endpoint: str) -> tuple[str, int, bool]:
-    """(host, port, whether it speaks TLS) of a token endpoint."""
+    """Return (host, port, whether it uses TLS) of a token endpoint."""
     parts = urllib.parse.urlsplit(endpoint)
     return parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme], parts.scheme == "https"
 
 
 def encode_token_request(oauth: OAuthSettings) -> bytes:
-    """The whole request; it holds the secret."""
+    """Encode the HTTP request, which contains the secret."""
     parts = urllib.parse.urlsplit(oauth.endpoint)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     asked = {"grant_type": "client_credentials"} | ({"scope": oauth.scope} if oauth.scope else {})
@@ -320,8 +323,8 @@ def _encode_basic_credentials(oauth: OAuthSettings) -> str:
 
 
 class TokenResponseReader:
-    """What an issuer answers, read as it comes: each byte is looked at once, however small the
-    pieces are that it comes in."""
+    """Parses an issuer's HTTP response incrementally; each byte is scanned once, however small the
+    pieces are."""
 
     def __init__(self, oauth: OAuthSettings) -> None:
         host, port, _ = parse_endpoint(oauth.endpoint)
@@ -329,38 +332,37 @@ class TokenResponseReader:
         self._address = cluster_metadata.format_address(host, port)
         self._data = bytearray()
         self._at = 0
-        """Where the head, the body or the next chunk begins."""
+        """Where the header section, the body or the next chunk begins."""
         self._searched = 0
         self._status = 0
         self._headers: dict[str, str] = {}
         self._chunks: list[bytes] = []
 
     def feed(self, data: bytes, *, ended: bool, wall_ms: int) -> AccessToken | None:
-        """What is known with these bytes; None while more must come. `ended`: no more will.
+        """Parse more bytes; return the token, or None if the response is incomplete.
 
-        Raises AuthenticationFailed if the issuer refuses, ConnectionFailed if another try may help.
+        `ended`: no more bytes will arrive. Raises AuthenticationFailed if the issuer refuses the
+        request, ConnectionFailed if a retry may succeed.
         """
         self._data += data
-        while (
-            self._status < 200
-        ):  # interim answers (RFC 9110, 15.2) come before the one that counts
-            if not self._take_head():
+        while self._status < 200:  # interim responses (RFC 9110, 15.2) precede the final one
+            if not self._parse_header():
                 if ended:
-                    problem = "the issuer closed without an answer"
+                    problem = "the issuer closed the connection without a response"
                     raise ConnectionFailed(self._address, problem)
                 return None
-        body = self._body(ended=ended)
+        body = self._read_body(ended=ended)
         if body is None:
             if ended:
-                raise ConnectionFailed(self._address, "the issuer's answer ends too early")
+                raise ConnectionFailed(self._address, "the issuer's response is incomplete")
             return None
-        said = _decode_json_object(body)
+        content = _decode_json_object(body)
         if self._status != 200:
-            raise _explain_refusal(self._status, said, address=self._address, oauth=self._oauth)
-        return _read_token(said, address=self._address, wall_ms=wall_ms)
+            raise _explain_refusal(self._status, content, address=self._address, oauth=self._oauth)
+        return _read_token(content, address=self._address, wall_ms=wall_ms)
 
-    def _take_head(self) -> bool:
-        """Whether the next head is there."""
+    def _parse_header(self) -> bool:
+        """Parse the next header section; return False if it is incomplete."""
         end = self._data.find(_HEAD_END, max(self._at, self._searched - len(_HEAD_END) + 1))
         self._searched = len(self._data)
         if end < 0:
@@ -371,18 +373,18 @@ class TokenResponseReader:
         self._at = self._searched = end + len(_HEAD_END)
         return True
 
-    def _body(self, *, ended: bool) -> bytes | None:
-        """None while it is not whole."""
+    def _read_body(self, *, ended: bool) -> bytes | None:
+        """Return the body; None if it is incomplete."""
         if "chunked" in self._headers.get("transfer-encoding", "").lower():
-            return self._join_chunks()
+            return self._read_chunked_body()
         length = self._headers.get("content-length", "")
         if not _CONTENT_LENGTH.fullmatch(length):
             return bytes(self._data[self._at :]) if ended else None
         end = self._at + int(length)
         return bytes(self._data[self._at : end]) if len(self._data) >= end else None
 
-    def _join_chunks(self) -> bytes | None:
-        """None while the last chunk is missing, or where one is malformed."""
+    def _read_chunked_body(self) -> bytes | None:
+        """Return the body; None if a chunk is missing or malformed."""
         while True:
             end = self._data.find(b"\r\n", self._at, self._at + _MAX_CHUNK_LINE_BYTES)
             if end < 0:
@@ -404,60 +406,60 @@ def _read_http_head(head: bytes, address: str) -> tuple[int, dict[str, str]]:
     first, *lines = head.decode("latin-1").split("\r\n")
     match = re.match(r"HTTP/1\.[01] (\d{3})", first)
     if match is None:
-        raise ConnectionFailed(address, "what answers is no HTTP server")
+        raise ConnectionFailed(address, "the server does not respond with HTTP")
     pairs = (line.partition(":") for line in lines)
     return int(match[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
 def _decode_json_object(body: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(body)
-    except (ValueError, RecursionError):  # the latter: brackets in brackets, by the thousand
+        content = json.loads(body)
+    except (ValueError, RecursionError):  # RecursionError: thousands of nested brackets
         return {}
-    return said if isinstance(said, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _explain_refusal(
-    status: int, said: dict[str, Any], *, address: str, oauth: OAuthSettings
+    status: int, content: dict[str, Any], *, address: str, oauth: OAuthSettings
 ) -> ConnectError:
-    code = read_oauth_error_code(said)
-    problem = f"the issuer answers with status {status}" + (f" ({code})" if code else "")
+    code = read_oauth_error_code(content)
+    problem = f"the issuer responded with status {status}" + (f" ({code})" if code else "")
     if status >= 500 or status in _RETRIABLE_STATUS_CODES:
         return ConnectionFailed(address, problem)
     if 300 <= status < 400:
-        advice = "it points to another address: set the endpoint's own address"
+        advice = "it redirects to another address: set the endpoint's own address"
     else:
         advice = (
-            f"a token for client {oauth.client_id!r} was refused: check its id, its secret, the "
-            "scope and sasl.oauthbearer.token.endpoint.url"
+            f"the token request of client {oauth.client_id!r} was refused: check client id, "
+            "secret, scope and sasl.oauthbearer.token.endpoint.url"
         )
     return AuthenticationFailed(address, f"{problem}; {advice}")
 
 
-def read_oauth_error_code(said: Mapping[str, Any]) -> str | None:
-    """The error of an issuer's answer, if it is one of `OAUTH_ERROR_CODES`."""
-    code = said.get("error")
+def read_oauth_error_code(content: Mapping[str, Any]) -> str | None:
+    """Return the error code of an issuer's response if it is one of `OAUTH_ERROR_CODES`."""
+    code = content.get("error")
     return code if isinstance(code, str) and code in OAUTH_ERROR_CODES else None
 
 
-def _read_token(said: dict[str, Any], *, address: str, wall_ms: int) -> AccessToken:
-    text = said.get("access_token") or said.get("id_token")
+def _read_token(content: dict[str, Any], *, address: str, wall_ms: int) -> AccessToken:
+    text = content.get("access_token") or content.get("id_token")
     if not isinstance(text, str) or not _TOKEN_PATTERN.fullmatch(text):
-        raise AuthenticationFailed(address, "the issuer's answer holds no access_token")
-    life_s = _read_finite_number(said.get("expires_in"))
+        raise AuthenticationFailed(address, "the issuer's response contains no access_token")
+    life_s = _read_finite_number(content.get("expires_in"))
     if life_s is None:
         expires_s = _read_finite_number(_read_jwt_claims(text).get("exp"))
         life_s = None if expires_s is None else expires_s - wall_ms / 1000
     if life_s is None:
-        problem = "the issuer says neither expires_in nor, in the token, exp"
+        problem = "the issuer's response has no expires_in, and its token has no exp claim"
         raise AuthenticationFailed(address, problem)
     if life_s <= 0:
-        raise ConnectionFailed(address, "the issuer's token has expired already")
+        raise ConnectionFailed(address, "the issuer returned a token that has already expired")
     return AccessToken(text=text, life_s=life_s)
 
 
 def _read_jwt_claims(token: str) -> dict[str, Any]:
-    """The payload of a JWT, unverified; empty for opaque tokens."""
+    """Return the claims of a JWT without verifying them; empty for opaque tokens."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}
@@ -468,7 +470,7 @@ def _read_jwt_claims(token: str) -> dict[str, Any]:
 
 
 def _read_finite_number(value: object) -> float | None:
-    """A finite number, which some issuers write as text."""
+    """Parse a finite number, which some issuers send as a string; None if it is not one."""
     try:
         found = float(value)  # type: ignore[arg-type]  # None and others raise TypeError
     except (TypeError, ValueError, OverflowError):
@@ -478,20 +480,21 @@ def _read_finite_number(value: object) -> float | None:
 
 _EXPIRY_MARGIN_S = 2.0
 _EXPIRY_MARGIN_FRACTION = 0.02
-"""A token that is about to expire is of no use to anybody who only begins to connect."""
+"""A token this close to its expiry is not used for new connections."""
 
 _MIN_EXPIRY_GAIN_S = 0.5
-"""Expiry counts in whole seconds and is measured by two clocks."""
+"""Tolerance for comparing expiry times, which have whole seconds and come from two clocks."""
 
 
 class TokenRefresher:
-    """Invariant: while a request is under way none is due.
+    """State machine that decides when to request tokens. Monotonic time in seconds.
 
-    `trouble`: why the last request, or the token that it brought, was of no use.
+    Invariant: no request is due while one is in flight.
     """
 
     def __init__(self, oauth: OAuthSettings, rng: random.Random) -> None:
         self.trouble: ConnectError | None = None
+        """Why the last request, or the token that it returned, failed."""
         self.under_way = False
         self._oauth = oauth
         self._rng = rng
@@ -502,14 +505,14 @@ class TokenRefresher:
         self._not_before_s = -math.inf
 
     def current(self, now_s: float) -> str | None:
-        """The token's text; None if there is none that is of use."""
+        """Return the token; None if there is none or it is about to expire."""
         if self._token is None:
             return None
         margin_s = min(_EXPIRY_MARGIN_S, _EXPIRY_MARGIN_FRACTION * self._token.life_s)
         return self._token.text if now_s < self._expires_s - margin_s else None
 
     def want(self, now_s: float) -> str | ConnectError | None:
-        """The token, or why there is none; None: wait, a request is due or under way."""
+        """Return the token or the reason for having none; None if a request is due or in flight."""
         found = self.current(now_s)
         if found is not None:
             return found
@@ -521,53 +524,56 @@ class TokenRefresher:
         return None
 
     def outlives(self, ends_s: float, now_s: float) -> bool:
-        """Is the token good for clearly longer than until then? If not, the next one is due."""
+        """Return whether the token clearly outlasts `ends_s`; if not, schedule a refresh."""
         if self._token is not None and self._expires_s > ends_s + _MIN_EXPIRY_GAIN_S:
             return True
         self._due_s = min(self._due_s, now_s)
         return False
 
     def due_s(self) -> float:
-        """When to send a request (monotonic), infinity for never."""
+        """When to send a request (monotonic); infinity for never."""
         return math.inf if self.under_way else max(self._due_s, self._not_before_s)
 
     def asked(self) -> None:
-        """A request was sent; `received` or `failed` must follow."""
-        assert not self.under_way, "one request at a time"
+        """Record that a request was sent. Call `received` or `failed` afterwards."""
+        assert not self.under_way, "only one request may be in flight"
         self.under_way = True
 
     def received(self, token: AccessToken, now_s: float) -> None:
-        """Its life is counted from now."""
+        """Store a new token, whose lifetime counts from `now_s`."""
         self.under_way = False
         self.trouble = None
         if now_s + token.life_s <= self._expires_s + _MIN_EXPIRY_GAIN_S:
-            self._wait(now_s)  # an issuer that gives the same token until it ends: no use to hurry
+            self._start_backoff(
+                now_s
+            )  # the issuer returned the same token again: do not retry at once
         self._token = token
         self._expires_s = now_s + token.life_s
-        self._due_s = now_s + self._refresh_after_s(token.life_s)
+        self._due_s = now_s + self._compute_refresh_delay_s(token.life_s)
 
     def failed(self, failure: ConnectError, now_s: float) -> None:
+        """Record a failed request and schedule a retry."""
         self.under_way = False
         self.trouble = failure
-        self._wait(now_s)
+        self._start_backoff(now_s)
         self._due_s = self._not_before_s if self._token is not None else math.inf
 
     def refused(self, text: str, failure: ConnectError, now_s: float) -> None:
-        """A broker does not take this token: another one is asked for, though not at once."""
+        """Drop a token that a broker refused. Another one is requested after a backoff."""
         if self._token is not None and self._token.text == text:
             self._token = None
             self._due_s = math.inf
             self.trouble = failure
-            self._wait(now_s)
+            self._start_backoff(now_s)
 
     def accepted(self) -> None:
-        """A broker took the token: the next trouble is a new one."""
+        """Reset the backoff, because a broker accepted the token."""
         self._retry.reset()
 
-    def _wait(self, now_s: float) -> None:
+    def _start_backoff(self, now_s: float) -> None:
         self._not_before_s = now_s + self._retry.next_delay_s(self._rng)
 
-    def _refresh_after_s(self, life_s: float) -> float:
+    def _compute_refresh_delay_s(self, life_s: float) -> float:
         share = self._oauth.refresh_factor + self._rng.uniform(0.0, self._oauth.refresh_jitter)
         wanted_s = life_s * min(share, 1.0 - _EXPIRY_MARGIN_FRACTION)
         least_s, buffer_s = self._oauth.refresh_min_period_s, self._oauth.refresh_buffer_s

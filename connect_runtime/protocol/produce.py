@@ -1,8 +1,7 @@
-"""Produce requests as chunks for sendmsg, and their responses; no record batch is copied.
+"""Produce requests as chunks for sendmsg, and their responses, without copying record batches.
 
-Versions 7 to 13: 9 and later are flexible, 13 names topics by id. A request carries at most one
-batch per partition, because brokers refuse two. The codec is compared with kio's encoding in the
-unit tests.
+Supports versions 7 to 13: flexible since 9, topics by id in 13. A request has at most one batch per
+partition, because brokers reject more. Unit tests compare the codec with kio's encoding.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _LEADER = struct.Struct(">ii")
 
 
 class ProduceBatch(NamedTuple):
-    """One record batch as it goes onto the wire; `topic_id` (16 bytes) matters from version 13."""
+    """One encoded record batch. `topic_id` (16 bytes) is used since version 13."""
 
     topic: str
     topic_id: bytes
@@ -40,9 +39,9 @@ class ProduceBatch(NamedTuple):
 
 
 class ProduceResponsePartition(NamedTuple):
-    """The answer for one partition: `topic` is "" by id, `topic_id` zero by name.
+    """One partition of a response.
 
-    log_append_time_ms is -1 under CreateTime. record_errors: (index in the batch, message).
+    `topic` is "" in versions with topic ids, and `topic_id` zero in versions with names.
     """
 
     topic: str
@@ -51,13 +50,17 @@ class ProduceResponsePartition(NamedTuple):
     error_code: int
     base_offset: int
     log_append_time_ms: int
+    """-1 for topics with CreateTime."""
     log_start_offset: int
     error_message: str | None
     current_leader: tuple[int, int] | None
     record_errors: tuple[tuple[int, str | None], ...] = ()
+    """(index in the batch, message) of each record that caused the batch to be rejected."""
 
 
 class ProduceResponse(NamedTuple):
+    """A decoded response."""
+
     throttle_ms: int
     partitions: list[ProduceResponsePartition]
 
@@ -70,9 +73,9 @@ def encode_produce_request(
     timeout_ms: int,
     batches: Sequence[ProduceBatch],
 ) -> list[bytes | memoryview]:
-    """The request body (no header) in pieces: the batches themselves, and what stands between.
+    """Encode the request body (without header) as chunks: the batches, and the bytes around them.
 
-    Batches of one topic must stand together.
+    Batches of one topic must be adjacent.
     """
     assert PRODUCE_MIN_VERSION <= version <= PRODUCE_MAX_VERSION, version
     flexible = version >= _FIRST_FLEXIBLE_VERSION
@@ -124,7 +127,7 @@ def _encode_array_length(count: int, *, flexible: bool) -> bytes:
 
 
 def decode_produce_response(version: int, body: memoryview) -> ProduceResponse:
-    """Walk a response body (no header); raises TruncatedResponse."""
+    """Decode a response body (without header). Raises TruncatedResponse."""
     assert PRODUCE_MIN_VERSION <= version <= PRODUCE_MAX_VERSION, version
     try:
         decoded = (
@@ -136,7 +139,7 @@ def decode_produce_response(version: int, body: memoryview) -> ProduceResponse:
         raise TruncatedResponse("produce", version, str(error)) from error
     response, position = decoded
     if position != len(body):
-        problem = f"{len(body) - position} bytes left over"
+        problem = f"{len(body) - position} unexpected bytes at the end"
         raise TruncatedResponse("produce", version, problem)
     return response
 
@@ -155,7 +158,7 @@ def _decode_partition(
     message: str | None = None
     errors: tuple[tuple[int, str | None], ...] = ()
     if body[position] == 1 and body[position + 1] == 0:
-        position += 2  # no record errors, no message: every success
+        position += 2  # no record errors and no message, as in every successful response
     else:
         errors, position = _decode_record_errors(body, position)
         message, position = varints.read_compact_string(body, position)
@@ -175,7 +178,7 @@ def _decode_record_errors(
 ) -> tuple[tuple[tuple[int, str | None], ...], int]:
     count, position = varints.read_varint(body, position)
     if count == 0:
-        raise ValueError("null record errors, where an array must be")
+        raise ValueError("null record errors, but the array is not nullable")
     errors: list[tuple[int, str | None]] = []
     for _ in range(count - 1):
         (index,) = _INDEX.unpack_from(body, position)
@@ -186,7 +189,7 @@ def _decode_record_errors(
 
 
 def _decode_legacy(version: int, body: memoryview) -> tuple[ProduceResponse, int]:
-    """Versions 7 and 8, for brokers before 2.8."""
+    """Decode versions 7 and 8, for brokers before 2.8."""
     found: list[ProduceResponsePartition] = []
     topics, position = _read_count(body, 0)
     for _ in range(topics):
@@ -216,10 +219,10 @@ def _read_i32(body: memoryview, position: int) -> tuple[int, int]:
 
 
 def _read_count(body: memoryview, position: int) -> tuple[int, int]:
-    """The length of an array that may not be null."""
+    """Read the length of an array that must not be null."""
     count, after = _read_i32(body, position)
     if count < 0:
-        raise ValueError(f"null at {position}, where an array must be")
+        raise ValueError(f"null at {position} for an array that is not nullable")
     return count, after
 
 

@@ -1,6 +1,6 @@
-"""Reads typed values from a client's properties and collects every error.
+"""Reads typed values from client properties and collects all errors.
 
-Shared by the readers of TLS, SASL and OAuth settings, so that a user sees all errors at once.
+Shared by the readers of TLS, SASL and OAuth settings, so that users see all errors at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingError:
-    """One thing that is wrong: the key, what is wrong with it, and what is allowed or to do."""
+    """An invalid setting: its key, the problem, and the allowed values or the remedy."""
 
     key: str
     problem: str
@@ -22,21 +22,22 @@ class SettingError:
 
 
 class PropertyReader:
-    """Values without the space around them; `errors` in the order in which they were noted."""
+    """Client properties, stripped of whitespace; `errors` are in the order of detection."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self.properties = {key: str(value).strip() for key, value in properties.items()}
         self.errors: list[SettingError] = []
 
     def get(self, key: str, default: str = "") -> str:
-        """An empty value counts as none."""
+        """Return a value; an empty value counts as missing."""
         return self.properties.get(key) or default
 
     def error(self, key: str, problem: str, allowed: str) -> None:
+        """Record an error."""
         self.errors.append(SettingError(key=key, problem=problem, allowed=allowed))
 
     def whole(self, key: str, default: int, *, least: int, most: int) -> int:
-        """A whole number within bounds, else an error is noted and the default returned."""
+        """Return an integer within bounds; on an error, record it and return the default."""
         text = self.get(key)
         if not text:
             return default
@@ -50,7 +51,7 @@ class PropertyReader:
         return default
 
     def fraction(self, key: str, default: float, *, least: float, most: float) -> float:
-        """A decimal number within bounds, else an error is noted and the default returned."""
+        """Return a decimal number within bounds; on an error, record it and return the default."""
         text = self.get(key)
         if not text:
             return default
@@ -64,7 +65,7 @@ class PropertyReader:
         return default
 
     def boolean(self, key: str) -> bool:
-        """False when it is not set; true and false in any case, as Java reads them."""
+        """Return a boolean, False if missing; true and false in any case, as in Java."""
         text = self.get(key, "false").lower()
         if text not in {"true", "false"}:
             self.error(key, f"{text} is not allowed", "true or false")
@@ -72,4 +73,5 @@ class PropertyReader:
 
 
 def format_choices(choices: tuple[str, ...]) -> str:
+    """Format allowed values for an error message."""
     return f"one of {', '.join(choices)}"

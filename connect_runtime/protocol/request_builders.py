@@ -1,9 +1,9 @@
-"""Kafka requests as version-independent builders, and the brokers they are for.
+"""Kafka requests as version-independent builders, and the brokers they are sent to.
 
-One function per Kafka API returns a `RequestBuilder`. `RequestBuilder.build(version, m)` gets the
-module `kio.schema.<api>.v<version>.request`, which holds the entity and its nested types; the
-builder handles fields that differ between versions. A `RequestTarget` names the broker by id or by
-role: any broker, the controller, a partition leader or a coordinator.
+One function per Kafka API returns a `RequestBuilder`. `RequestBuilder.build(version, m)` receives
+the module `kio.schema.<api>.v<version>.request` with the entity and its nested types, and handles
+fields that differ between versions. A `RequestTarget` names the broker by id or by role: any
+broker, the controller, a partition leader or a coordinator.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kio.static.constants import EntityType
 from connect_runtime.protocol import api_versions, framing
 
 GROUP_COORDINATOR = 0
-"""Coordinator kind of consumer and Connect groups."""
+"""Coordinator type of consumer and Connect groups."""
 TRANSACTION_COORDINATOR = 1
-"""Coordinator kind of transactional ids."""
+"""Coordinator type of transactional ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class NodeTarget:
 
 @dataclass(frozen=True, slots=True)
 class AnyNodeTarget:
-    """Whichever broker is at hand."""
+    """Any broker that is reachable."""
 
     def __str__(self) -> str:
         return "any broker"
@@ -44,7 +44,7 @@ class AnyNodeTarget:
 
 @dataclass(frozen=True, slots=True)
 class ControllerTarget:
-    """The broker that the cluster names as its controller (KRaft: any broker, it forwards)."""
+    """The cluster's controller (KRaft: any broker, which forwards the request)."""
 
     def __str__(self) -> str:
         return "the controller"
@@ -52,7 +52,7 @@ class ControllerTarget:
 
 @dataclass(frozen=True, slots=True)
 class LeaderTarget:
-    """The partition's leader. Its topic has to be among the wanted ones."""
+    """The leader of a partition. Its topic must be one of the requested topics of the metadata."""
 
     topic: str
     partition: int
@@ -63,7 +63,7 @@ class LeaderTarget:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorTarget:
-    """The coordinator of a group (kind GROUP) or a transactional id (kind TRANSACTION)."""
+    """The coordinator of a group or a transactional id, by `kind`."""
 
     kind: int
     key: str
@@ -72,6 +72,7 @@ class CoordinatorTarget:
         return f"the coordinator of {self.describe()}"
 
     def describe(self) -> str:
+        """Describe the id for error messages."""
         return f"{'group' if self.kind == GROUP_COORDINATOR else 'transactional id'} {self.key}"
 
 
@@ -82,7 +83,7 @@ RequestTarget: TypeAlias = (
 
 BuildRequest = Callable[[int, Any], Any]
 ReadResponse = Callable[[int, memoryview], Any]
-"""Of a version, and bytes that are not to be kept. Raises `failures.TruncatedResponse`."""
+"""Decodes a response of (version, bytes). Must not keep the bytes. Raises `TruncatedResponse`."""
 
 _METADATA_WITH_TOPIC_IDS = 10
 _METADATA_WITH_OPERATIONS = 8
@@ -90,14 +91,14 @@ _METADATA_WITH_CLUSTER_OPERATIONS_LAST = 10
 _LIST_OFFSETS_WITH_TIMEOUT = 10
 _EPOCH_END_WITH_REPLICA = 3
 _CONSUMER_REPLICA_ID = -1
-"""Replica id of a consumer."""
+"""Replica id that marks a request as a consumer's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestBuilder:
-    """One request that can be written in any version from `low` to `high`.
+    """A request that can be encoded in any version from `low` to `high`.
 
-    `read` makes of a response's bytes what is to be known of it, None: its kio entity.
+    `read` decodes the response; None decodes it to its kio entity.
     """
 
     api: str
@@ -108,24 +109,28 @@ class RequestBuilder:
 
     @property
     def api_key(self) -> int:
+        """Numeric key of the API."""
         return api_versions.API_KEYS[self.api]
 
     def entity(self, version: int) -> Any:
-        """The kio request entity in that version."""
+        """Build the kio request entity of a version."""
         module = kio.index.load_payload_module(self.api_key, version, EntityType.request)
         return self.build(version, module)
 
     def decoded(self, version: int, body: memoryview) -> Any:
-        """What a response says. Raises `failures.TruncatedResponse`."""
+        """Decode a response body. Raises `TruncatedResponse`."""
         if self.read is not None:
             return self.read(version, body)
         return framing.decode_response(self.response_type(version), body)
 
     def response_type(self, version: int) -> type[Any]:
+        """Return the kio response entity type of a version."""
         return kio.index.load_response_schema(self.api_key, version)
 
 
 def request_api_versions(*, software_version: str) -> RequestBuilder:
+    """Request the API versions that a broker supports."""
+
     def build(version: int, m: Any) -> Any:
         return m.ApiVersionsRequest(
             client_software_name="mm2-python", client_software_version=software_version
@@ -135,7 +140,7 @@ def request_api_versions(*, software_version: str) -> RequestBuilder:
 
 
 def request_metadata(topics: Sequence[str]) -> RequestBuilder:
-    """Brokers, controller, and these topics, which are never created by asking."""
+    """Request brokers, controller and these topics, without creating missing topics."""
 
     def build(version: int, m: Any) -> Any:
         if version >= _METADATA_WITH_TOPIC_IDS:
@@ -153,7 +158,7 @@ def request_metadata(topics: Sequence[str]) -> RequestBuilder:
 
 
 def find_coordinators(kind: int, keys: Sequence[str]) -> RequestBuilder:
-    """Coordinators of several keys in one request (KIP-699)."""
+    """Find the coordinators of several keys in one request (KIP-699)."""
 
     def build(version: int, m: Any) -> Any:
         return m.FindCoordinatorRequest(key_type=kind, coordinator_keys=tuple(keys))
@@ -162,7 +167,7 @@ def find_coordinators(kind: int, keys: Sequence[str]) -> RequestBuilder:
 
 
 def find_coordinator(kind: int, key: str) -> RequestBuilder:
-    """The coordinator of one key, for brokers before 3.0."""
+    """Find the coordinator of one key, for brokers before 3.0."""
 
     def build(version: int, m: Any) -> Any:
         return m.FindCoordinatorRequest(key_type=kind, key=key)
@@ -171,7 +176,7 @@ def find_coordinator(kind: int, key: str) -> RequestBuilder:
 
 
 def init_producer_id(transactional_id: str | None, timeout_ms: int) -> RequestBuilder:
-    """A producer id and a new epoch; fences older ones of the transactional id."""
+    """Request a producer id and epoch; fences older producers of the transactional id."""
 
     def build(version: int, m: Any) -> Any:
         return m.InitProducerIdRequest(
@@ -186,6 +191,8 @@ def init_producer_id(transactional_id: str | None, timeout_ms: int) -> RequestBu
 def add_partitions_to_txn(
     transactional_id: str, *, producer_id: int, epoch: int, topics: Mapping[str, Collection[int]]
 ) -> RequestBuilder:
+    """Add partitions to the current transaction."""
+
     def build(version: int, m: Any) -> Any:
         added = tuple(
             m.AddPartitionsToTxnTopic(name=name, partitions=tuple(partitions))
@@ -205,6 +212,8 @@ def add_partitions_to_txn(
 def end_txn(
     transactional_id: str, *, producer_id: int, epoch: int, committed: bool
 ) -> RequestBuilder:
+    """Commit or abort the current transaction."""
+
     def build(version: int, m: Any) -> Any:
         return m.EndTxnRequest(
             transactional_id=transactional_id,
@@ -219,7 +228,7 @@ def end_txn(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetQuery:
-    """Which offset of a partition: at a timestamp (ms), or -1 latest, -2 earliest (KIP-79)."""
+    """An offset to look up: by timestamp in ms, or -1 for latest, -2 for earliest (KIP-79)."""
 
     partition: int
     timestamp: int
@@ -229,7 +238,7 @@ class OffsetQuery:
 def list_offsets(
     topics: Mapping[str, Sequence[OffsetQuery]], *, read_committed: bool, timeout_ms: int = 30_000
 ) -> RequestBuilder:
-    """Ask leaders only. Read committed, "latest" is the last stable offset."""
+    """Look up offsets. Send to leaders. With `read_committed`, latest is the last stable offset."""
 
     def build(version: int, m: Any) -> Any:
         asked = tuple(
@@ -261,7 +270,10 @@ def list_offsets(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndQuery:
-    """Where `leader_epoch` ends; refused (74 to 76) unless `current_epoch` is the leader's own."""
+    """The end offset of `leader_epoch` to look up.
+
+    Refused with error 74 to 76 unless `current_epoch` is the leader's current epoch.
+    """
 
     partition: int
     current_epoch: int
@@ -269,7 +281,8 @@ class EpochEndQuery:
 
 
 def offsets_for_leader_epochs(topics: Mapping[str, Sequence[EpochEndQuery]]) -> RequestBuilder:
-    """Ask leaders only (KIP-320); -1 as end offset: the leader does not know that epoch."""
+    """Look up end offsets of epochs (KIP-320). Send to leaders. -1 if the leader does not know the
+    epoch."""
 
     def build(version: int, m: Any) -> Any:
         asked = tuple(
@@ -294,8 +307,7 @@ def offsets_for_leader_epochs(topics: Mapping[str, Sequence[EpochEndQuery]]) -> 
 
 
 def describe_producers(topics: Mapping[str, Collection[int]]) -> RequestBuilder:
-    """Who wrote these partitions, and whose transactions are open there (KIP-664). Ask leaders
-    only."""
+    """List active producers and open transactions of partitions (KIP-664). Send to leaders."""
 
     def build(version: int, m: Any) -> Any:
         asked = tuple(

@@ -1,7 +1,7 @@
 """Reasons why a request got no response: one exception type per reason, retriable or fatal.
 
-An error code inside a response is not one of them: the caller reads it from the response. No
-message contains a secret.
+Error codes inside a response are not included: the caller reads them from the response. Messages
+never contain secrets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 
 
 def format_error_code(code: int) -> str:
-    """Kafka's name of an error code, `NOT_COORDINATOR (16)`; unknown ones by number alone."""
+    """Format an error code with Kafka's name: `NOT_COORDINATOR (16)`; unknown ones as `error N`."""
     try:
         return f"{ErrorCode(code).name.upper()} ({code})"
     except ValueError:
@@ -22,8 +22,8 @@ def format_error_code(code: int) -> str:
 
 
 class FailureLayer(enum.Enum):
-    """On the way to an answer: what failed. `LISTENER`: what listens there is of another kind than
-    `security.protocol` says, or no Kafka."""
+    """The layer at which a request failed. `LISTENER`: the listener does not match
+    `security.protocol`, or is not Kafka."""
 
     DNS = "DNS"
     NETWORK = "NETWORK"
@@ -34,7 +34,7 @@ class FailureLayer(enum.Enum):
 
 
 class ConnectionFailed(RetriableError):
-    """A connection could not be made, or broke; `address` is host:port, `cause` what was seen."""
+    """A connection could not be established, or broke. `address` is host:port."""
 
     def __init__(
         self, address: str, cause: str, *, layer: FailureLayer = FailureLayer.NETWORK
@@ -46,7 +46,7 @@ class ConnectionFailed(RetriableError):
 
 
 class RequestTimedOut(RetriableError):
-    """The deadline passed. `waiting_for` says at what point: an answer, a connection, a leader."""
+    """The deadline passed. `waiting_for`: the missing response, connection or leader."""
 
     def __init__(self, api: str, *, waiting_for: str, after_s: float) -> None:
         super().__init__(f"{api}: no answer within {after_s:g} s, waiting for {waiting_for}")
@@ -55,7 +55,7 @@ class RequestTimedOut(RetriableError):
 
 
 class TruncatedResponse(RetriableError):
-    """A response ended too early, went on too long, or does not decode."""
+    """A response is too short, too long or cannot be decoded."""
 
     def __init__(self, api: str, version: int, problem: str) -> None:
         super().__init__(f"{api} response, version {version}: {problem}")
@@ -64,19 +64,19 @@ class TruncatedResponse(RetriableError):
 
 
 class UnknownBroker(RetriableError):
-    """The cluster's metadata names no such broker (any more)."""
+    """The cluster's metadata does not contain the broker (any more)."""
 
     def __init__(self, node_id: int) -> None:
-        super().__init__(f"the cluster has no broker {node_id} at present")
+        super().__init__(f"the cluster currently has no broker {node_id}")
         self.node_id = node_id
 
 
 class CallQueueFull(RetriableError):
-    """More requests wait for a connection than its queue may hold."""
+    """Too many requests are waiting for a connection."""
 
 
 class AuthenticationFailed(FatalError):
-    """TLS or SASL was refused, by either side: trying again changes nothing."""
+    """TLS or SASL authentication was refused by either side; a retry cannot succeed."""
 
     def __init__(
         self, address: str, problem: str, *, layer: FailureLayer = FailureLayer.AUTH
@@ -88,25 +88,27 @@ class AuthenticationFailed(FatalError):
 
 
 class CoordinatorLookupRefused(FatalError):
-    """The cluster will not name a coordinator, usually for want of rights on the id."""
+    """The cluster refuses to return a coordinator, usually because DESCRIBE is not granted."""
 
     def __init__(self, what: str, *, error_code: int) -> None:
         super().__init__(
             f"finding the coordinator of {what}: {format_error_code(error_code)}; "
-            "the principal needs DESCRIBE on it"
+            "the principal needs DESCRIBE permission on it"
         )
         self.error_code = error_code
 
 
 class UnsupportedVersion(FatalError):
-    """This program and the broker have no version of an API in common."""
+    """This client and the broker have no version of an API in common."""
 
     def __init__(
         self, api: str, *, ours: tuple[int, int], theirs: tuple[int, int] | None, address: str
     ) -> None:
-        spoken = "does not offer it" if theirs is None else f"offers {theirs[0]} to {theirs[1]}"
+        supported = (
+            "does not support it" if theirs is None else f"supports {theirs[0]} to {theirs[1]}"
+        )
         super().__init__(
-            f"{api}: this program needs a version from {ours[0]} to {ours[1]}, {address} {spoken}"
+            f"{api}: this client needs a version from {ours[0]} to {ours[1]}, {address} {supported}"
         )
         self.api = api
         self.ours = ours
@@ -114,7 +116,7 @@ class UnsupportedVersion(FatalError):
 
 
 def find_failure_layer(failure: ConnectError) -> FailureLayer:
-    """What failed, as far as the failure tells; no answer in time is the network's."""
+    """Return the layer of a failure, as far as it is known; timeouts count as NETWORK."""
     match failure:
         case ConnectionFailed() | AuthenticationFailed():
             return failure.layer

@@ -1,9 +1,9 @@
 """SASL exchanges without a socket: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER.
 
-RFC 4616, 5802, 7677, 7628. An exchange gives its `first` message and is then fed the broker's
-answers until it has nothing more to send. Kafka compares names and passwords as plain UTF-8 (Java's
-ScramFormatter does not apply SASLprep), so they are sent unprepared. No message or repr contains a
-secret.
+RFC 4616, 5802, 7677, 7628. An exchange returns its `first` message and is then fed the broker's
+challenges until it has nothing more to send. Kafka compares names and passwords as plain UTF-8
+(Java's ScramFormatter does not apply SASLprep), so they are sent unprepared. Messages and reprs
+never contain secrets.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ SASL_MECHANISMS = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
 
 MIN_SCRAM_ITERATIONS = 4096
 MAX_SCRAM_ITERATIONS = 1_000_000
-"""Kafka stores 16,384 at most. Each costs about 0.3 us in which nothing else runs."""
+"""Kafka stores 16,384 at most. Each iteration takes about 0.3 us and blocks all other threads."""
 
 
 class SaslExchangeRefused(FatalError):
-    """The broker's part of an exchange is malformed, out of bounds, or not signed as it must be."""
+    """The broker's message is malformed, out of bounds, or has a wrong signature."""
 
 
 class SaslExchange(Protocol):
-    """One authentication. Use it once."""
+    """One authentication attempt. Use it once."""
 
     def first(self) -> bytes:
-        """The first message to the broker."""
+        """Return the first message to the broker."""
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """The next message; None when the broker's last one was right. Raises ExchangeRefused."""
+        """Return the next message, None when the exchange succeeded. Raises SaslExchangeRefused."""
 
 
 def create_exchange(
     mechanism: str, username: str, *, password: str, nonce: str | None = None
 ) -> SaslExchange:
-    """`nonce` is for tests; otherwise it comes from the system's secure source."""
+    """Create a PLAIN or SCRAM exchange. `nonce` is for tests; by default it is random."""
     if mechanism == PLAIN:
         return _PlainExchange(username, password)
     assert mechanism in SCRAM_MECHANISMS, mechanism
@@ -50,6 +50,8 @@ def create_exchange(
 
 
 class _PlainExchange:
+    """PLAIN (RFC 4616)."""
+
     def __init__(self, username: str, password: str) -> None:
         self._message = b"\0".join((b"", username.encode(), password.encode()))
 
@@ -58,29 +60,34 @@ class _PlainExchange:
 
     def answer(self, challenge: bytes) -> bytes | None:
         if challenge:
-            raise SaslExchangeRefused("PLAIN: the broker sent a challenge, which PLAIN has not")
+            raise SaslExchangeRefused("PLAIN: the broker sent an unexpected challenge")
         return None
 
 
 def create_oauthbearer_exchange(token: str, extensions: Mapping[str, str]) -> SaslExchange:
-    """OAUTHBEARER: the token is all that is said; `extensions` are as RFC 7628, 3.1."""
+    """Create an OAUTHBEARER exchange with a token and the extensions of RFC 7628, 3.1."""
     return _OAuthBearerExchange(token, extensions)
 
 
 class _OAuthBearerExchange:
+    """OAUTHBEARER (RFC 7628)."""
+
     def __init__(self, token: str, extensions: Mapping[str, str]) -> None:
         pairs = {"auth": f"Bearer {token}", **extensions}
-        told = "\x01".join(f"{name}={value}" for name, value in pairs.items())
-        self._message = f"n,,\x01{told}\x01\x01".encode()
+        fields = "\x01".join(f"{name}={value}" for name, value in pairs.items())
+        self._message = f"n,,\x01{fields}\x01\x01".encode()
         self._refused = False
 
     def first(self) -> bytes:
         return self._message
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """A challenge is the broker's refusal in JSON; it says so properly after one more turn."""
+        """Handle a challenge, which contains the broker's error as JSON.
+
+        The broker returns the actual error after one more message.
+        """
         if self._refused:
-            raise SaslExchangeRefused(f"{OAUTHBEARER}: the broker refused the token and went on")
+            raise SaslExchangeRefused(f"{OAUTHBEARER}: the broker refused the token and continued")
         if not challenge:
             return None
         self._refused = True
@@ -88,7 +95,7 @@ class _OAuthBearerExchange:
 
 
 class _UnpreparedText:
-    """A name or password that scramp takes as it is."""
+    """A name or password that scramp must not prepare with SASLprep."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -101,6 +108,8 @@ class _UnpreparedText:
 
 
 class _ScramExchange:
+    """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677)."""
+
     def __init__(self, mechanism: str, username: str, *, password: str, nonce: str | None) -> None:
         self._mechanism = mechanism
         self._client = scramp.ScramClient([mechanism], "unprepared", "unprepared", c_nonce=nonce)
@@ -129,6 +138,6 @@ class _ScramExchange:
         iterations = int(self._client.iterations)
         if not MIN_SCRAM_ITERATIONS <= iterations <= MAX_SCRAM_ITERATIONS:
             raise SaslExchangeRefused(
-                f"{self._mechanism}: the broker asks for {iterations} iterations, "
-                f"allowed are {MIN_SCRAM_ITERATIONS} to {MAX_SCRAM_ITERATIONS}"
+                f"{self._mechanism}: the broker requests {iterations} iterations; allowed: "
+                f"{MIN_SCRAM_ITERATIONS} to {MAX_SCRAM_ITERATIONS}"
             )

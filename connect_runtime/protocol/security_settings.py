@@ -1,8 +1,8 @@
 """Reads a client's `security.*`, `sasl.*` and `ssl.*` properties into `SecuritySettings`.
 
-`parse_security` returns either the settings or every error at once. No key that Java would use is
-ignored: what these connections do not support is refused by name, with the alternative. TLS is read
-by `tls_settings`, OAUTHBEARER by `oauthbearer`.
+`parse_security` returns either the settings or every error at once. Keys that Java would use are
+never ignored: unsupported keys are rejected by name, with the alternative. TLS is read by
+`tls_settings`, OAUTHBEARER by `oauthbearer`.
 """
 
 from __future__ import annotations
@@ -27,72 +27,74 @@ _LOGIN_MODULES |= dict.fromkeys(sasl.SCRAM_MECHANISMS, ("scram", "ScramLoginModu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
-    """`username` is the client's id with OAUTHBEARER, for messages; `oauth` only there."""
+    """SASL settings of a client."""
 
     mechanism: str
     username: str | None = None
+    """The client id with OAUTHBEARER, for messages only."""
     password: str | None = field(default=None, repr=False)
     oauth: oauthbearer.OAuthSettings | None = None
+    """Set with OAUTHBEARER only."""
 
 
-def read_sasl_settings(account: PropertyReader, files: StoreFiles) -> SaslSettings:
-    """The sasl.* properties of a client that uses SASL; mistakes are noted."""
-    mechanism = account.get("sasl.mechanism", "GSSAPI").upper()
+def read_sasl_settings(reader: PropertyReader, files: StoreFiles) -> SaslSettings:
+    """Read the sasl.* properties of a client that uses SASL; errors are collected in `reader`."""
+    mechanism = reader.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in sasl.SASL_MECHANISMS:
-        missing = "" if "sasl.mechanism" in account.properties else " (Java's default)"
-        told = jaas.VENDOR_MECHANISM_ADVICE.get(mechanism)
+        missing = "" if "sasl.mechanism" in reader.properties else " (Java's default)"
+        advice = jaas.VENDOR_MECHANISM_ADVICE.get(mechanism)
         allowed = property_reader.format_choices(sasl.SASL_MECHANISMS)
-        allowed = f"{told}; {allowed}" if told else allowed
-        account.error("sasl.mechanism", f"{mechanism}{missing} is not supported", allowed)
+        allowed = f"{advice}; {allowed}" if advice else allowed
+        reader.error("sasl.mechanism", f"{mechanism}{missing} is not supported", allowed)
         return SaslSettings(mechanism=mechanism)
     if mechanism == sasl.OAUTHBEARER:
-        oauth = oauthbearer.read_oauth_settings(account, _read_oauth_options(account), files)
+        oauth = oauthbearer.read_oauth_settings(reader, _read_oauth_options(reader), files)
         return SaslSettings(mechanism=mechanism, username=oauth.client_id, oauth=oauth)
-    for key in sorted(oauthbearer.OAUTH_KEYS & account.properties.keys()):
+    for key in sorted(oauthbearer.OAUTH_KEYS & reader.properties.keys()):
         advice = f"remove it, or set sasl.mechanism={sasl.OAUTHBEARER}"
-        account.error(key, f"it has no effect with {mechanism}", advice)
-    username, password = _read_credentials(account, mechanism)
+        reader.error(key, f"it has no effect with {mechanism}", advice)
+    username, password = _read_credentials(reader, mechanism)
     return SaslSettings(mechanism=mechanism, username=username, password=password)
 
 
-def _read_oauth_options(account: PropertyReader) -> Mapping[str, str]:
-    """Of the login module, which may be left out where properties say everything."""
-    if not account.get(_JAAS_KEY):
+def _read_oauth_options(reader: PropertyReader) -> Mapping[str, str]:
+    """Return the options of the login module, which is optional if properties have all values."""
+    if not reader.get(_JAAS_KEY):
         return {}
     module = _read_login_module(
-        account, oauthbearer.OAUTH_LOGIN_MODULE, form=oauthbearer.JAAS_FORM_ADVICE
+        reader, oauthbearer.OAUTH_LOGIN_MODULE, form=oauthbearer.JAAS_FORM_ADVICE
     )
     return {} if module is None else module.options
 
 
-def _read_credentials(account: PropertyReader, mechanism: str) -> tuple[str | None, str | None]:
+def _read_credentials(reader: PropertyReader, mechanism: str) -> tuple[str | None, str | None]:
     package, expected = _LOGIN_MODULES[mechanism]
     form = f'write {_SECURITY_PACKAGE}{package}.{expected} required username="…" password="…";'
-    if not account.get(_JAAS_KEY):
-        account.error(_JAAS_KEY, "it is missing", form)
+    if not reader.get(_JAAS_KEY):
+        reader.error(_JAAS_KEY, "it is missing", form)
         return None, None
-    module = _read_login_module(account, expected, form=form)
+    module = _read_login_module(reader, expected, form=form)
     if module is None:
         return None, None
     missing = [name for name in ("username", "password") if name not in module.options]
     if missing:
-        account.error(_JAAS_KEY, f"{' and '.join(missing)} missing", form)
+        reader.error(_JAAS_KEY, f"{' and '.join(missing)} missing", form)
     for name in sorted(module.options.keys() - {"username", "password"}):
-        account.error(_JAAS_KEY, f"its option {name} is not supported", form)
+        reader.error(_JAAS_KEY, f"its option {name} is not supported", form)
     return module.options.get("username"), module.options.get("password")
 
 
-def _read_login_module(account: PropertyReader, expected: str, *, form: str) -> LoginModule | None:
+def _read_login_module(reader: PropertyReader, expected: str, *, form: str) -> LoginModule | None:
     try:
-        module = jaas.parse_jaas_config(account.get(_JAAS_KEY))
+        module = jaas.parse_jaas_config(reader.get(_JAAS_KEY))
     except JaasConfigError as error:
-        account.error(_JAAS_KEY, str(error), form)
+        reader.error(_JAAS_KEY, str(error), form)
         return None
     if module.simple_name == expected:
         return module
-    told = jaas.advise_on_vendor_class(module.class_name)
+    advice = jaas.advise_on_vendor_class(module.class_name)
     problem = f"{module.simple_name} does not belong to this sasl.mechanism"
-    account.error(_JAAS_KEY, problem, f"{told}; or {form}" if told else form)
+    reader.error(_JAAS_KEY, problem, f"{advice}; or {form}" if advice else form)
     return None
 
 
@@ -105,11 +107,9 @@ OAuthSettings: TypeAlias = oauthbearer.OAuthSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings:
-    """Everything that TLS and SASL need; texts, not paths, so that it can travel to executors.
+    """All TLS and SASL settings, with PEM texts instead of paths, so they can be sent to executors.
 
-    PEM texts: `ca_pem` trusted authorities (None: the system's), `certificate_pem` and `key_pem`
-    our own, `key_password` if the key is encrypted. `oauth`: how to get tokens, with OAUTHBEARER.
-    Secrets are left out of the repr.
+    Secrets are not in the repr.
     """
 
     protocol: str = "PLAINTEXT"
@@ -117,11 +117,15 @@ class SecuritySettings:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     ca_pem: str | None = field(default=None, repr=False)
+    """Trusted certificate authorities; None for the system's."""
     certificate_pem: str | None = field(default=None, repr=False)
+    """The client's own certificate chain."""
     key_pem: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)
+    """Set if the key is encrypted."""
     check_hostname: bool = True
     oauth: OAuthSettings | None = None
+    """How to obtain tokens, with OAUTHBEARER."""
 
     @property
     def uses_tls(self) -> bool:
@@ -132,12 +136,13 @@ class SecuritySettings:
         return self.protocol.startswith("SASL")
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-able dict; it holds the secrets."""
+        """Return a JSON-serializable dict, which contains the secrets."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return values | {"oauth": None if self.oauth is None else self.oauth.to_dict()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SecuritySettings:
+        """Create settings from the result of `to_dict`."""
         found = cls(**values)
         given = values.get("oauth")
         return found if given is None else replace(found, oauth=OAuthSettings(**given))
@@ -145,19 +150,19 @@ class SecuritySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSecurity:
-    """Either `security` or at least one error."""
+    """Either `security`, or None and at least one error."""
 
     security: SecuritySettings | None
     errors: tuple[SettingError, ...]
 
 
 SUPPORTED_KEYS = frozenset({"security.protocol"}) | SASL_KEYS | tls_settings.TLS_KEYS
-"""Keys that are honoured; every other key that starts with security., sasl. or ssl. is refused."""
+"""Supported keys; all other keys that start with security., sasl. or ssl. are rejected."""
 
-_JVM_ONLY_ADVICE = "remove it: it steers Java's own TLS, this connection uses the system's OpenSSL"
-_BROKERS_ONLY_ADVICE = "remove it: brokers judge tokens, clients do not look into them"
+_JVM_ONLY_ADVICE = "remove it: it configures Java's TLS, but this client uses the system's OpenSSL"
+_BROKERS_ONLY_ADVICE = "remove it: tokens are validated by brokers, not by clients"
 _REFUSED_KEYS = {
-    "ssl.protocol": "remove it: the newest TLS that both sides know is used, 1.2 at least",
+    "ssl.protocol": "remove it: the newest TLS version of both sides is used, at least 1.2",
     "ssl.enabled.protocols": "remove it: TLS 1.2 and 1.3 are used",
     "ssl.cipher.suites": _JVM_ONLY_ADVICE,
     "ssl.provider": _JVM_ONLY_ADVICE,
@@ -177,7 +182,7 @@ _REFUSED_PREFIXES = {
     "sasl.oauthbearer.jwks.": _BROKERS_ONLY_ADVICE,
     "sasl.oauthbearer.expected.": _BROKERS_ONLY_ADVICE,
     "sasl.oauthbearer.assertion.": (
-        "only the client credentials grant is supported: give the client's id and secret"
+        "only the client credentials grant is supported: set the client's id and secret"
     ),
     "sasl.login.class": "no login class is needed: remove it",
 }
@@ -185,17 +190,17 @@ _CALLBACK_KEY = "sasl.client.callback.handler.class"
 
 
 def parse_security(properties: Mapping[str, str], *, files: StoreFiles) -> ParsedSecurity:
-    """Read security.*, sasl.* and ssl.* of a client's properties; other keys are not looked at."""
-    account = PropertyReader(properties)
-    _refuse_unsupported_keys(account)
-    protocol = account.get("security.protocol", "PLAINTEXT").upper()
+    """Read the security.*, sasl.* and ssl.* properties of a client; other keys are ignored."""
+    reader = PropertyReader(properties)
+    _reject_unsupported_keys(reader)
+    protocol = reader.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in SECURITY_PROTOCOLS:
         allowed = property_reader.format_choices(SECURITY_PROTOCOLS)
-        account.error("security.protocol", f"{protocol} is unknown", allowed)
-    _refuse_keys_plaintext_ignores(account)
+        reader.error("security.protocol", f"{protocol} is unknown", allowed)
+    _reject_keys_plaintext_ignores(reader)
     security = SecuritySettings(protocol=protocol)
     if security.uses_sasl:
-        sasl = read_sasl_settings(account, files)
+        sasl = read_sasl_settings(reader, files)
         security = replace(
             security,
             mechanism=sasl.mechanism,
@@ -203,7 +208,7 @@ def parse_security(properties: Mapping[str, str], *, files: StoreFiles) -> Parse
             password=sasl.password,
             oauth=sasl.oauth,
         )
-    tls = tls_settings.read_tls_settings(account, files, uses_tls=security.uses_tls)
+    tls = tls_settings.read_tls_settings(reader, files, uses_tls=security.uses_tls)
     security = replace(
         security,
         ca_pem=tls.ca_pem,
@@ -212,38 +217,36 @@ def parse_security(properties: Mapping[str, str], *, files: StoreFiles) -> Parse
         key_password=tls.key_password if tls.key_pem else None,
         check_hostname=tls.check_hostname,
     )
-    return ParsedSecurity(
-        security=None if account.errors else security, errors=tuple(account.errors)
-    )
+    return ParsedSecurity(security=None if reader.errors else security, errors=tuple(reader.errors))
 
 
-def _refuse_unsupported_keys(account: PropertyReader) -> None:
-    for key in sorted(account.properties):
+def _reject_unsupported_keys(reader: PropertyReader) -> None:
+    for key in sorted(reader.properties):
         if not key.startswith(_PREFIXES) or key in SUPPORTED_KEYS:
             continue
-        advice = _advise_on_key(key, account.properties[key])
+        advice = _advise_on_key(key, reader.properties[key])
         if advice is not None:
-            account.error(key, "it is not supported", advice)
+            reader.error(key, "it is not supported", advice)
             continue
         near = difflib.get_close_matches(key, sorted(SUPPORTED_KEYS), n=1)
         known = f"known are {', '.join(sorted(SUPPORTED_KEYS))}"
-        account.error(key, "no such setting", f"did you mean {near[0]}?" if near else known)
+        reader.error(key, "no such setting", f"did you mean {near[0]}?" if near else known)
 
 
 def _advise_on_key(key: str, value: str) -> str | None:
-    """What to do about a key that Java knows and that is not honoured; None: Java knows it not."""
+    """Return the advice for an unsupported key of Java; None if Java does not know it either."""
     if key == _CALLBACK_KEY:
         return jaas.advise_on_vendor_class(value) or "remove it: Java classes cannot be loaded here"
-    found = (told for prefix, told in _REFUSED_PREFIXES.items() if key.startswith(prefix))
+    found = (advice for prefix, advice in _REFUSED_PREFIXES.items() if key.startswith(prefix))
     return _REFUSED_KEYS.get(key) or next(found, None)
 
 
-def _refuse_keys_plaintext_ignores(account: PropertyReader) -> None:
-    if account.get("security.protocol"):
+def _reject_keys_plaintext_ignores(reader: PropertyReader) -> None:
+    if reader.get("security.protocol"):
         return
-    for key in sorted(SUPPORTED_KEYS & account.properties.keys() - {"security.protocol"}):
+    for key in sorted(SUPPORTED_KEYS & reader.properties.keys() - {"security.protocol"}):
         problem = "it has no effect: security.protocol is not set, so connections are PLAINTEXT"
-        account.error(
+        reader.error(
             key,
             problem,
             f"set security.protocol: {property_reader.format_choices(SECURITY_PROTOCOLS)}",

@@ -1,7 +1,7 @@
 """Reads a client's `ssl.*` properties: trusted authorities, certificate, key and hostname check.
 
-Stores are PEM or PKCS12. A file that is declared JKS but contains PKCS12 (keytool's default since
-Java 9) is read as Java reads it (`keystore.type.compat`). A real JKS store is refused, with the
+Stores are PEM or PKCS12. A file that is declared as JKS but contains PKCS12 (keytool's default
+since Java 9) is read, as in Java (`keystore.type.compat`). A real JKS store is rejected with the
 command that converts it.
 """
 
@@ -31,43 +31,43 @@ _STORE_TYPES = ("PEM", "PKCS12", "JKS")
 _CERTIFICATE_MARK = "-----BEGIN CERTIFICATE-----"
 _KEY_MARK = "PRIVATE KEY-----"
 _NO_STORE_PASSWORD_ADVICE = (
-    "remove it: PEM stores have no password (an encrypted key: ssl.key.password)"  # noqa: S105
+    "remove it: PEM stores have no password (for an encrypted key: ssl.key.password)"  # noqa: S105
 )
 _CONVERT_ADVICE = (
     "convert it: keytool -importkeystore -srckeystore <store> -destkeystore store.p12 "
-    "-deststoretype PKCS12, then type PKCS12 and location store.p12; or on to PEM: "
-    "openssl pkcs12 -in store.p12 -nodes -out store.pem, then type PEM and location store.pem"
+    "-deststoretype PKCS12, then set type PKCS12 and location store.p12; or further to PEM: "
+    "openssl pkcs12 -in store.p12 -nodes -out store.pem, then set type PEM and location store.pem"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyStoreContent:
-    """What is in a key store, as PEM texts; "" for what it does not hold. The key is in clear."""
+    """Content of a key store as PEM texts; "" for missing parts. The key is unencrypted."""
 
     certificates_pem: str = ""
-    """Our own chain first where there is a key, then all others."""
+    """The store's own chain first if it has a key, then all other certificates."""
     key_pem: str = field(default="", repr=False)
 
 
 class JksFormatError(ValueError):
-    """A store in Sun's own format, which only Java reads."""
+    """The store has Sun's JKS format, which only Java can read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFiles:
-    """How files are read; both may raise OSError.
-
-    text(path): a text file, or UnicodeError. store(path, password): a PKCS12 file, or ValueError
-    that says what is wrong with it, JksFormat if it is a JKS one.
-    """
+    """Functions that read files. Both may raise OSError."""
 
     text: Callable[[str], str]
+    """Reads a text file at a path. Raises UnicodeError."""
     store: Callable[[str, str], KeyStoreContent]
+    """Reads a PKCS12 file at (path, password). Raises ValueError if it is unusable, also
+    JksFormatError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """PEM texts; None: the system's authorities, no certificate of our own, no password."""
+    """TLS settings as PEM texts; None for the system's authorities, no client certificate, no
+    password."""
 
     ca_pem: str | None = field(default=None, repr=False)
     certificate_pem: str | None = field(default=None, repr=False)
@@ -76,14 +76,15 @@ class TlsSettings:
     check_hostname: bool = True
 
 
-def read_tls_settings(account: PropertyReader, files: StoreFiles, *, uses_tls: bool) -> TlsSettings:
-    """The ssl.* properties; mistakes are noted. Without TLS stores are not looked at."""
-    check_hostname = _read_hostname_check(account)
+def read_tls_settings(reader: PropertyReader, files: StoreFiles, *, uses_tls: bool) -> TlsSettings:
+    """Read the ssl.* properties; errors are collected in `reader`. Without TLS, stores are not
+    read."""
+    check_hostname = _read_hostname_check(reader)
     if not uses_tls:
         return TlsSettings(check_hostname=check_hostname)
-    reader = _TlsSettingsReader(account, files)
-    authorities = reader.authorities()
-    certificate, key, password = reader.own()
+    store_reader = _TlsSettingsReader(reader, files)
+    authorities = store_reader.read_authorities()
+    certificate, key, password = store_reader.read_own()
     return TlsSettings(
         ca_pem=authorities,
         certificate_pem=certificate,
@@ -93,142 +94,149 @@ def read_tls_settings(account: PropertyReader, files: StoreFiles, *, uses_tls: b
     )
 
 
-def _read_hostname_check(account: PropertyReader) -> bool:
+def _read_hostname_check(reader: PropertyReader) -> bool:
     key = "ssl.endpoint.identification.algorithm"
-    algorithm = account.properties.get(key, "https").lower()
+    algorithm = reader.properties.get(key, "https").lower()
     if algorithm not in {"https", ""}:
-        account.error(key, f"{algorithm} is unknown", "https, or empty to check no host names")
+        reader.error(key, f"{algorithm} is unknown", "https, or empty to check no host names")
     return algorithm != ""
 
 
 class _TlsSettingsReader:
-    def __init__(self, account: PropertyReader, files: StoreFiles) -> None:
-        self._account = account
+    """Reads the stores named by ssl.* properties."""
+
+    def __init__(self, reader: PropertyReader, files: StoreFiles) -> None:
+        self._reader = reader
         self._files = files
 
-    def authorities(self) -> str | None:
+    def read_authorities(self) -> str | None:
+        """Return the trusted certificate authorities; None for those of the system."""
         name = "ssl.truststore.certificates"
-        given = self._account.get(name)
+        given = self._reader.get(name)
         if given:
-            self._inline_needs_pem("truststore", name)
-            return self._pem(name, given, needs=_CERTIFICATE_MARK)
-        if not self._wanted("truststore"):
+            self._require_pem_type("truststore", name)
+            return self._check_pem(name, given, needs=_CERTIFICATE_MARK)
+        if not self._is_configured("truststore"):
             return None
-        if self._type("truststore") == "PEM":
-            return self._pem_file("truststore", needs=_CERTIFICATE_MARK)
-        store = self._store("truststore")
+        if self._read_type("truststore") == "PEM":
+            return self._read_pem_file("truststore", needs=_CERTIFICATE_MARK)
+        store = self._read_store("truststore")
         if store is None:
             return None
         if not store.certificates_pem:
-            problem = "there is no certificate in it"
-            self._account.error("ssl.truststore.location", problem, "name a trust store")
+            problem = "it contains no certificate"
+            self._reader.error("ssl.truststore.location", problem, "name a trust store")
         return store.certificates_pem
 
-    def own(self) -> tuple[str | None, str | None, str | None]:
-        """(certificate chain, key, password of the key)."""
+    def read_own(self) -> tuple[str | None, str | None, str | None]:
+        """Return (certificate chain, key, password of the key)."""
         chain_name, key_name = "ssl.keystore.certificate.chain", "ssl.keystore.key"
-        chain, key = self._account.get(chain_name), self._account.get(key_name)
-        password = self._account.get("ssl.key.password") or None
+        chain, key = self._reader.get(chain_name), self._reader.get(key_name)
+        password = self._reader.get("ssl.key.password") or None
         if chain or key:
-            self._inline_needs_pem("keystore", chain_name)
+            self._require_pem_type("keystore", chain_name)
             if not (chain and key):
                 missing = key_name if chain else chain_name
-                self._account.error(
+                self._reader.error(
                     missing, "it is missing", f"{chain_name} and {key_name} go together"
                 )
-            found = self._pem(chain_name, chain, needs=_CERTIFICATE_MARK) if chain else None
-            return found, self._key(key_name, key) if key else None, password
-        if not self._wanted("keystore"):
+            found = self._check_pem(chain_name, chain, needs=_CERTIFICATE_MARK) if chain else None
+            return found, self._check_key(key_name, key) if key else None, password
+        if not self._is_configured("keystore"):
             return None, None, None
-        if self._type("keystore") != "PEM":
-            return self._own_store()
-        text = self._pem_file("keystore", needs=_CERTIFICATE_MARK)
+        if self._read_type("keystore") != "PEM":
+            return self._read_own_store()
+        text = self._read_pem_file("keystore", needs=_CERTIFICATE_MARK)
         if text is None:
             return None, None, None
-        return text, self._key("ssl.keystore.location", text), password
+        return text, self._check_key("ssl.keystore.location", text), password
 
-    def _own_store(self) -> tuple[str | None, str | None, str | None]:
-        password = self._account.get("ssl.key.password")
-        if password and password != self._account.get("ssl.keystore.password"):
-            problem = "it is not ssl.keystore.password"
-            self._account.error("ssl.key.password", problem, "a PKCS12 store has one password")
-        store = self._store("keystore")
+    def _read_own_store(self) -> tuple[str | None, str | None, str | None]:
+        password = self._reader.get("ssl.key.password")
+        if password and password != self._reader.get("ssl.keystore.password"):
+            problem = "it differs from ssl.keystore.password"
+            self._reader.error("ssl.key.password", problem, "a PKCS12 store has one password")
+        store = self._read_store("keystore")
         if store is None:
             return None, None, None
         if not (store.key_pem and store.certificates_pem):
-            problem = "there is no private key with its certificate in it"
-            self._account.error("ssl.keystore.location", problem, "name the client's own key store")
+            problem = "it contains no private key with its certificate"
+            self._reader.error("ssl.keystore.location", problem, "name the client's own key store")
         return store.certificates_pem, store.key_pem, None
 
-    def _wanted(self, store: str) -> bool:
-        """Is a store named at all? Its type alone counts, since then the location is missing."""
-        found = (self._account.get(f"ssl.{store}.{key}") for key in ("location", "type"))
+    def _is_configured(self, store: str) -> bool:
+        """Return whether a store is configured; a type alone counts (its location is missing)."""
+        found = (self._reader.get(f"ssl.{store}.{key}") for key in ("location", "type"))
         return any(found)
 
-    def _type(self, store: str) -> str:
+    def _read_type(self, store: str) -> str:
         key = f"ssl.{store}.type"
-        kind = self._account.get(key, "JKS").upper()
+        kind = self._reader.get(key, "JKS").upper()
         if kind not in _STORE_TYPES:
-            self._account.error(
+            self._reader.error(
                 key, f"{kind} is unknown", property_reader.format_choices(_STORE_TYPES)
             )
             return "PKCS12"
-        if kind == "PEM" and self._account.get(f"ssl.{store}.password"):
-            self._account.error(f"ssl.{store}.password", "it has no use", _NO_STORE_PASSWORD_ADVICE)
+        if kind == "PEM" and self._reader.get(f"ssl.{store}.password"):
+            self._reader.error(
+                f"ssl.{store}.password", "it has no effect", _NO_STORE_PASSWORD_ADVICE
+            )
         return kind
 
-    def _store(self, store: str) -> KeyStoreContent | None:
+    def _read_store(self, store: str) -> KeyStoreContent | None:
         key = f"ssl.{store}.location"
-        path = self._account.get(key)
+        path = self._reader.get(key)
         if not path:
-            self._account.error(key, "it is missing", "name a key store")
+            self._reader.error(key, "it is missing", "name a key store")
             return None
         try:
-            return self._files.store(path, self._account.get(f"ssl.{store}.password"))
+            return self._files.store(path, self._reader.get(f"ssl.{store}.password"))
         except JksFormatError:
-            self._account.error(
+            self._reader.error(
                 key, f"{path} is a JKS store, which is not supported", _CONVERT_ADVICE
             )
         except OSError as error:
             problem = f"{path} cannot be read: {error.strerror or error}"
-            self._account.error(key, problem, "name a key store")
+            self._reader.error(key, problem, "name a key store")
         except ValueError as error:
             advice = f"check ssl.{store}.password and ssl.{store}.type"
-            self._account.error(key, f"{path} cannot be opened: {error}", advice)
+            self._reader.error(key, f"{path} cannot be opened: {error}", advice)
         return None
 
-    def _inline_needs_pem(self, store: str, name: str) -> None:
-        kind = self._account.get(f"ssl.{store}.type", "PEM").upper()
+    def _require_pem_type(self, store: str, name: str) -> None:
+        kind = self._reader.get(f"ssl.{store}.type", "PEM").upper()
         if kind != "PEM":
-            self._account.error(f"ssl.{store}.type", f"it is {kind} beside {name}", "write PEM")
+            self._reader.error(
+                f"ssl.{store}.type", f"it is {kind}, but {name} is set", "set it to PEM"
+            )
 
-    def _key(self, name: str, text: str) -> str | None:
-        if "ENCRYPTED" in text and not self._account.get("ssl.key.password"):
-            problem = f"it is missing, the key in {name} is encrypted"
-            self._account.error("ssl.key.password", problem, "set it")
-        return self._pem(name, text, needs=_KEY_MARK)
+    def _check_key(self, name: str, text: str) -> str | None:
+        if "ENCRYPTED" in text and not self._reader.get("ssl.key.password"):
+            problem = f"it is missing, but the key in {name} is encrypted"
+            self._reader.error("ssl.key.password", problem, "set it")
+        return self._check_pem(name, text, needs=_KEY_MARK)
 
-    def _pem_file(self, store: str, *, needs: str) -> str | None:
+    def _read_pem_file(self, store: str, *, needs: str) -> str | None:
         key = f"ssl.{store}.location"
-        path = self._account.get(key)
+        path = self._reader.get(key)
         if not path:
-            self._account.error(key, "it is missing", "name a PEM file")
+            self._reader.error(key, "it is missing", "name a PEM file")
             return None
         try:
             text = self._files.text(path)
         except OSError as error:
             problem = f"{path} cannot be read: {error.strerror or error}"
-            self._account.error(key, problem, "name a PEM file")
+            self._reader.error(key, problem, "name a PEM file")
             return None
         except UnicodeError:
-            self._account.error(key, f"{path} is not a text file", "name a PEM file")
+            self._reader.error(key, f"{path} is not a text file", "name a PEM file")
             return None
-        return self._pem(key, text, needs=needs)
+        return self._check_pem(key, text, needs=needs)
 
-    def _pem(self, key: str, text: str, *, needs: str) -> str | None:
+    def _check_pem(self, key: str, text: str, *, needs: str) -> str | None:
         if needs in text:
             return text
         what = "certificate" if needs == _CERTIFICATE_MARK else "private key"
-        advice = "give PEM text, -----BEGIN … lines included"
-        self._account.error(key, f"there is no {what} in it", advice)
+        advice = "provide PEM text, including the -----BEGIN … lines"
+        self._reader.error(key, f"it contains no {what}", advice)
         return None

@@ -1,9 +1,9 @@
 """Kafka's unsigned varints, compact strings, tagged fields and topic arrays (KIP-482).
 
-Readers take (buffer, position) and return (value, next position). Past the end of the buffer they
-raise IndexError, which decoders turn into `TruncatedResponse`. A varint is base 128, low group
-first; a compact length is length + 1, and 0 stands for null. Topic arrays are those of Fetch and
-Produce responses.
+Readers take (buffer, position) and return (value, next position). Beyond the end of the buffer they
+raise IndexError, which decoders convert to `TruncatedResponse`. A varint is base 128, low group
+first; a compact length is length + 1, and 0 means null. Topic arrays are those of Fetch and Produce
+responses.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ ReadBuffer: TypeAlias = bytes | bytearray | memoryview
 
 _ONE_BYTE_VARINTS = tuple(bytes((value,)) for value in range(128))
 MAX_TAGGED_FIELDS = 256
-"""The most tagged fields that one section may have. Brokers write a handful."""
+"""Maximum number of tagged fields in one section. Brokers write only a few."""
 _MAX_VARINT_BYTES = 5
-"""Kafka's unsigned varints hold 32 bits; a sixth byte is garbage."""
+"""Kafka's unsigned varints have 32 bits; a sixth byte is invalid."""
 
 
 def encode_varint(value: int) -> bytes:
+    """Encode an unsigned varint."""
     if value < 128:
         return _ONE_BYTE_VARINTS[value]
     out = bytearray()
@@ -32,6 +33,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def read_varint(buffer: ReadBuffer, position: int) -> tuple[int, int]:
+    """Read an unsigned varint. Raises ValueError if it is too long."""
     byte = buffer[position]
     if byte < 128:
         return byte, position + 1
@@ -41,23 +43,25 @@ def read_varint(buffer: ReadBuffer, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << 7 * index
         if byte < 128:
             return value, position + index + 1
-    raise ValueError(f"a varint of more than {_MAX_VARINT_BYTES} bytes at {position}")
+    raise ValueError(f"varint of more than {_MAX_VARINT_BYTES} bytes at {position}")
 
 
 def encode_compact_string(text: str) -> bytes:
+    """Encode a compact string."""
     data = text.encode()
     return encode_varint(len(data) + 1) + data
 
 
 def read_bytes(buffer: ReadBuffer, position: int, length: int) -> tuple[bytes, int]:
-    """Copy `length` bytes out."""
+    """Return a copy of `length` bytes."""
     end = position + length
     if end > len(buffer):
-        raise IndexError(f"{length} bytes wanted at {position}, {len(buffer) - position} left")
+        raise IndexError(f"{length} bytes expected at {position}, {len(buffer) - position} left")
     return bytes(buffer[position:end]), end
 
 
 def read_compact_string(buffer: ReadBuffer, position: int) -> tuple[str | None, int]:
+    """Read a nullable compact string."""
     length, position = read_varint(buffer, position)
     if length == 0:
         return None, position
@@ -66,19 +70,20 @@ def read_compact_string(buffer: ReadBuffer, position: int) -> tuple[str | None, 
 
 
 def read_tag_count(buffer: ReadBuffer, position: int) -> tuple[int, int]:
-    """(how many tagged fields follow, the position after the count). Raises ValueError on more
-    than `MAX_TAGGED_FIELDS`.
+    """Return (number of tagged fields that follow, position after the count).
+
+    Raises ValueError if there are more than `MAX_TAGGED_FIELDS`.
     """
     count, after = read_varint(buffer, position)
     if count > MAX_TAGGED_FIELDS:
         raise ValueError(
-            f"{count} tagged fields at {position}; at most {MAX_TAGGED_FIELDS} are read"
+            f"{count} tagged fields at {position}; allowed: at most {MAX_TAGGED_FIELDS}"
         )
     return count, after
 
 
 def read_tags(buffer: ReadBuffer, position: int) -> tuple[dict[int, bytes], int]:
-    """The tagged fields at `position`, raw by tag number; an empty dict mostly."""
+    """Return the raw tagged fields at `position` by tag number, usually none."""
     count, position = read_tag_count(buffer, position)
     fields: dict[int, bytes] = {}
     for _ in range(count):
@@ -90,14 +95,14 @@ def read_tags(buffer: ReadBuffer, position: int) -> tuple[dict[int, bytes], int]
 
 def skip_tags(buffer: ReadBuffer, position: int) -> int:
     """Return the position after the tagged fields at `position`, without copying them."""
-    if buffer[position] == 0:  # nearly every section: skipped twice in every hot response
+    if buffer[position] == 0:  # the usual case: no tagged fields
         return position + 1
     count, position = read_tag_count(buffer, position)
     for _ in range(count):
         _, position = read_varint(buffer, position)
         size, position = read_varint(buffer, position)
         if position + size > len(buffer):
-            raise IndexError(f"{size} bytes wanted at {position}, {len(buffer) - position} left")
+            raise IndexError(f"{size} bytes expected at {position}, {len(buffer) - position} left")
         position += size
     return position
 
@@ -106,7 +111,7 @@ T = TypeVar("T")
 
 NO_TOPIC_ID = bytes(16)
 FIRST_VERSION_BY_TOPIC_ID = 13
-"""From this version on, of Fetch and of Produce, topics go by id and no longer by name."""
+"""Since this version, Fetch and Produce identify topics by id instead of name."""
 
 
 def read_topics(
@@ -116,9 +121,9 @@ def read_topics(
     *,
     version: int,
 ) -> tuple[list[T], int]:
-    """Every partition of every topic, and the position behind them.
+    """Read all partitions of all topics. Returns (partitions, next position).
 
-    `decode` reads a partition at a position of its topic: by name, or "" and its id.
+    `decode` reads one partition from (body, position, topic name or "", topic id).
     """
     topics, position = _read_array_length(body, position)
     found: list[T] = []
@@ -138,8 +143,8 @@ def read_topics(
 
 
 def _read_array_length(body: memoryview, position: int) -> tuple[int, int]:
-    """The length of an array that may not be null. Raises ValueError if it is."""
+    """Read the length of an array. Raises ValueError if it is null."""
     count, after = read_varint(body, position)
     if count == 0:
-        raise ValueError(f"null at {position}, where an array must be")
+        raise ValueError(f"null at {position} for an array that is not nullable")
     return count - 1, after

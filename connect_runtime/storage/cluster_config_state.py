@@ -1,7 +1,7 @@
 """The configured state of a Connect cluster as read from its config topic (ClusterConfigState).
 
-Configurations are raw: `${...}` stays as it was written. The view is complete and immutable; the
-fold in `config_topic` makes a new one after every change.
+Configurations are raw: `${...}` placeholders are not replaced. The snapshot is complete and
+immutable; the fold in `config_topic` creates a new one after every change.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import TypeAlias
 from connect_runtime.base.ids import ConnectorTaskId
 
 RawConfig: TypeAlias = Mapping[str, str | None]
-"""A configuration as written; a value may be null."""
+"""A configuration as written; values may be null."""
 
 NO_OFFSET = -1
 
 
 class TargetState(enum.Enum):
-    """What a connector should be doing, whatever it does."""
+    """The requested state of a connector, whatever its actual state."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -30,43 +30,42 @@ class TargetState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionKey:
-    """The key that workers sign requests to each other with.
-
-    `algorithm` is the key's (`HmacSHA256`), `created_ms` wall time.
-    """
+    """The key with which workers sign requests to each other."""
 
     key: bytes = field(repr=False)
     algorithm: str
+    """The key's algorithm, `HmacSHA256`."""
     created_ms: int
+    """Wall-clock time of its creation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorConfigEntry:
-    """Everything known by one name; without a `config` there is no such connector.
+    """All state of a connector name; without `config` there is no such connector.
 
-    Target state, fencing count and generation outlive their connector: a target state may even be
+    Target state, fencing count and generation outlive the connector; a target state may even be
     written before it.
     """
 
     config: RawConfig | None = field(default=None, repr=False)
     target_state: TargetState | None = None
     target_state_ms: int = field(default=-1, compare=False)
-    """When its record was written (wall clock); -1 where that is not known."""
+    """When its record was written (wall clock); -1 if unknown."""
     task_count: int | None = None
-    """As the last commit record said, complete or not; None before the first."""
+    """From the last commit record, complete or not; None before the first."""
     task_configs: Mapping[int, RawConfig] = field(
         default_factory=lambda: MappingProxyType({}), repr=False
     )
     applied_config: RawConfig | None = field(default=None, repr=False)
-    """The connector's configuration when its tasks' were committed; None: not known."""
+    """The connector's configuration when its task configs were committed; None if unknown."""
     generation: int | None = None
-    """Complete sets of task configs seen by this reader; says nothing to any other."""
+    """Number of complete sets of task configs seen by this reader (not comparable to others)."""
     inconsistent: bool = False
-    """The last commit lacked task configs: the connector must be asked for them anew."""
+    """The last commit lacked task configs, so the connector must generate them again."""
     fencing_pending: bool = False
-    """Task configs came after the last fencing record."""
+    """Task configs were written after the last fencing record."""
     fencing_count: int | None = None
-    """Producers to fence before a new generation of tasks, as the last fencing record said."""
+    """Producers to fence before a new generation of tasks, from the last fencing record."""
 
 
 _NO_ENTRY = ConnectorConfigEntry()
@@ -74,7 +73,7 @@ _NO_ENTRY = ConnectorConfigEntry()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfigState:
-    """The configured cluster as of `offset`: that of the record behind the last one read."""
+    """The configured cluster as of `offset`, the end offset of what was read."""
 
     offset: int = NO_OFFSET
     session_key: SessionKey | None = None
@@ -90,33 +89,37 @@ class ClusterConfigState:
         return sorted(name for name, each in self.entries.items() if each.config is not None)
 
     def contains(self, connector: str) -> bool:
+        """Return whether the connector is configured."""
         return self._entry(connector).config is not None
 
     def has(self, item: str | ConnectorTaskId) -> bool:
-        """Whether this connector or task is configured."""
+        """Return whether this connector or task is configured."""
         if isinstance(item, str):
             return self.contains(item)
         return 0 <= item.task < self._usable_tasks(item.connector)
 
     def config(self, connector: str) -> RawConfig | None:
+        """Return the connector's configuration, None if there is none."""
         return self._entry(connector).config
 
     def applied_config(self, connector: str) -> RawConfig | None:
+        """Return the configuration for which the connector's tasks were committed."""
         return self._entry(connector).applied_config
 
     def target_state(self, connector: str) -> TargetState | None:
+        """Return the requested state of the connector."""
         return self._entry(connector).target_state
 
     def target_state_ms(self, connector: str) -> int:
-        """When its target state was written (wall clock); -1 where that is not known."""
+        """Return when the target state was written (wall clock); -1 if unknown."""
         return self._entry(connector).target_state_ms
 
     def task_count(self, connector: str) -> int:
-        """As committed, 0 without a commit; not 0 while the task configs are inconsistent."""
+        """Return the committed number of tasks, also while inconsistent; 0 without a commit."""
         return self._entry(connector).task_count or 0
 
     def tasks(self, connector: str) -> list[ConnectorTaskId]:
-        """The tasks that may run, in order: none while their configs are inconsistent."""
+        """Return the tasks that may run, in order; none while their configs are inconsistent."""
         count = self._usable_tasks(connector)
         return [ConnectorTaskId(connector, number) for number in range(count)]
 
@@ -126,6 +129,7 @@ class ClusterConfigState:
         return (entry.task_count or 0) if usable else 0
 
     def task_config(self, task: ConnectorTaskId) -> RawConfig | None:
+        """Return the configuration of a task."""
         return self._entry(task.connector).task_configs.get(task.task)
 
     def inconsistent_connectors(self) -> list[str]:
@@ -133,12 +137,15 @@ class ClusterConfigState:
         return [name for name in self.connectors() if self._entry(name).inconsistent]
 
     def generation(self, connector: str) -> int | None:
+        """Return the number of complete sets of task configs that were read."""
         return self._entry(connector).generation
 
     def fencing_pending(self, connector: str) -> bool:
+        """Return whether producers must be fenced before the tasks start."""
         return self._entry(connector).fencing_pending
 
     def fencing_count(self, connector: str) -> int | None:
+        """Return the number of producers to fence."""
         return self._entry(connector).fencing_count
 
 

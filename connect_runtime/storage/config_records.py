@@ -1,7 +1,7 @@
-"""Records of the config topic: how keys and values are written and read.
+"""Records of the config topic: encoding and decoding of keys and values.
 
-Keys are plain strings, values JSON without schemas. The key of a connector or a logger ends with
-its name, which may contain any character. Formats: KafkaConfigBackingStore; KIP-507 (session key),
+Keys are plain strings, values JSON without schemas. The key of a connector or logger ends with its
+name, which may contain any character. Formats: KafkaConfigBackingStore; KIP-507 (session key),
 KIP-618 (fencing), KIP-745 (restarts), KIP-875 (`state.v2`), KIP-976 (loggers).
 """
 
@@ -22,7 +22,7 @@ from connect_runtime.storage.java_json import Json
 
 
 class ConfigRecordKind(enum.Enum):
-    """What a record is about: its key begins with this. Tried in this order."""
+    """The kind of a record, with its key prefix. Prefixes are tried in this order."""
 
     TARGET_STATE = "target-state-"
     CONNECTOR = "connector-"
@@ -40,7 +40,7 @@ _MAX_INT32 = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedRecord:
-    """One record to write; value None deletes its key."""
+    """A record to write; value None deletes its key."""
 
     key: bytes
     value: bytes | None
@@ -48,7 +48,7 @@ class KeyedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartRequest:
-    """Restart a connector: with its tasks or without, all of that or only what failed."""
+    """A request to restart a connector, optionally with its tasks or only what failed."""
 
     connector: str
     include_tasks: bool = False
@@ -56,20 +56,20 @@ class RestartRequest:
 
     @property
     def impact(self) -> int:
-        """0 to 3: of two requests for one connector the one that restarts more is carried out."""
+        """0 to 3. Of two requests for one connector, the one with the larger impact wins."""
         return 2 * (not self.only_failed) + self.include_tasks
 
 
-# What is written
+# Encoding
 
 
 def encode_connector(name: str, config: RawConfig) -> KeyedRecord:
-    """`connector-C`: the connector is, or is now, configured like this."""
+    """`connector-C`: create or update a connector's configuration."""
     return _encode_record(ConfigRecordKind.CONNECTOR.value + name, {"properties": dict(config)})
 
 
 def encode_removal(name: str) -> tuple[KeyedRecord, KeyedRecord]:
-    """The connector and its target state are gone; to be written in this order, at once."""
+    """Delete a connector and its target state; write both at once, in this order."""
     return (
         KeyedRecord(key=encode_key(ConfigRecordKind.CONNECTOR.value + name), value=None),
         KeyedRecord(key=encode_key(ConfigRecordKind.TARGET_STATE.value + name), value=None),
@@ -77,7 +77,7 @@ def encode_removal(name: str) -> tuple[KeyedRecord, KeyedRecord]:
 
 
 def encode_target_state(name: str, state: TargetState) -> KeyedRecord:
-    """`target-state-C`. Workers before 3.5 know no STOPPED: for them it is PAUSED."""
+    """`target-state-C`. Workers before 3.5 do not know STOPPED and see PAUSED."""
     stopped = state is TargetState.STOPPED
     older = TargetState.PAUSED if stopped else state
     return _encode_record(
@@ -90,15 +90,15 @@ def encode_creation(
     config: RawConfig,
     state: TargetState | None = None,
 ) -> tuple[KeyedRecord, ...]:
-    """A connector's configuration; a target state, where one is wanted, goes before it."""
+    """Create a connector's configuration, preceded by a target state if one is given."""
     written = encode_connector(name, config)
     return (written,) if state is None else (encode_target_state(name, state), written)
 
 
 def encode_task_configs(name: str, configs: Sequence[RawConfig]) -> tuple[KeyedRecord, ...]:
-    """`task-C-N` for each; they mean nothing before `encode_commit` follows.
+    """`task-C-N` for each task. They take effect with `encode_commit`.
 
-    That must be written only after these were read back.
+    Write that only after these records have been read back.
     """
     return tuple(
         _encode_record(
@@ -109,23 +109,23 @@ def encode_task_configs(name: str, configs: Sequence[RawConfig]) -> tuple[KeyedR
 
 
 def encode_commit(name: str, tasks: int) -> KeyedRecord:
-    """`commit-C`: the task configs written before are complete, and there are that many."""
+    """`commit-C`: the task configs written before are complete, with this number of tasks."""
     return _encode_record(ConfigRecordKind.COMMIT.value + name, {"tasks": tasks})
 
 
 def encode_restart(request: RestartRequest) -> KeyedRecord:
-    """`restart-connector-C`: every worker restarts what it runs of it."""
+    """`restart-connector-C`: every worker restarts its part of the connector."""
     value = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
     return _encode_record(ConfigRecordKind.RESTART.value + request.connector, value)
 
 
 def encode_fencing_count(name: str, tasks: int) -> KeyedRecord:
-    """`tasks-fencing-C`: so many producers were fenced before these tasks."""
+    """`tasks-fencing-C`: number of producers fenced before these tasks."""
     return _encode_record(ConfigRecordKind.FENCING.value + name, {"task-count": tasks})
 
 
 def encode_session_key(key: SessionKey) -> KeyedRecord:
-    """`session-key`: from now on requests between workers are signed with this one."""
+    """`session-key`: sign requests between workers with this key from now on."""
     value: dict[str, Json] = {
         "key": base64.b64encode(key.key).decode(),
         "algorithm": key.algorithm,
@@ -135,7 +135,7 @@ def encode_session_key(key: SessionKey) -> KeyedRecord:
 
 
 def encode_logger_level(namespace: str, level: str) -> KeyedRecord:
-    """`logger-cluster-…`: every worker logs this namespace at this level."""
+    """`logger-cluster-…`: every worker sets this level for the namespace."""
     return _encode_record(ConfigRecordKind.LOGGER.value + namespace, {"level": level})
 
 
@@ -144,50 +144,49 @@ def _encode_record(key: str, value: Json) -> KeyedRecord:
 
 
 def encode_key(key: str) -> bytes:
-    """As Java's serializer of strings: half of a surrogate pair becomes a question mark."""
+    """Encode like Java's string serializer, which replaces lone surrogates by a question mark."""
     return key.encode("utf-8", "replace")
 
 
-# What is read
+# Decoding
 
 RecordFields: TypeAlias = Mapping[str, Json]
 
 
 class InvalidRecord(Exception):
-    """A record that says nothing; the message says why. It names no value: they may be secret."""
+    """A record is invalid. The message has the reason but no value, since values may be secret."""
 
 
 def split_key(key: str) -> tuple[ConfigRecordKind, str]:
-    """What the record is about, and the rest of its key: mostly a name. Raises `InvalidRecord`."""
+    """Return the kind of a key and its rest, usually a name. Raises `InvalidRecord`."""
     for kind in ConfigRecordKind:
         if kind is ConfigRecordKind.SESSION_KEY and key == kind.value:
             return kind, ""
         if kind is not ConfigRecordKind.SESSION_KEY and key.startswith(kind.value):
             return kind, key.removeprefix(kind.value)
-    raise InvalidRecord("no record of the config topic has such a key")
+    raise InvalidRecord("not a key of the config topic")
 
 
 def parse_task_id(rest: str, *, before: str = "task-") -> ConnectorTaskId:
-    """The task of `C-N`, the rest of a key: N is what follows the last dash. Raises
-    `InvalidRecord`.
+    """Return the task of `C-N`, the rest of a key; N follows the last dash. Raises `InvalidRecord`.
 
-    `before` is how such a key begins, for messages.
+    `before` is the key's prefix, for messages.
     """
     name, dash, number = rest.rpartition("-")
     if not dash or not _TASK_NUMBER.fullmatch(number) or int(number) > _MAX_INT32:
-        raise InvalidRecord(f"the key names no task: {before}CONNECTOR-NUMBER was expected")
+        raise InvalidRecord(f"the key has no task id: expected {before}CONNECTOR-NUMBER")
     return ConnectorTaskId(name, int(number))
 
 
 def read_fields(value: Json) -> RecordFields:
-    """The members of the JSON object that every value is. Raises `InvalidRecord`."""
+    """Return the members of a value, which must be an object. Raises `InvalidRecord`."""
     if not isinstance(value, Mapping):
         raise InvalidRecord(f"the value is {java_json.name_json_type(value)}, not an object")
     return value
 
 
 def read_properties(value: Json) -> RawConfig:
-    """A configuration: names with strings or nulls. Raises `InvalidRecord`."""
+    """Return a configuration: strings or nulls by name. Raises `InvalidRecord`."""
     config = read_fields(value).get("properties")
     if not isinstance(config, Mapping):
         raise InvalidRecord(f"'properties' is {java_json.name_json_type(config)}, not an object")
@@ -200,15 +199,15 @@ def read_properties(value: Json) -> RawConfig:
 
 
 def read_count(value: Json, name: str) -> int:
-    """A number of tasks. Raises `InvalidRecord`."""
+    """Return a number of tasks. Raises `InvalidRecord`."""
     number = java_json.read_integer(read_fields(value).get(name))
     if number is None or not 0 <= number <= _MAX_INT32:
-        raise InvalidRecord(f"'{name}' is no number of tasks")
+        raise InvalidRecord(f"'{name}' is not a valid number of tasks")
     return number
 
 
 def read_target_state(value: Json) -> TargetState:
-    """`state.v2`, or `state` where an older worker wrote. Raises `InvalidRecord`."""
+    """Return `state.v2`, or `state` of an older worker's record. Raises `InvalidRecord`."""
     given = read_fields(value).get("state.v2")
     if not isinstance(given, str):
         given = read_fields(value).get("state")
@@ -217,12 +216,12 @@ def read_target_state(value: Json) -> TargetState:
     try:
         return TargetState(given)
     except ValueError:
-        known = ", ".join(each.value for each in TargetState)
-        raise InvalidRecord(f"'{given}' is no target state; there are {known}") from None
+        allowed = ", ".join(each.value for each in TargetState)
+        raise InvalidRecord(f"'{given}' is not a target state; allowed: {allowed}") from None
 
 
 def read_restart_request(name: str, value: Json) -> RestartRequest:
-    """What is no boolean is false, as in Java. Raises `InvalidRecord`."""
+    """Decode a restart request. Non-booleans are false, as in Java. Raises `InvalidRecord`."""
     given = read_fields(value)
     return RestartRequest(
         connector=name,
@@ -232,12 +231,12 @@ def read_restart_request(name: str, value: Json) -> RestartRequest:
 
 
 def read_session_key(value: Json) -> SessionKey:
-    """Raises `InvalidRecord`."""
+    """Decode a session key. Raises `InvalidRecord`."""
     given = read_fields(value)
     key, algorithm = given.get("key"), given.get("algorithm")
     created_ms = java_json.read_integer(given.get("creation-timestamp"))
     if not isinstance(key, str) or not isinstance(algorithm, str) or created_ms is None:
-        raise InvalidRecord("a session key has 'key', 'algorithm' and 'creation-timestamp'")
+        raise InvalidRecord("a session key needs 'key', 'algorithm' and 'creation-timestamp'")
     try:
         decoded = base64.b64decode(key, validate=True)
     except (binascii.Error, ValueError):
@@ -248,7 +247,7 @@ def read_session_key(value: Json) -> SessionKey:
 
 
 def read_logger_level(value: Json) -> str:
-    """Raises `InvalidRecord`."""
+    """Decode a logger level. Raises `InvalidRecord`."""
     level = read_fields(value).get("level")
     if not isinstance(level, str):
         raise InvalidRecord(f"'level' is {java_json.name_json_type(level)}, not a string")

@@ -1,7 +1,7 @@
 """Backing store of connector configurations: the folded config topic, and writes to it.
 
-A write returns once it was read back, so that the next decision here is based on what all other
-workers read. Java: KafkaConfigBackingStore.
+A write returns after it was read back, so that the next decision is based on the same records that
+all other workers read. Java: KafkaConfigBackingStore.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from connect_runtime.storage.shared_log import (
 from connect_runtime.storage.topic_fold import FoldedTopic
 
 WRITE_TIMEOUT_S = 30.0
-"""The time that a write may take in all, with reading it back."""
+"""Total time limit of a write, including reading it back."""
 
 OnConfigChange = Callable[[ConfigChange], None]
-"""Hears what changed since the start, on the log's thread, when `snapshot` says so too."""
+"""Called on the log's thread with each change after the start, when `snapshot` includes it."""
 
 
 class ConfigBackingStore:
-    """Any thread may ask and write; `on_change` may ask, and must not wait.
+    """Connector configurations of the cluster. Thread-safe; `on_change` must not block.
 
-    With `fenced` all writes are made by it that only the leader may make. Every write raises
-    `RetriableError` when time is up (it may have been made), `PrivilegeLost` if it was not the
-    leader's to make, and what `SharedLog.send` and `SharedLog.read_to_end` raise.
+    With `fenced`, all writes that are reserved to the leader use it. Every write raises
+    `RetriableError` after the timeout (it may have been written), `WritePrivilegeLost` if another
+    leader has taken over, and what `SharedLog.send` and `SharedLog.read_to_end` raise.
     """
 
     def __init__(
@@ -59,30 +59,31 @@ class ConfigBackingStore:
         self._view: FoldedTopic[ConfigTopicFold, ConfigChange] = FoldedTopic(
             make=ConfigTopicFold,
             on_change=on_change,
-            on_replayed=self._replayed,
+            on_replayed=self._on_replayed,
             take=_apply_config_record,
         )
 
     def start(self, timeout_s: float) -> None:
-        """Read all that is configured. Raises as `SharedLog.start`."""
+        """Read the whole topic. Raises like `SharedLog.start`."""
         self._log.start(self._view, timeout_s)
 
     def stop(self, timeout_s: float) -> None:
+        """Close the log after waiting for pending writes."""
         if self._fenced is not None:
             self._fenced.stop()
         self._log.stop(timeout_s)
 
     def snapshot(self) -> ClusterConfigState:
-        """What is configured, as far as it was read."""
+        """Return the configuration that has been read so far."""
         with self._view.lock:
             return self._view.fold.snapshot()
 
     def refresh(self, timeout_s: float) -> None:
-        """Read to the end as of now. Raises as `SharedLog.read_to_end`."""
+        """Read to the current end. Raises like `SharedLog.read_to_end`."""
         self._log.read_to_end(timeout_s)
 
     def claim_writes(self, timeout_s: float = WRITE_TIMEOUT_S) -> None:
-        """Fence whoever wrote as leader before, where that is wanted. Raises `ConnectError`."""
+        """Fence the previous leader's writes if a fenced writer is used. Raises `ConnectError`."""
         if self._fenced is not None:
             self._fenced.claim(timeout_s)
 
@@ -93,48 +94,53 @@ class ConfigBackingStore:
         *,
         target_state: TargetState | None = None,
     ) -> None:
-        """Configure it; a target state, where one is wanted, is there before it."""
+        """Write a connector's configuration, preceded by a target state if one is given."""
         self._write_as_leader(config_records.encode_creation(name, config, target_state))
 
     def remove_connector(self, name: str) -> None:
+        """Delete a connector and its target state."""
         self._write_as_leader(config_records.encode_removal(name))
 
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
-        """All of a connector's tasks; they count together, at the end.
+        """Write the configurations of all tasks, which take effect together.
 
-        The commit record is written only when everybody who reads it has read what it commits.
+        The commit record is written only after the task configurations were read back, so that
+        every reader of the commit has read them.
         """
-        end = self._deadline()
-        self._log.read_to_end(self._left_s(end))
+        end = self._create_deadline()
+        self._log.read_to_end(self._get_remaining_s(end))
         if configs:
             self._write_as_leader(config_records.encode_task_configs(name, configs), end)
         self._write_as_leader((config_records.encode_commit(name, len(configs)),), end)
 
     def put_restart(self, request: RestartRequest) -> None:
+        """Request the restart of a connector."""
         self._write_as_leader((config_records.encode_restart(request),))
 
     def put_session_key(self, key: SessionKey) -> None:
+        """Replace the session key."""
         self._write_as_leader((config_records.encode_session_key(key),))
 
     def put_fencing_count(self, name: str, tasks: int) -> None:
+        """Record the number of fenced producers."""
         self._write_as_leader((config_records.encode_fencing_count(name, tasks),))
 
     def put_target_state(self, name: str, state: TargetState) -> None:
-        """Any worker may; returns when it is acknowledged, read or not."""
+        """Any worker may call this. Returns after the write was acknowledged, before it is read."""
         topic_fold.write_records(
             self._log, (config_records.encode_target_state(name, state),), WRITE_TIMEOUT_S
         )
 
     def put_logger_level(self, namespace: str, level: str) -> None:
-        """Any worker may; returns when it is acknowledged, read or not."""
+        """Any worker may call this. Returns after the write was acknowledged, before it is read."""
         topic_fold.write_records(
             self._log, (config_records.encode_logger_level(namespace, level),), WRITE_TIMEOUT_S
         )
 
-    def _deadline(self) -> Deadline:
+    def _create_deadline(self) -> Deadline:
         return Deadline.after(WRITE_TIMEOUT_S, now_s=self._clock.now_s())
 
-    def _left_s(self, end: Deadline) -> float:
+    def _get_remaining_s(self, end: Deadline) -> float:
         return end.left_s(self._clock.now_s())
 
     def _write_as_leader(
@@ -142,21 +148,24 @@ class ConfigBackingStore:
         records: Sequence[KeyedRecord],
         end: Deadline | None = None,
     ) -> None:
-        end = end or self._deadline()
+        end = end or self._create_deadline()
         if self._fenced is None:
-            topic_fold.write_records(self._log, records, self._left_s(end))
+            topic_fold.write_records(self._log, records, self._get_remaining_s(end))
         else:
-            self._fenced.write(records, self._left_s(end))
-        self._log.read_to_end(self._left_s(end))
+            self._fenced.write(records, self._get_remaining_s(end))
+        self._log.read_to_end(self._get_remaining_s(end))
 
     def given(self, connector: str) -> Mapping[int, Sequence[DatedTaskConfig]]:
-        """As in `LastRuns`."""
+        """Return the latest configurations of each task of a connector, oldest first."""
         with self._view.lock:
             return self._view.fold.given.of(connector)
 
     def quiet(self, key_ttl_ms: int) -> LeaderlessPeriod | None:
-        """Until this worker started the group had no leader, unless its session key was younger
-        than that: leaders renew it. None too where it had none."""
+        """Return the period without a leader before this worker started; None if there was none.
+
+        Leaders renew the session key, so there was a leader while the key was younger than
+        `key_ttl_ms`. None as well if there was no session key.
+        """
         key = self._found_key
         if key is None:
             return None
@@ -165,7 +174,7 @@ class ConfigBackingStore:
             return None
         return LeaderlessPeriod(from_ms=from_ms, to_ms=self._found_ms)
 
-    def _replayed(self, before: ConfigTopicFold | None, now: ConfigTopicFold) -> None:
+    def _on_replayed(self, before: ConfigTopicFold | None, now: ConfigTopicFold) -> None:
         now.finish_replay()
         if before is None:
             self._found_key, self._found_ms = now.snapshot().session_key, self._clock.wall_ms()

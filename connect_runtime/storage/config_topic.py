@@ -1,15 +1,15 @@
-"""Folds the config topic into `ClusterConfigState`, and reports what changed.
+"""Folds the config topic into `ClusterConfigState`, and reports changes.
 
 Connector configurations take effect at once. Task configurations take effect together with the
 commit record that follows them, so that no worker runs a mix of an old and a new set. Compaction
 may remove earlier records of a key from the middle of such a set.
 
-No change is reported while replaying, from the beginning to the end as of the start: past restart
-requests and logger levels no longer apply. When the topic was truncated or recreated, it is read
-again from its beginning, and the difference between the old and the new view is reported.
+Changes are not reported while replaying the topic up to its end at the start, because past restart
+requests and logger levels no longer apply. If the topic was truncated or recreated, it is read
+again from its beginning, and the difference between the old and the new snapshot is reported.
 
-The fold also keeps the latest configurations of every task, for looking back at what a task of a
-Java worker ran with.
+The fold also keeps the latest configurations of every task, to find out which configuration a task
+of a Java worker used.
 """
 
 from __future__ import annotations
@@ -35,21 +35,26 @@ from connect_runtime.storage.java_json import Json, MalformedJson
 from connect_runtime.storage.shared_log import SkippedRecord
 
 MAX_CONFIGS_PER_TASK = 8
-"""For each task; what was given before these is not known any more."""
+"""Number of configurations kept per task; older ones are forgotten."""
 _ConfigsByTask = Mapping[int, tuple[DatedTaskConfig, ...]]
 _NO_CONFIGS: _ConfigsByTask = MappingProxyType({})
 
 
 @dataclass(slots=True)
 class TaskConfigHistory:
-    """Invariant: no task has more than `MAX_CONFIGS_PER_TASK`, or none. Many tasks ask again and
-    again, and sets are seldom committed: answers are made then."""
+    """The latest configurations of every task.
+
+    Invariant: each task has between 1 and `MAX_CONFIGS_PER_TASK`. Reads are frequent and commits
+    rare, so results are created at commit.
+    """
 
     _found: dict[str, _ConfigsByTask] = field(default_factory=dict)
 
     def commit(self, connector: str, configs: Mapping[int, RawConfig], *, wall_ms: int) -> None:
-        """A complete set, which the leader of then wrote at that time by its clock; -1: it is not
-        known when, and so nothing of what was before."""
+        """Add a complete set, committed at `wall_ms` by the leader's clock.
+
+        -1 means that the time is unknown, and drops the configurations before.
+        """
         found = dict(self.of(connector))
         for number, config in configs.items():
             before = found.get(number, ()) if wall_ms >= 0 else ()
@@ -58,11 +63,11 @@ class TaskConfigHistory:
         self._found[connector] = MappingProxyType(found)
 
     def forget(self, connector: str) -> None:
-        """It is deleted."""
+        """Drop a deleted connector."""
         self._found.pop(connector, None)
 
     def of(self, connector: str) -> _ConfigsByTask:
-        """By number, in the order in which they were given."""
+        """Return configurations by task number, oldest first."""
         return self._found.get(connector, _NO_CONFIGS)
 
     def check_invariants(self) -> None:
@@ -72,7 +77,7 @@ class TaskConfigHistory:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConfigured:
-    """The connector's configuration was written; `created`: there was no such connector."""
+    """A connector's configuration was written. `created`: the connector is new."""
 
     connector: str
     created: bool
@@ -80,7 +85,7 @@ class ConnectorConfigured:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRemoved:
-    """The connector is gone, with its tasks; `existed` False: it was before."""
+    """A connector was deleted with its tasks. `existed`: whether it was configured before."""
 
     connector: str
     existed: bool
@@ -88,14 +93,14 @@ class ConnectorRemoved:
 
 @dataclass(frozen=True, slots=True)
 class TargetStateChanged:
-    """An existing connector should be doing something else now."""
+    """The target state of an existing connector changed."""
 
     connector: str
 
 
 @dataclass(frozen=True, slots=True)
 class TasksCommitted:
-    """`tasks` have new configurations: none where the set was incomplete, or is empty."""
+    """Tasks have new configurations; none if the set was incomplete or is empty."""
 
     connector: str
     tasks: tuple[ConnectorTaskId, ...]
@@ -103,7 +108,7 @@ class TasksCommitted:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequested:
-    """Everybody restarts what they run of this."""
+    """Every worker must restart its part of a connector."""
 
     request: RestartRequest
 
@@ -117,7 +122,7 @@ class SessionKeyChanged:
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevelSet:
-    """This worker logs `namespace` at `level` from now on, where there is such a level."""
+    """This worker must log `namespace` at `level`, if that level exists."""
 
     namespace: str
     level: str
@@ -136,30 +141,30 @@ ConfigChange: TypeAlias = (
 
 @dataclass(slots=True)
 class ConfigTopicFold:
-    """Invariants: task configs of a connector without configuration exist only while replaying;
-    every task below the count of a consistent connector has a configuration.
+    """Folds the records of the config topic.
 
-    `given` is what tasks were configured with lately.
+    Invariants: task configs of a connector without configuration exist only while replaying; every
+    task below the count of a consistent connector has a configuration.
     """
 
     replaying: bool = True
     given: TaskConfigHistory = field(default_factory=TaskConfigHistory)
+    """The latest configurations of tasks."""
     _offset: int = cluster_config_state.NO_OFFSET
     _session_key: SessionKey | None = None
     _entries: dict[str, ConnectorConfigEntry] = field(default_factory=dict)
-    _deferred: dict[str, dict[int, RawConfig]] = field(default_factory=dict, repr=False)
+    _uncommitted: dict[str, dict[int, RawConfig]] = field(default_factory=dict, repr=False)
     _removed: set[str] = field(default_factory=set)
-    """Connectors whose removal was read, and nothing after it that made them again."""
+    """Connectors that were deleted and not created again."""
     _snapshot: ClusterConfigState | None = None
 
     def apply(
         self, key: bytes | None, value: bytes | None, *, offset: int, wall_ms: int = -1
     ) -> ConfigChange | SkippedRecord | None:
-        """Take the record at `offset`, written at `wall_ms`; say what it changed, if anybody wants
-        to know.
+        """Apply the record at `offset`, written at `wall_ms`; return the change to report, if any.
 
-        A record that was taken before changes nothing. (If the topic was deleted and made again,
-        its offsets start again too: so should the fold.)
+        Records that were applied before are ignored. (If the topic was recreated, its offsets start
+        again: then use a new fold.)
         """
         if offset < self._offset:
             return None
@@ -171,16 +176,16 @@ class ConfigTopicFold:
         self._offset = offset + 1
         self._snapshot = None
         try:
-            change = self._take(name, decoded, wall_ms)
+            change = self._apply_value(name, decoded, wall_ms)
         except InvalidRecord as error:
             return SkippedRecord(f"'{name}': {error}")
         return None if self.replaying else change
 
     def finish_replay(self) -> None:
-        """The end of the topic as of the start is reached: from now on changes are told.
+        """End the replay: changes are reported from now on.
 
-        Task configs whose connector has not turned up by now belong to one that was deleted; so do
-        those before the record of a stopped connector, for who stops one writes that it has none.
+        Task configs without a connector by now belong to a deleted one. Those before the record of
+        a stopped connector are dropped too: stopping a connector writes that it has no tasks.
         """
         self.replaying = False
         self._snapshot = None
@@ -193,6 +198,7 @@ class ConfigTopicFold:
                 self.given.forget(name)
 
     def snapshot(self) -> ClusterConfigState:
+        """Return the current state as an immutable snapshot."""
         if self._snapshot is None:
             self._snapshot = ClusterConfigState(
                 offset=self._offset,
@@ -201,22 +207,22 @@ class ConfigTopicFold:
             )
         return self._snapshot
 
-    def _take(self, key: str, value: Json, wall_ms: int) -> ConfigChange | None:
+    def _apply_value(self, key: str, value: Json, wall_ms: int) -> ConfigChange | None:
         kind, rest = config_records.split_key(key)
         match kind:
             case ConfigRecordKind.TARGET_STATE:
-                return self._set_target_state(rest, value, wall_ms)
+                return self._apply_target_state(rest, value, wall_ms)
             case ConfigRecordKind.CONNECTOR:
-                return self._set_connector(rest, value)
+                return self._apply_connector(rest, value)
             case ConfigRecordKind.TASK:
-                self._defer_task(config_records.parse_task_id(rest), value)
+                self._add_uncommitted_task(config_records.parse_task_id(rest), value)
                 return None
             case ConfigRecordKind.COMMIT:
-                return self._commit(rest, value, wall_ms)
+                return self._apply_commit(rest, value, wall_ms)
             case ConfigRecordKind.RESTART:
                 return RestartRequested(config_records.read_restart_request(rest, value))
             case ConfigRecordKind.FENCING:
-                self._set_fencing_count(rest, value)
+                self._apply_fencing_count(rest, value)
                 return None
             case ConfigRecordKind.LOGGER:
                 return LoggerLevelSet(rest, config_records.read_logger_level(value))
@@ -227,9 +233,9 @@ class ConfigTopicFold:
     def _entry(self, name: str) -> ConnectorConfigEntry:
         return self._entries.get(name) or ConnectorConfigEntry()
 
-    def _set_target_state(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
+    def _apply_target_state(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
         entry = self._entry(name)
-        if value is None:  # its connector's removal is told by the connector's own record
+        if value is None:  # the deletion is reported for the connector's own record
             started = TargetState.STARTED
             state = None if entry.config is None else started
             self._entries[name] = dataclasses.replace(entry, target_state=state)
@@ -242,7 +248,7 @@ class ConfigTopicFold:
             return None
         return TargetStateChanged(name)
 
-    def _set_connector(self, name: str, value: Json) -> ConfigChange | None:
+    def _apply_connector(self, name: str, value: Json) -> ConfigChange | None:
         entry = self._entry(name)
         if value is None:
             self._remove(name)
@@ -258,8 +264,8 @@ class ConfigTopicFold:
         return ConnectorConfigured(name, created=entry.config is None)
 
     def _remove(self, name: str) -> None:
-        """Target state, generation and fencing outlive a connector, as in Java."""
-        self._deferred.pop(name, None)
+        """Delete a connector. As in Java, target state, generation and fencing outlive it."""
+        self._uncommitted.pop(name, None)
         self.given.forget(name)
         if name in self._entries:
             self._entries[name] = dataclasses.replace(
@@ -270,24 +276,24 @@ class ConfigTopicFold:
                 applied_config=None,
             )
 
-    def _defer_task(self, task: ConnectorTaskId, value: Json) -> None:
+    def _add_uncommitted_task(self, task: ConnectorTaskId, value: Json) -> None:
         config = MappingProxyType(dict(config_records.read_properties(value)))
-        self._deferred.setdefault(task.connector, {})[task.task] = config
+        self._uncommitted.setdefault(task.connector, {})[task.task] = config
 
-    def _commit(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
-        """Task configs since the last commit count from here on, if there is one for every task.
+    def _apply_commit(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
+        """Apply the task configs since the last commit, if there is one for every task.
 
-        If not, compaction took some whose key was written again later: then nothing of it counts
-        until a complete set comes. A commit that comes before its connector's record is one whose
-        connector was configured again later (KAFKA-17719), or was deleted and compacted away
-        (KAFKA-16838): only the end of the replay can tell. After that it is a deleted one's.
+        If not, compaction has removed some that were written again later, and nothing applies until
+        a complete set follows. A commit before its connector's record belongs to a connector that
+        was configured again later (KAFKA-17719), or that was deleted and compacted away
+        (KAFKA-16838); the end of the replay decides. After that it belongs to a deleted one.
         """
         entry = self._entry(name)
         if entry.config is None and (not self.replaying or name in self._removed):
             self._remove(name)
             return None
         count = config_records.read_count(value, "tasks")
-        deferred = self._deferred.pop(name, {})
+        deferred = self._uncommitted.pop(name, {})
         complete = all(number in deferred for number in range(count)) if count else True
         entry = dataclasses.replace(
             entry, task_count=count, fencing_pending=True, inconsistent=not complete
@@ -304,7 +310,7 @@ class ConfigTopicFold:
         applied = sorted(deferred) if complete else []
         return TasksCommitted(name, tuple(ConnectorTaskId(name, each) for each in applied))
 
-    def _set_fencing_count(self, name: str, value: Json) -> None:
+    def _apply_fencing_count(self, name: str, value: Json) -> None:
         count = config_records.read_count(value, "task-count")
         self._entries[name] = dataclasses.replace(
             self._entry(name), fencing_count=count, fencing_pending=False
@@ -329,7 +335,7 @@ def _remove_tasks(entry: ConnectorConfigEntry) -> ConnectorConfigEntry:
 
 
 def diff_config_states(before: ClusterConfigState, after: ClusterConfigState) -> list[ConfigChange]:
-    """Changes that lead from one to the other. Requests and logger levels are not in a view."""
+    """Return the changes from one snapshot to the other (without requests and logger levels)."""
     found: list[ConfigChange] = []
     if after.session_key is not None and after.session_key != before.session_key:
         found.append(SessionKeyChanged(after.session_key))

@@ -1,7 +1,7 @@
-"""Required settings of the three internal topics, and which existing topics are refused.
+"""Required settings of the three internal topics, and which existing topics are rejected.
 
-The topics must be compacted: a retention time would delete connectors. A worker that finds one
-with other settings must not start, because the loss would show only months later.
+The topics must be compacted: a retention time would delete connectors. A worker must not start if
+one has other settings, because the loss would be noticed only months later.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEGAL_NAME_PATTERN = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class InternalTopicKind(enum.Enum):
-    """What a topic holds; the value is the prefix of its keys in the worker's properties."""
+    """The content of an internal topic; the value is the prefix of its worker properties."""
 
     CONFIG = "config.storage."
     OFFSET = "offset.storage."
@@ -36,12 +36,12 @@ class InternalTopicKind(enum.Enum):
 
     @property
     def topic_key(self) -> str:
-        """The property that names the topic."""
+        """The property with the topic's name."""
         return f"{self.value}{_TOPIC_KEY}"
 
     @property
     def holds(self) -> str:
-        """What would be lost with it."""
+        """Description of the content, for messages."""
         return _CONTENT_BY_KIND[self]
 
 
@@ -59,42 +59,42 @@ _DEFAULT_REPLICATION = 3
 
 
 class InvalidTopicSettings(FatalError):
-    """The worker's properties cannot be meant: `problems` has every one that must change, and why.
+    """Worker properties of internal topics are invalid.
 
-    The text goes on from the property's name.
+    `problems` has (property, problem) for each; the problem continues a sentence that starts with
+    the property's name.
     """
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
         self.problems = tuple(problems)
-        told = "; ".join(f"{key} {text}" for key, text in self.problems)
-        super().__init__(f"the internal topics: {told}")
+        messages = "; ".join(f"{key} {text}" for key, text in self.problems)
+        super().__init__(f"the internal topics: {messages}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopic:
-    """A topic as it is made where it is missing.
-
-    `partitions` and `replication_factor` may be `BROKER_DEFAULT`. `settings` are all of the
-    topic's own, compaction among them.
-    """
+    """An internal topic, as it is created if missing."""
 
     purpose: InternalTopicKind
     name: str
     partitions: int
+    """May be `BROKER_DEFAULT`."""
     replication_factor: int
+    """May be `BROKER_DEFAULT`."""
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Topic configuration, including compaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredTopics:
-    """The three topics, in the order config, offset, status; and what the user should hear."""
+    """The topics in the order config, offset, status, with warnings for the user."""
 
     topics: tuple[InternalTopic, ...]
     warnings: tuple[str, ...]
 
 
 def read_required_topics(properties: Mapping[str, str]) -> RequiredTopics:
-    """What a worker's properties ask for. Raises `InvalidTopicSettings`."""
+    """Read the internal topics from worker properties. Raises `InvalidTopicSettings`."""
     topics: list[InternalTopic] = []
     problems: list[tuple[str, str]] = []
     warnings: list[str] = []
@@ -124,14 +124,16 @@ def read_required_topics(properties: Mapping[str, str]) -> RequiredTopics:
 
 
 def _warn_of_ignored_settings(purpose: InternalTopicKind, own: Mapping[str, str]) -> list[str]:
-    told = []
+    messages = []
     if purpose is InternalTopicKind.CONFIG and _PARTITIONS_KEY in own:
-        told.append(
+        messages.append(
             f"{purpose.value}{_PARTITIONS_KEY} is ignored: the config topic has one partition"
         )
     if CLEANUP_POLICY in own:
-        told.append(f"{purpose.value}{CLEANUP_POLICY} is ignored: internal topics are compacted")
-    return told
+        messages.append(
+            f"{purpose.value}{CLEANUP_POLICY} is ignored: internal topics are compacted"
+        )
+    return messages
 
 
 def _read_topic_settings(own: Mapping[str, str]) -> Mapping[str, str]:
@@ -168,23 +170,23 @@ def _read_count(
 def _describe_illegal_name(topic: InternalTopic) -> tuple[str, str]:
     key = topic.purpose.topic_key
     if not topic.name:
-        return key, f"is missing: name the topic for {topic.purpose.holds}"
-    return key, f"is '{topic.name}', which is no name of a topic"
+        return key, f"is missing: set the name of the topic for {topic.purpose.holds}"
+    return key, f"is '{topic.name}', which is not a valid topic name"
 
 
 def _find_duplicate_names(topics: list[InternalTopic]) -> list[tuple[str, str]]:
-    told = []
+    messages = []
     for name, times in Counter(each.name for each in topics if each.name).items():
         if times > 1:
             first, *others = (each.purpose.topic_key for each in topics if each.name == name)
-            text = f"and {' and '.join(others)} are both '{name}'; each needs a topic of its own"
-            told.append((first, text))
-    return told
+            text = f"and {' and '.join(others)} are both '{name}'; each needs its own topic"
+            messages.append((first, text))
+    return messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingTopic:
-    """A topic that exists. A cleanup policy that may not or cannot be read is None."""
+    """An existing topic. The cleanup policy is None if it cannot be read."""
 
     partitions: int
     cleanup_policy: str | None
@@ -192,21 +194,21 @@ class ExistingTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """The topic is missing: make it like this. Somebody else making it at once is no error."""
+    """The topic is missing: create it. Ignore if someone else creates it at the same time."""
 
     topic: InternalTopic
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAccepted:
-    """The topic will do; what the user should hear."""
+    """The topic can be used; `warnings` are for the user."""
 
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRefused:
-    """The topic must not be used; the reason ends with what to do."""
+    """The topic must not be used; the reason includes the remedy."""
 
     reason: str
 
@@ -217,9 +219,9 @@ TopicDecision: TypeAlias = CreateTopic | TopicAccepted | TopicRefused
 def check_topic(
     topic: InternalTopic, seen: ExistingTopic | None, *, may_create: bool = True
 ) -> TopicDecision:
-    """What to do about a topic that is there as `seen`, or is not there (None).
+    """Decide about an existing topic, or a missing one (`seen` is None).
 
-    To be asked again after a creation: somebody else may have been first, with other settings.
+    Check again after creating it: someone else may have created it first, with other settings.
     """
     key, name = topic.purpose.topic_key, topic.name
     if seen is None:
@@ -227,14 +229,14 @@ def check_topic(
             return CreateTopic(topic)
         return TopicRefused(
             f"the topic '{name}' of {key} is missing, and"
-            " internal.topics.automatic.creation.enable=false keeps it from being made; create it"
+            " internal.topics.automatic.creation.enable=false prevents its creation; create it"
             f" with {CLEANUP_POLICY}={COMPACT}"
         )
     if topic.purpose is InternalTopicKind.CONFIG and seen.partitions != 1:
         return TopicRefused(
-            f"the topic '{name}' of {key} has {seen.partitions} partitions; the order of"
-            " configurations needs exactly one: name another topic, or delete this one and let it"
-            " be made anew"
+            f"the topic '{name}' of {key} has {seen.partitions} partitions; configurations need"
+            " exactly one to stay in order: use another topic, or delete this one so that it is"
+            " recreated"
         )
     if seen.cleanup_policy is None:
         return TopicAccepted(
@@ -243,8 +245,8 @@ def check_topic(
     if _parse_policies(seen.cleanup_policy) != {COMPACT}:
         return TopicRefused(
             f"the topic '{name}' of {key} has {CLEANUP_POLICY}={seen.cleanup_policy} and would lose"
-            f" {topic.purpose.holds} in time; set {CLEANUP_POLICY}={COMPACT} on it (and look for"
-            " what is lost already), or name another topic"
+            f" {topic.purpose.holds} over time; set {CLEANUP_POLICY}={COMPACT} on it (and check"
+            " what is lost already), or use another topic"
         )
     return TopicAccepted()
 

@@ -1,11 +1,11 @@
-"""JSON exactly as Java's JsonConverter (schemas.enable=false) writes it, and Java's HashMap order.
+"""JSON exactly as written by Java's JsonConverter (schemas.enable=false), and Java's HashMap order.
 
 Bytes matter in keys: an offset is found only by the exact bytes of its partition. Java writes no
-spaces, keeps the order of the map, prints numbers as `Long.toString` and `Double.toString` do,
+spaces, keeps the order of the map, prints numbers like `Long.toString` and `Double.toString`,
 escapes only what must be escaped, in upper-case hexadecimal, and writes characters beyond U+FFFF as
-two escaped surrogates. Most partition maps of Java connectors are HashMaps, so the same bytes need
-the same field order. (Java turns buckets into trees at eight keys in one of 64 buckets, and the
-order may differ then; partition maps are far smaller.)
+two escaped surrogates. Most partition maps of Java connectors are HashMaps, so equal bytes need an
+equal field order. (Java converts buckets to trees at eight keys in one of 64 buckets, where the
+order may differ; partition maps are far smaller.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from connect_runtime.base.errors import FatalError
 Json: TypeAlias = (
     "bool | int | float | str | bytes | Mapping[str, Json] | list[Json] | tuple[Json, ...] | None"
 )
-"""What can be written; what is read has neither bytes nor tuples, and maps are plain `dict`s."""
+"""Values that can be encoded. Decoded ones have no bytes or tuples, and maps are plain dicts."""
 
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
@@ -42,19 +42,19 @@ _SHORT_ESCAPES = {
 _WHITESPACE = " \t\n\r"
 _PLAIN_NOTATION_MIN = 1e-3
 _PLAIN_NOTATION_END = 1e7
-"""`Double.toString` writes magnitudes from 0.001 up to below 10,000,000 without an exponent."""
+"""`Double.toString` writes magnitudes from 0.001 to below 10,000,000 without exponent."""
 
 
 class MalformedJson(FatalError):
-    """These bytes are no JSON; the message says where and why."""
+    """The bytes are not valid JSON; the message has position and reason."""
 
 
 class UnencodableValue(FatalError):
-    """This value has no form in JSON: of no type that Connect knows, or out of its range."""
+    """The value cannot be encoded: its type is not supported, or it is out of range."""
 
 
 def encode_json(value: Json) -> bytes:
-    """UTF-8 JSON. `bytes` become base64 text; maps with a key that is no string, pairs.
+    """Encode to UTF-8 JSON. `bytes` become base64, maps with non-string keys arrays of pairs.
 
     Raises `UnencodableValue`.
     """
@@ -82,7 +82,7 @@ def _encode_value(value: object) -> str:
             return _encode_map(value)
         case list() | tuple():
             return _encode_array(value)
-    raise UnencodableValue(f"writing JSON: {type(value).__name__} has no form there")
+    raise UnencodableValue(f"writing JSON: {type(value).__name__} is not supported")
 
 
 def _encode_integer(value: int) -> str:
@@ -115,14 +115,14 @@ def _escape_match(match: re.Match[str]) -> str:
 
 
 def format_java_double(value: float) -> str:
-    """As `Double.toString` prints it since Java 19 (the shortest digits); what is no number, quoted
-    as Jackson does."""
+    """Format like `Double.toString` since Java 19 (shortest digits); quote non-finite values as
+    Jackson does."""
     if math.isnan(value):
         return '"NaN"'
     if math.isinf(value):
         return '"Infinity"' if value > 0 else '"-Infinity"'
     shortest = decimal.Decimal(repr(value))
-    if len(shortest.as_tuple().digits) == 1:  # Java picks the nearest of two digits, then
+    if len(shortest.as_tuple().digits) == 1:  # Java then uses the nearest two-digit number
         shortest = decimal.Decimal(f"{value:.1e}")
     sign, digits, exponent = shortest.as_tuple()
     assert isinstance(exponent, int), value
@@ -144,10 +144,9 @@ def _format_plain_notation(digits: str, point: int) -> str:
 
 
 def decode_json(data: bytes | None) -> Json:
-    """The value; None for no bytes, as for JSON's null. What follows an object or array is ignored.
+    """Decode JSON; None for no bytes and for null. Bytes after an object or array are ignored.
 
-    Integers come in any width, as a tombstone comes as None or as `null`: so does Java read them.
-    Raises `MalformedJson`.
+    As in Java, integers have any width. Raises `MalformedJson`.
     """
     if data is None:
         return None
@@ -160,32 +159,32 @@ def decode_json(data: bytes | None) -> Json:
     except (ValueError, RecursionError) as error:
         raise MalformedJson(f"reading JSON: {_describe_json_error(error)}") from error
     if not isinstance(value, dict | list) and text[end:].strip(_WHITESPACE):
-        raise MalformedJson(f"reading JSON: something follows the value at character {end}")
+        raise MalformedJson(f"reading JSON: unexpected characters after the value at {end}")
     return value
 
 
 def _describe_json_error(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
-        return f"byte {error.start} is no UTF-8"
+        return f"byte {error.start} is not UTF-8"
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} at character {error.pos}"
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _reject_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_reject_constant)
 
 
 def read_integer(value: Json) -> int | None:
-    """`value` where it is an integer (a boolean is none), else None."""
+    """Return an integer value (not a boolean), else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def name_json_type(value: Json) -> str:
-    """What a value is, in JSON's words, for messages: values may be secret."""
+    """Return the JSON type of a value, for messages that must not contain the value."""
     match value:
         case None:
             return "null"
@@ -218,7 +217,7 @@ def hash_java_string(text: str) -> int:
 
 
 def order_keys(keys: Iterable[str]) -> list[str]:
-    """The keys by bucket; keys that share one keep the order they are given in."""
+    """Sort keys by bucket of a HashMap; keys in one bucket keep their order."""
     given = list(keys)
     capacity = _HASH_MAP_CAPACITY
     while len(given) > _HASH_MAP_LOAD_FACTOR * capacity:
@@ -231,5 +230,5 @@ def _find_bucket(hashed: int, capacity: int) -> int:
 
 
 def order_like_java_map(mapping: Mapping[str, Value]) -> dict[str, Value]:
-    """The same map, in the order of a HashMap that these keys were put into one after another."""
+    """Return the map in the order of a HashMap into which its keys were inserted in order."""
     return {key: mapping[key] for key in order_keys(mapping)}

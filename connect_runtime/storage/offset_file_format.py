@@ -1,8 +1,8 @@
 """Format of `offset.storage.file.filename`: a `HashMap<byte[], byte[]>` in Java serialization.
 
-Compatible with Java's FileOffsetBackingStore in both directions, so a standalone worker may be
-replaced by the other kind. Only this one shape is read: a serialized stream can name any class.
-Layout: Java Object Serialization Specification, chapter 6; big-endian throughout.
+Compatible with Java's FileOffsetBackingStore in both directions, so either kind of standalone
+worker can replace the other. Only this one shape is read, because a serialized stream can name any
+class. Layout: Java Object Serialization Specification, chapter 6; big-endian throughout.
 
 ```
 AC ED 00 05                                        magic, version
@@ -39,11 +39,11 @@ _HASH_MAP_LOAD_FACTOR = 0.75
 
 
 class MalformedOffsetFile(FatalError):
-    """The file is no map of offsets as Connect writes it; the message says where that shows."""
+    """The file is not an offset map as written by Connect; the message has the position."""
 
 
 def encode_offsets(offsets: Mapping[bytes, bytes]) -> bytes:
-    """The whole file, entries in the order of the mapping (Java's order is arbitrary)."""
+    """Encode the whole file, in the order of the mapping (Java's order is arbitrary)."""
     capacity, threshold = _HASH_MAP_CAPACITY, 0
     if offsets:
         while len(offsets) > _HASH_MAP_LOAD_FACTOR * capacity:
@@ -69,26 +69,26 @@ def encode_offsets(offsets: Mapping[bytes, bytes]) -> bytes:
 
 
 def decode_offsets(data: bytes) -> dict[bytes, bytes]:
-    """The offsets; none for an empty file. Entries without key or value are left out.
+    """Decode the offsets; none for an empty file. Entries with a null key or value are ignored.
 
-    Raises `MalformedOffsetFile`, for a file that ends early too: Java takes that for an empty one,
-    and every source starts again from its beginning.
+    Raises `MalformedOffsetFile`, also for a truncated file. Java treats that as empty, and every
+    source would start from its beginning.
     """
     if not data:
         return {}
     reader = _SerializationReader(data)
     reader.expect(_MAGIC, "the start of a Java object stream")
     reader.expect(bytes([_OBJECT_TAG]) + _MAP_CLASS, "a java.util.HashMap")
-    reader.handles += [None, None]  # its class, itself
-    reader.take(8, "load factor and threshold")
+    reader.handles += [None, None]  # the class, and the map
+    reader.read_bytes(8, "load factor and threshold")
     reader.expect(bytes([_BLOCK_TAG, 8]), "the size of the map")
-    reader.take(4, "the number of buckets")
-    entries = reader.integer("the number of entries")
+    reader.read_bytes(4, "the number of buckets")
+    entries = reader.read_integer("the number of entries")
     if entries < 0:
-        raise reader.malformed(f"a map of {entries} entries")
+        raise reader.create_error(f"a map of {entries} entries")
     offsets: dict[bytes, bytes] = {}
     for _ in range(entries):
-        key, value = reader.array(), reader.array()
+        key, value = reader.read_array(), reader.read_array()
         if key is not None and value is not None:
             offsets[key] = value
     reader.expect(bytes([_END_TAG]), "the end of the map")
@@ -100,63 +100,63 @@ class _SerializationReader:
     data: bytes
     at: int = 0
     handles: list[bytes | None] = field(default_factory=list)
-    """What may be referred to again, in the order of appearance; None for what is no array."""
+    """Objects that can be referenced, in order of appearance; None unless an array."""
     bytes_class: int | None = None
-    """Which handle is the class of byte arrays."""
+    """Handle of the class of byte arrays."""
 
-    def malformed(self, what: str) -> MalformedOffsetFile:
+    def create_error(self, what: str) -> MalformedOffsetFile:
         return MalformedOffsetFile(f"reading stored offsets: byte {self.at}: {what}")
 
-    def take(self, length: int, what: str) -> bytes:
+    def read_bytes(self, length: int, what: str) -> bytes:
         taken = self.data[self.at : self.at + length]
         if len(taken) < length:
-            raise self.malformed(f"the file ends within {what}")
+            raise self.create_error(f"the file ends within {what}")
         self.at += length
         return taken
 
     def expect(self, wanted: bytes, what: str) -> None:
         if not self.data.startswith(wanted, self.at):
-            raise self.malformed(f"{what} was expected")
+            raise self.create_error(f"expected {what}")
         self.at += len(wanted)
 
-    def integer(self, what: str) -> int:
-        value: int = struct.unpack(">i", self.take(4, what))[0]
+    def read_integer(self, what: str) -> int:
+        value: int = struct.unpack(">i", self.read_bytes(4, what))[0]
         return value
 
-    def array(self) -> bytes | None:
-        tag = self.take(1, "an entry")[0]
+    def read_array(self) -> bytes | None:
+        tag = self.read_bytes(1, "an entry")[0]
         if tag == _NULL_TAG:
             return None
         if tag == _REFERENCE_TAG:
-            return self._referred()
+            return self._read_referenced_array()
         if tag != _ARRAY_TAG:
-            raise self.malformed(f"an array of bytes was expected, not {tag:#04x}")
-        self._bytes_class()
+            raise self.create_error(f"expected a byte array, not {tag:#04x}")
+        self._read_array_class()
         self.handles.append(None)
         handle = len(self.handles) - 1
-        length = self.integer("the length of an array")
+        length = self.read_integer("the length of an array")
         if length < 0:
-            raise self.malformed(f"an array of length {length}")
-        array = self.handles[handle] = self.take(length, "an array")
+            raise self.create_error(f"an array of length {length}")
+        array = self.handles[handle] = self.read_bytes(length, "an array")
         return array
 
-    def _bytes_class(self) -> None:
+    def _read_array_class(self) -> None:
         if self.data.startswith(_BYTES_CLASS, self.at):
             self.at += len(_BYTES_CLASS)
             self.bytes_class = len(self.handles)
             self.handles.append(None)
             return
-        self.expect(bytes([_REFERENCE_TAG]), "the class of an array of bytes")
-        if self._handle() != self.bytes_class:
-            raise self.malformed("an array of something else than bytes")
+        self.expect(bytes([_REFERENCE_TAG]), "the class of a byte array")
+        if self._read_handle() != self.bytes_class:
+            raise self.create_error("an array of another type than bytes")
 
-    def _handle(self) -> int:
-        handle: int = struct.unpack(">I", self.take(4, "a reference"))[0]
+    def _read_handle(self) -> int:
+        handle: int = struct.unpack(">I", self.read_bytes(4, "a reference"))[0]
         return handle - _FIRST_HANDLE
 
-    def _referred(self) -> bytes:
-        handle = self._handle()
+    def _read_referenced_array(self) -> bytes:
+        handle = self._read_handle()
         array = self.handles[handle] if 0 <= handle < len(self.handles) else None
         if array is None:
-            raise self.malformed("a reference to something else than an array of bytes")
+            raise self.create_error("a reference to another object than a byte array")
         return array

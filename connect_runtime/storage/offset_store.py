@@ -29,45 +29,45 @@ _LOG = logging.getLogger(__name__)
 NullablePartition: TypeAlias = SourcePartition | None
 NullableOffset: TypeAlias = SourceOffset | None
 OffsetPairs: TypeAlias = Sequence[tuple[NullablePartition, NullableOffset]]
-"""Partitions with their offsets; an offset None forgets the partition."""
+"""Partitions with their offsets; None as offset deletes the partition."""
 
 
 class OffsetBackingStore(Protocol):
-    """Source offsets as a worker reads and writes them. Any thread may."""
+    """Source offsets, as a worker reads and writes them. Thread-safe."""
 
     def read(
         self, connector: str, partitions: Sequence[NullablePartition], timeout_s: float
     ) -> list[NullableOffset]:
-        """Read to the end as of now; one answer for each, None for what has no offset.
+        """Read to the current end; return one offset per partition, None for one without offset.
 
-        Raises as `SharedLog.read_to_end`, and `BadOffset` for what cannot be a partition.
+        Raises like `SharedLog.read_to_end`, and `InvalidSourceOffset` for an invalid partition.
         """
 
     def read_all(
         self, connector: str, timeout_s: float
     ) -> list[tuple[SourcePartition, NullableOffset]]:
-        """Every partition of the connector with its offset; one that is no offset is left out.
+        """Return every partition of the connector with its offset; invalid offsets are skipped.
 
-        Raises as `SharedLog.read_to_end`; so does `partitions`.
+        Raises like `SharedLog.read_to_end`, as does `partitions`.
         """
 
     def partitions(self, connector: str, timeout_s: float) -> list[SourcePartition]:
-        """Every partition of the connector that has an offset, or what should be one."""
+        """Return every partition of the connector that has an offset, even an invalid one."""
 
     def write(self, connector: str, pairs: OffsetPairs, *, on_done: OnRecorded) -> None:
-        """Write them; never waits.
+        """Write offsets without waiting.
 
         `on_done` is called once: when all are recorded, or with the first failure. Raises
-        `BadOffset` for what cannot be written: then nothing is, and nobody called.
+        `InvalidSourceOffset`; then nothing is written and `on_done` is not called.
         """
 
 
 def commit_offsets(
     offsets: OffsetBackingStore, connector: str, pairs: OffsetPairs, *, timeout_s: float
 ) -> None:
-    """Write and wait. Raises what went wrong, `RetriableError` when time is up.
+    """Write offsets and wait. Raises the failure, or `RetriableError` after the timeout.
 
-    Nobody hears what comes after that: such offsets are to be committed again, or newer ones.
+    After a timeout the outcome stays unknown: commit these offsets, or newer ones, again.
     """
     answered = threading.Event()
     answer: list[ConnectError | None] = []
@@ -80,15 +80,15 @@ def commit_offsets(
     if not answered.wait(timeout_s):
         raise RetriableError(
             f"committing offsets of {connector}: not acknowledged within {timeout_s:.1f} s; they "
-            "are tried again with the next ones (offset.flush.timeout.ms is how long to wait)"
+            "are retried with the next ones (offset.flush.timeout.ms is the time limit)"
         )
     if answer[0] is not None:
         raise answer[0]
 
 
 class LogOffsetBackingStore:
-    """Implements `OffsetBackingStore` over one log: a worker's own, or one of a connector's own
-    topic."""
+    """Implements `OffsetBackingStore` on one log: the worker's, or that of a connector's own
+    offsets topic."""
 
     def __init__(self, log: SharedLog) -> None:
         self._log = log
@@ -98,20 +98,21 @@ class LogOffsetBackingStore:
 
     @property
     def name(self) -> str:
-        """The topic's or file's."""
+        """Name of the topic or file."""
         return self._log.name
 
     def start(self, timeout_s: float) -> None:
-        """Read all offsets. Raises as `SharedLog.start`."""
+        """Read all offsets. Raises like `SharedLog.start`."""
         self._log.start(self._view, timeout_s)
 
     def stop(self, timeout_s: float) -> None:
+        """Close the log after waiting for pending writes."""
         self._log.stop(timeout_s)
 
     def read(
         self, connector: str, partitions: Sequence[NullablePartition], timeout_s: float
     ) -> list[NullableOffset]:
-        """See `OffsetBackingStore`; so for all below."""
+        """See `OffsetBackingStore`, as for all methods below."""
         self._log.read_to_end(timeout_s)
         with self._view.lock:
             return [self._view.fold.get(connector, each) for each in partitions]
@@ -126,7 +127,7 @@ class LogOffsetBackingStore:
                 try:
                     found.append((each, self._view.fold.get(connector, each)))
                 except InvalidSourceOffset as error:
-                    _LOG.warning("%s: %s; it is left out", self.name, error)
+                    _LOG.warning("%s: %s; skipping it", self.name, error)
         return found
 
     def partitions(self, connector: str, timeout_s: float) -> list[SourcePartition]:
@@ -135,19 +136,19 @@ class LogOffsetBackingStore:
             return self._view.fold.partitions(connector)
 
     def write(self, connector: str, pairs: OffsetPairs, *, on_done: OnRecorded) -> None:
-        records = self._records(connector, pairs)
+        records = self._encode_records(connector, pairs)
         if not records:
             on_done(None)
             return
-        gathered = _CombinedResult(len(records), on_done)
+        combined = _CombinedResult(len(records), on_done)
         for record in records:
             try:
-                self._log.send(record, on_recorded=gathered.note)
+                self._log.send(record, on_recorded=combined.note)
             except ConnectError as error:
-                gathered.note(error)
+                combined.note(error)
 
-    def _records(self, connector: str, pairs: OffsetPairs) -> list[KeyedRecord]:
-        """A partition is forgotten under every key that it has: in any order of its fields."""
+    def _encode_records(self, connector: str, pairs: OffsetPairs) -> list[KeyedRecord]:
+        """Encode records. A partition is deleted under all its keys, with any order of fields."""
         records: list[KeyedRecord] = []
         with self._view.lock:
             fold = self._view.fold
@@ -160,7 +161,7 @@ class LogOffsetBackingStore:
 
 
 class _CombinedResult:
-    """Many answers made one: called when the last has come, with the first that is an error."""
+    """Combines the results of several writes: reports the first error when all are complete."""
 
     def __init__(self, count: int, on_done: OnRecorded) -> None:
         self._left = count
@@ -182,8 +183,10 @@ _READ_WAIT_SLICE_S = 2.0
 
 
 class StoredOffsetReader:
-    """Implements `api.context.OffsetReader`. `given_up` is set when the task was: nobody waits for
-    an answer that would be used no more."""
+    """Implements `OffsetReader` of the plugin API.
+
+    `given_up` is set when the task is abandoned: reading then stops, as nobody needs the result.
+    """
 
     def __init__(
         self,
@@ -205,13 +208,13 @@ class StoredOffsetReader:
     def offsets(
         self, partitions: Sequence[Mapping[str, Any]]
     ) -> Sequence[Mapping[str, Any] | None]:
-        """See `OffsetReader`. Who waits in vain is told of once a minute, and waits until he is
-        given up: a task that failed for it would have to be restarted by somebody."""
+        """See `OffsetReader`. Retries until the task is abandoned, with a warning every minute: a
+        failed task would have to be restarted manually."""
         begun_s = warned_s = self._clock.now_s()
         while True:
             if self._given_up.is_set():
                 raise FatalError(
-                    f"reading offsets of {self._connector}: the task was stopped meanwhile"
+                    f"reading offsets of {self._connector}: the task was stopped in the meantime"
                 )
             try:
                 return self._offsets.read(self._connector, partitions, _READ_WAIT_SLICE_S)

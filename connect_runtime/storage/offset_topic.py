@@ -1,8 +1,8 @@
-"""Records of the offsets topic, and their fold: how far source tasks have read each partition.
+"""Records of the offsets topic, and their fold: the progress of source tasks by partition.
 
 The key is the JSON array `["C",{partition}]`, the value the JSON object of the offset, or null to
-delete it. A key is found by its bytes, so the order of the partition's fields matters: write them
-as the connector gives them, or as Java's HashMap would (`java_json`).
+delete it. Keys are compared by their bytes, so the order of the partition's fields matters: write
+them as the connector provides them, or in the order of Java's HashMap (`java_json`).
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from connect_runtime.storage.shared_log import SkippedRecord
 
 OffsetPrimitive: TypeAlias = "bool | int | float | str | bytes | None"
 SourcePartition: TypeAlias = Mapping[str, OffsetPrimitive]
-"""What a source reads from, in its own words; may be empty."""
+"""A partition of a source, defined by the connector; may be empty."""
 SourceOffset: TypeAlias = Mapping[str, OffsetPrimitive]
-"""How far it has read there, in its own words."""
+"""The progress in a source partition, defined by the connector."""
 
 _KEY_ARRAY_LENGTH = 2
 
 
 class InvalidSourceOffset(FatalError):
-    """A partition or an offset that cannot be stored, or a stored one that cannot be used."""
+    """A partition or offset cannot be stored, or a stored one is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsetKey:
-    """Whose partition it is; a connector may keep an offset for no partition at all (None)."""
+    """A source partition of a connector, or None for an offset without partition."""
 
     connector: str
     partition: SourcePartition | None
 
 
 def encode_offset_key(connector: str, partition: SourcePartition | None) -> bytes:
-    """Raises `InvalidSourceOffset` where the partition is not flat."""
+    """Encode a key. Raises `InvalidSourceOffset` if the partition is not a flat map."""
     checked = None if partition is None else _check_flat(partition, f"a partition of '{connector}'")
     return _encode_bytes([connector, checked], f"a partition of '{connector}'")
 
 
 def encode_offset_value(offset: SourceOffset | None, *, connector: str = "") -> bytes | None:
-    """None deletes. Raises `InvalidSourceOffset` where the offset is not flat."""
+    """Encode an offset; None deletes it. Raises `InvalidSourceOffset` if it is not a flat map."""
     if offset is None:
         return None
     what = f"an offset of '{connector}'"
@@ -66,35 +66,35 @@ def _check_flat(value: object, what: str) -> dict[str, OffsetPrimitive]:
     for name, each in value.items():
         if not isinstance(name, str):
             raise InvalidSourceOffset(
-                f"{what} has a field whose name is {type(name).__name__}, no string"
+                f"{what} has a field name of type {type(name).__name__}; it must be a string"
             )
         if not isinstance(each, bool | int | float | str | bytes | None):
             raise InvalidSourceOffset(
-                f"{what}: the field '{name}' is {type(each).__name__}; it may be a boolean,"
-                " a number, a string, bytes or nothing"
+                f"{what}: the field '{name}' is {type(each).__name__}; allowed: boolean, number,"
+                " string, bytes or None"
             )
     return dict(value)
 
 
 def decode_offset_key(key: bytes | None) -> SourceOffsetKey:
-    """Raises `InvalidSourceOffset` where it is no key of an offset."""
+    """Decode a key. Raises `InvalidSourceOffset`."""
     if key is None:
-        raise InvalidSourceOffset("an offset without key")
+        raise InvalidSourceOffset("an offset record without a key")
     try:
         parts = java_json.decode_json(key)
     except MalformedJson as error:
-        raise InvalidSourceOffset(f"a key of an offset that is no JSON: {error}") from error
+        raise InvalidSourceOffset(f"an offset key is not JSON: {error}") from error
     if not isinstance(parts, list) or len(parts) != _KEY_ARRAY_LENGTH:
-        raise InvalidSourceOffset("a key of an offset that is no pair of connector and partition")
+        raise InvalidSourceOffset("an offset key is not a pair of connector and partition")
     connector, partition = parts
     if not isinstance(connector, str):
         raise InvalidSourceOffset(
-            f"a key of an offset whose connector is {java_json.name_json_type(connector)}"
+            f"the connector in an offset key is {java_json.name_json_type(connector)}, not a string"
         )
     if not isinstance(partition, Mapping | None):
         raise InvalidSourceOffset(
-            f"a key of an offset of '{connector}' whose partition is "
-            f"{java_json.name_json_type(partition)}"
+            f"the partition in an offset key of '{connector}' is "
+            f"{java_json.name_json_type(partition)}, not an object"
         )
     if partition is None:
         return SourceOffsetKey(connector, None)
@@ -106,21 +106,22 @@ def decode_offset_key(key: bytes | None) -> SourceOffsetKey:
 def decode_offset_value(
     value: bytes | None, *, connector: str = ""
 ) -> dict[str, OffsetPrimitive] | None:
-    """Raises `InvalidSourceOffset` where it is no offset."""
+    """Decode an offset. Raises `InvalidSourceOffset`."""
     try:
         offset = java_json.decode_json(value)
     except MalformedJson as error:
         raise InvalidSourceOffset(
-            f"a stored offset of '{connector}' is no JSON: {error}"
+            f"a stored offset of '{connector}' is not JSON: {error}"
         ) from error
     return None if offset is None else _check_flat(offset, f"a stored offset of '{connector}'")
 
 
 def make_canonical_key(key: SourceOffsetKey) -> Hashable:
-    """The same for keys that differ in nothing but the order of their fields.
+    """Return a value that is equal for keys that differ only in the order of their fields.
 
-    Bytes are what they are stored as. Raises `InvalidSourceOffset` where a field cannot be hashed,
-    for then it cannot be stored either."""
+    Bytes compare as stored. Raises `InvalidSourceOffset` for unhashable fields, which cannot be
+    stored either.
+    """
     if key.partition is None:
         return key.connector, None
     fields = ((name, *_make_hashable(value)) for name, value in key.partition.items())
@@ -128,7 +129,7 @@ def make_canonical_key(key: SourceOffsetKey) -> Hashable:
         return key.connector, frozenset(fields)
     except TypeError as error:
         raise InvalidSourceOffset(
-            f"a partition of '{key.connector}' has a field that is no value"
+            f"a partition of '{key.connector}' has a field that is not a simple value"
         ) from error
 
 
@@ -140,14 +141,14 @@ def _make_hashable(value: OffsetPrimitive) -> tuple[type, OffsetPrimitive]:
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsetChanged:
-    """The offset of one partition was written, or deleted."""
+    """The offset of a partition was written or deleted."""
 
     key: SourceOffsetKey
 
 
 @dataclass(slots=True)
 class _EquivalentKeys:
-    """Keys of one partition that differ in the order of fields, the one written last at the end."""
+    """Keys of one partition with different orders of fields; the last written one is last."""
 
     key: SourceOffsetKey
     written: dict[bytes, None] = field(default_factory=dict)
@@ -155,10 +156,12 @@ class _EquivalentKeys:
 
 @dataclass(slots=True)
 class OffsetTopicFold:
-    """Invariants: every well-formed key of `_raw` is in exactly one `_same`, and no other is.
+    """Folds the records of the offsets topic.
 
-    Keys that are no offsets' are kept as they are: they are somebody's, and a store that writes
-    its file anew must not lose them.
+    Keys that are not offset keys are kept: they belong to someone else, and a store that rewrites
+    its file must not lose them.
+
+    Invariant: every well-formed key of `_raw` is in exactly one entry of `_same`, and no other key.
     """
 
     _raw: dict[bytes, bytes] = field(default_factory=dict)
@@ -168,8 +171,8 @@ class OffsetTopicFold:
     def apply(
         self, key: bytes | None, value: bytes | None, *, offset: int
     ) -> SourceOffsetChanged | SkippedRecord:
-        """Take the record at `offset` of its partition; a key's records share one partition."""
-        del offset  # folds are called alike
+        """Apply the record at `offset`; all records of a key are in one topic partition."""
+        del offset  # unused, for the common signature of folds
         if key is not None:
             self._store(key, value)
         try:
@@ -179,7 +182,7 @@ class OffsetTopicFold:
             return SkippedRecord(str(error))
         assert key is not None
         if value is None:
-            self._forget(canonical, key, connector=parsed.connector)
+            self._remove_key(canonical, key, connector=parsed.connector)
         else:
             same = self._same.setdefault(canonical, _EquivalentKeys(parsed))
             same.written.pop(key, None)
@@ -193,7 +196,7 @@ class OffsetTopicFold:
         else:
             self._raw[key] = value
 
-    def _forget(self, canonical: Hashable, key: bytes, *, connector: str) -> None:
+    def _remove_key(self, canonical: Hashable, key: bytes, *, connector: str) -> None:
         same = self._same.get(canonical)
         if same is None:
             return
@@ -207,10 +210,10 @@ class OffsetTopicFold:
             del self._connectors[connector]
 
     def key_for(self, connector: str, partition: SourcePartition | None) -> bytes:
-        """The key under which the offset of this partition is written, or is to be.
+        """Return the key under which the offset of this partition is written.
 
-        As given, unless it is known in another order of fields alone: who looked it up in that
-        order goes on doing so. Raises `BadOffset`.
+        If the partition is known with another order of fields, that key is used, so that readers
+        with that order still find it. Raises `InvalidSourceOffset`.
         """
         given = encode_offset_key(connector, partition)
         if given in self._raw:
@@ -219,34 +222,34 @@ class OffsetTopicFold:
         return given if same is None else next(reversed(same.written))
 
     def raw(self, key: bytes) -> bytes | None:
-        """The value stored under this very key."""
+        """Return the value stored under exactly this key."""
         return self._raw.get(key)
 
     def get(
         self, connector: str, partition: SourcePartition | None
     ) -> dict[str, OffsetPrimitive] | None:
-        """The offset of the partition, None without one.
+        """Return the offset of a partition; None if it has none.
 
-        Raises `BadOffset` for what cannot be a partition, or is stored and no offset.
+        Raises `InvalidSourceOffset` for an invalid partition or stored offset.
         """
         value = self._raw.get(self.key_for(connector, partition))
         return decode_offset_value(value, connector=connector)
 
     def partitions(self, connector: str) -> list[SourcePartition]:
-        """Every partition of the connector that has an offset, in the order they came to have it.
+        """Return every partition of the connector with an offset, in the order of first writes.
 
-        A partition written in several orders of its fields is there once.
+        A partition that was written with several orders of its fields is listed once.
         """
         found = (self._same[each].key.partition for each in self._connectors.get(connector, {}))
         return [each for each in found if each is not None]
 
     def aliases(self, connector: str, partition: SourcePartition | None) -> list[bytes]:
-        """All keys under which this partition has an offset: who deletes it deletes them all."""
+        """Return all keys of this partition that have an offset; a deletion needs them all."""
         same = self._same.get(make_canonical_key(SourceOffsetKey(connector, partition)))
         return [] if same is None else list(same.written)
 
     def snapshot(self) -> Mapping[bytes, bytes]:
-        """Everything, as stored: what a file keeps."""
+        """Return all stored keys and values, for the offset file."""
         return MappingProxyType(dict(self._raw))
 
     def check_invariants(self) -> None:

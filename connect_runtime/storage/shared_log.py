@@ -1,11 +1,13 @@
-"""Ports to an internal topic: a log that every worker writes and reads to its end (KafkaBasedLog).
+"""Interface to an internal topic: a log that every worker writes and reads to its end
+(KafkaBasedLog).
 
-A written record counts only once it was read back: then every worker reads it in the same place. A
-log has one listener, which receives every record in the order of its partition. Standalone workers
-use logs of their own: in memory, or a file.
+A written record counts only after it was read back: then every worker reads it at the same
+position. A log has one listener, which receives every record in partition order. Standalone workers
+use logs in memory or in a file.
 
-`FencedWriter` is for the leader of a cluster with exactly-once sources: one writer at a time, all
-or nothing, so a deposed leader that does not know it yet cannot write any more (KIP-618).
+`FencedWriter` is for the leader of a cluster with exactly-once sources: only one writer at a time,
+with atomic writes, so that a former leader that does not know of its replacement cannot write any
+more (KIP-618).
 """
 
 from __future__ import annotations
@@ -20,17 +22,13 @@ from connect_runtime.storage import config_records
 KeyedRecord = config_records.KeyedRecord
 
 OnRecorded = Callable[[ConnectError | None], None]
-"""Told once per sent record: None when it is in the log, else why not. After an error it may be
-there all the same: read to know. Runs on a thread of the log: post an event, no more."""
+"""Called once per sent record, with None when it is in the log, or the failure. A failed record may
+be in the log nevertheless. Runs on a thread of the log: it should only post an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedLogRecord:
-    """One record as it was read. `value` None deletes what `key` said before.
-
-    `ours`: a worker of this make wrote it (`SharedLog.send`), not Java's. `wall_ms`: when, by its
-    writer's clock; -1: not known.
-    """
+    """A record that was read; value None deletes the key."""
 
     topic: str
     partition: int
@@ -38,83 +36,90 @@ class SharedLogRecord:
     key: bytes | None
     value: bytes | None
     ours: bool = True
+    """True if a worker of this implementation wrote it, not a Java worker."""
     wall_ms: int = -1
+    """When it was written, by the writer's clock; -1 if unknown."""
 
 
 class LogListener(Protocol):
-    """Hears the log, on its reading thread, one call after the other. Must not wait or raise."""
+    """Receives the log's records, one by one on its reading thread. Must not block or raise."""
 
     def on_record(self, record: SharedLogRecord) -> None:
-        """The next record of its partition. Superseded ones may have been compacted away."""
+        """Process the next record of a partition. Superseded ones may have been compacted away."""
 
     def on_replayed(self) -> None:
-        """All that was in the log when it was started (or started over) has been told."""
+        """All records that existed at the start (or restart) of reading have been delivered."""
 
     def on_start_over(self) -> None:
-        """Records that were told are no longer there: the topic was truncated, or deleted and made
-        again. Forget everything; it is told again from the beginning, then `on_replayed`."""
+        """Records are gone, because the topic was truncated or recreated: drop all state.
+
+        All records are delivered again from the beginning, followed by `on_replayed`.
+        """
 
 
 class SharedLog(Protocol):
-    """All but `start` and `stop` may be called from any thread, at once, except by the listener."""
+    """An internal topic that a worker writes and reads to its end.
+
+    Thread-safe, except for `start` and `stop`. The listener must not call it.
+    """
 
     @property
     def name(self) -> str:
-        """The topic's, or what stands for it in messages."""
+        """The topic's name, or a substitute for messages."""
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
-        """Make and check the topic; tell the listener all that is there, then go on telling.
+        """Create and check the topic, deliver all its records, and continue in the background.
 
-        Returns after `on_replayed`. Raises `FatalError` for a topic that must not be used, for
-        missing rights and refused credentials; `RetriableError` when time is up.
+        Returns after `on_replayed`. Raises `FatalError` for an unusable topic, missing permissions
+        or refused credentials; `RetriableError` after the timeout.
         """
 
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
-        """Hand over one record; never waits.
+        """Queue a record without waiting.
 
-        One thread's records of one key are read in the order in which they were sent. Raises
-        `RetriableError` when too many wait already, `FatalError` when it can never be written:
-        then `on_recorded` is not called.
+        Records of one thread and key are read in the order in which they were sent. Raises
+        `RetriableError` if too many records are queued, `FatalError` if it can never be written;
+        `on_recorded` is not called then.
         """
 
     def read_to_end(self, timeout_s: float) -> None:
-        """Wait until the listener has heard everything that is in the log by now.
+        """Wait until the listener has processed everything that is in the log now.
 
-        That is all that anybody's write was acknowledged of before this call, and all that was
-        sent here before it. Raises `RetriableError` when time is up; the rest is still told later.
-        `FatalError` when waiting is useless (missing rights, stopped).
+        That includes all acknowledged writes of anyone, and all records sent here before this call.
+        Raises `RetriableError` after the timeout, while reading continues; `FatalError` if waiting
+        is useless (missing permissions, stopped).
         """
 
     def stop(self, timeout_s: float) -> None:
-        """Wait up to `timeout_s` for what was sent, then let go: every `on_recorded` is called."""
+        """Wait at most `timeout_s` for sent records, then close. Every `on_recorded` is called."""
 
 
 class WritePrivilegeLost(FatalError):
-    """Nothing was written: this writer was never claimed, failed before, or another was claimed."""
+    """Nothing was written: the writer was not claimed, has failed, or another one was claimed."""
 
 
 class FencedWriter(Protocol):
-    """One thread at a time."""
+    """The leader's writer. Not thread-safe."""
 
     def claim(self, timeout_s: float) -> None:
-        """Become the one writer: whoever was before cannot write any more.
+        """Become the only writer and fence all others.
 
-        Raises `ConnectError` when that failed: then this is not the one.
+        Raises `ConnectError` on failure; then this is not the writer.
         """
 
     def write(self, records: Sequence[KeyedRecord], timeout_s: float) -> None:
-        """Write all of them or none. Raises `WritePrivilegeLost`: then `claim` again."""
+        """Write all records or none. Raises `WritePrivilegeLost`; then call `claim` again."""
 
     def stop(self) -> None:
-        """Let go, without waiting."""
+        """Close without waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedRecord:
-    """The record changed nothing, and somebody should hear of it.
+    """A record that changed nothing and should be logged.
 
-    The reason names the key, never a value: values may hold secrets. Whoever read the record adds
-    topic, partition and offset.
+    The reason contains the key but never a value, since values may contain secrets. The reader of
+    the record adds topic, partition and offset.
     """
 
     reason: str

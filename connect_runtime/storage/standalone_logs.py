@@ -1,8 +1,8 @@
 """Logs of a standalone worker: in memory for config and status, a file for source offsets.
 
-The memory log keeps nothing and ends with the process. The offset file has one writer and reader,
-this process, and is replaced atomically whenever offsets change; waiting writes are combined into
-one. Its format is Java's (`offset_file_format`).
+The memory log keeps no records and ends with the process. The offset file is read and written by
+this process only, and is replaced atomically when offsets change; waiting writes are combined. Its
+format is Java's (`offset_file_format`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from connect_runtime.system.threads import PendingWork, ThreadDied, ThreadGroup
 
 
 class MemoryLog:
-    """Implements `SharedLog`. The listener hears a record on the thread that sends it:
-    whoever sends while he holds a lock that the listener wants must hold it whenever he sends."""
+    """Implements `SharedLog` in memory. The listener is called on the sending thread.
+
+    A lock that the listener acquires must either always or never be held by senders.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -35,11 +37,11 @@ class MemoryLog:
 
     @property
     def name(self) -> str:
-        """See `SharedLog`; so for all below."""
+        """See `SharedLog`, as for all methods below."""
         return self._name
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
-        del timeout_s  # there is nothing to wait for
+        del timeout_s  # never waits
         with self._lock:
             self._listener = listener
             listener.on_replayed()
@@ -58,7 +60,7 @@ class MemoryLog:
         on_recorded(None)
 
     def read_to_end(self, timeout_s: float) -> None:
-        """What was sent was heard."""
+        """Return at once: records are processed when they are sent."""
 
     def stop(self, timeout_s: float) -> None:
         with self._lock:
@@ -73,11 +75,12 @@ _PendingWrite = tuple[int, KeyedRecord, OnRecorded]
 
 
 class OffsetFileLog:
-    """Implements `SharedLog` over `offset.storage.file.filename`.
+    """Implements `SharedLog` on `offset.storage.file.filename`.
 
-    `on_broken` hears why its thread ended that nobody had asked to: from then on nothing is taken.
+    `on_broken` is called with the reason when its thread ends unexpectedly: from then on records
+    are rejected.
 
-    Invariant: the file has everything that the listener heard.
+    Invariant: the file has every record that the listener has received.
     """
 
     def __init__(self, path: Path, *, on_broken: Callable[[str], None] = lambda _: None) -> None:
@@ -85,136 +88,138 @@ class OffsetFileLog:
         self._on_broken = on_broken
         self._listener: LogListener | None = None
         self._offsets: dict[bytes, bytes] = {}
-        self._told = 0
-        self._wanted = threading.Condition()
+        self._delivered_count = 0
+        self._changed = threading.Condition()
         self._waiting: deque[_PendingWrite] = deque()
         self._outstanding = PendingWork()
-        self._threads = ThreadGroup(on_unasked_end=self._on_unasked_end)
+        self._threads = ThreadGroup(on_unasked_end=self._on_unexpected_end)
 
     @property
     def name(self) -> str:
-        """See `SharedLog`; so for all below."""
+        """See `SharedLog`, as for all methods below."""
         return str(self._path)
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
-        """A file that is not there is an empty one; one that cannot be understood is refused."""
-        del timeout_s  # it is read at once
-        self._offsets = self._read()
+        """A missing file counts as empty; a malformed one is rejected."""
+        del timeout_s  # the file is read at once
+        self._offsets = self._read_file()
         for key, value in self._offsets.items():
-            self._tell(listener, key, value)
+            self._deliver(listener, key, value)
         listener.on_replayed()
         self._listener = listener
-        self._threads.start(f"writes {self._path.name}", self._run)
+        self._threads.start(f"writes {self._path.name}", self._run_writer)
 
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
-        with self._wanted:
+        with self._changed:
             if self._listener is None:
-                raise FatalError(f"writing {self._path}: it was closed")
+                raise FatalError(f"writing {self._path}: the log was closed")
             self._waiting.append((self._outstanding.begin(), record, on_recorded))
-            self._wanted.notify()
+            self._changed.notify()
 
     def read_to_end(self, timeout_s: float) -> None:
         if not self._outstanding.wait(timeout_s):
             raise RetriableError(
-                f"writing {self._path}: not done within {timeout_s:.0f} s; look at the disk"
+                f"writing {self._path}: not done within {timeout_s:.0f} s; check the disk"
             )
 
     def stop(self, timeout_s: float) -> None:
         self._outstanding.wait(timeout_s)
-        left = self._close()
+        left = self._reject_new_records()
         self._threads.stop_all(_THREAD_STOP_TIMEOUT_S)
-        self._refuse(left)
+        self._fail_records(left)
 
-    def _close(self) -> list[_PendingWrite]:
-        """Nothing is taken any more. Answers what was not begun."""
-        with self._wanted:
+    def _reject_new_records(self) -> list[_PendingWrite]:
+        """Reject new records; return those that are not being written."""
+        with self._changed:
             self._listener = None
             left = list(self._waiting)
             self._waiting.clear()
-            self._wanted.notify()
+            self._changed.notify()
         return left
 
-    def _refuse(self, left: list[_PendingWrite]) -> None:
+    def _fail_records(self, left: list[_PendingWrite]) -> None:
         closed = RetriableError(f"writing {self._path}: closed before it was written")
         for number, _, on_recorded in left:
             on_recorded(closed)
             self._outstanding.end(number)
 
-    def _run(self, stop: threading.Event) -> None:
+    def _run_writer(self, stop: threading.Event) -> None:
         while not stop.is_set():
-            with self._wanted:
+            with self._changed:
                 if not self._waiting:
-                    self._wanted.wait(_IDLE_WAIT_S)
+                    self._changed.wait(_IDLE_WAIT_S)
                 batch = list(self._waiting)
                 self._waiting.clear()
                 listener = self._listener
             if batch and listener is not None:
-                self._record(batch, listener)
+                self._write_batch(batch, listener)
 
-    def _record(self, batch: list[_PendingWrite], listener: LogListener) -> None:
+    def _write_batch(self, batch: list[_PendingWrite], listener: LogListener) -> None:
         offsets = dict(self._offsets)
         for _, record, _ in batch:
             if record.value is None:
                 offsets.pop(record.key, None)
             else:
                 offsets[record.key] = record.value
-        failure = self._write(offsets)
+        failure = self._try_write(offsets)
         if failure is None:
             self._offsets = offsets
         for number, record, on_recorded in batch:
             if failure is None:
-                self._tell(listener, record.key, record.value)
+                self._deliver(listener, record.key, record.value)
             on_recorded(failure)
             self._outstanding.end(number)
 
-    def _tell(self, listener: LogListener, key: bytes, value: bytes | None) -> None:
+    def _deliver(self, listener: LogListener, key: bytes, value: bytes | None) -> None:
         listener.on_record(
-            SharedLogRecord(topic=self.name, partition=0, offset=self._told, key=key, value=value)
+            SharedLogRecord(
+                topic=self.name, partition=0, offset=self._delivered_count, key=key, value=value
+            )
         )
-        self._told += 1
+        self._delivered_count += 1
 
-    def _read(self) -> dict[bytes, bytes]:
+    def _read_file(self) -> dict[bytes, bytes]:
         try:
             return offset_file_format.decode_offsets(self._path.read_bytes())
         except FileNotFoundError:
-            self._write_or_raise({})  # who may not write must hear of it now
+            self._write_file({})  # report a missing write permission now
             return {}
         except OSError as error:
             raise FatalError(
-                f"reading offsets from {self._path}: {error.strerror}; offset.storage.file.filename"
-                " names the file"
+                f"reading offsets from {self._path}: {error.strerror}; check"
+                " offset.storage.file.filename"
             ) from error
         except MalformedOffsetFile as error:
             raise FatalError(
-                f"{self._path}: {error}; name another file in offset.storage.file.filename, or move"
-                " this one away: then every source begins at its beginning"
+                f"{self._path}: {error}; set another file in offset.storage.file.filename, or move"
+                " this one away, and every source starts from its beginning"
             ) from error
 
-    def _write(self, offsets: dict[bytes, bytes]) -> ConnectError | None:
+    def _try_write(self, offsets: dict[bytes, bytes]) -> ConnectError | None:
         try:
-            self._write_or_raise(offsets)
+            self._write_file(offsets)
         except ConnectError as error:
             return error
         return None
 
-    def _write_or_raise(self, offsets: dict[bytes, bytes]) -> None:
+    def _write_file(self, offsets: dict[bytes, bytes]) -> None:
         try:
             _replace_file(self._path, offset_file_format.encode_offsets(offsets))
         except OSError as error:
             raise RetriableError(
-                f"writing offsets to {self._path}: {error.strerror}; its folder must be there and "
+                f"writing offsets to {self._path}: {error.strerror}; its folder must exist and be "
                 "writable (offset.storage.file.filename)"
             ) from error
 
-    def _on_unasked_end(self, ended: ThreadDied) -> None:
-        why = f"the thread that {ended.name} ended: {ended.error or 'it just ended'}"
-        _LOG.error("%s", why, exc_info=ended.error)
-        self._refuse(self._close())
-        self._on_broken(why)
+    def _on_unexpected_end(self, ended: ThreadDied) -> None:
+        reason = f"the thread that {ended.name} ended: {ended.error or 'it ended without an error'}"
+        _LOG.error("%s", reason, exc_info=ended.error)
+        self._fail_records(self._reject_new_records())
+        self._on_broken(reason)
 
 
 def _replace_file(path: Path, data: bytes) -> None:
-    """The new content is on the disk before it has the file's name."""
+    """Replace a file atomically; the new content is synced to disk before the rename."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -230,6 +235,6 @@ def _replace_file(path: Path, data: bytes) -> None:
 
 
 def _keep_permissions(path: Path, name: str) -> None:
-    """A new file may be read by its owner alone; one that was there keeps its permissions."""
+    """Keep the permissions of an existing file; a new one is readable by its owner only."""
     with contextlib.suppress(FileNotFoundError):
         os.chmod(name, path.stat().st_mode & 0o7777)

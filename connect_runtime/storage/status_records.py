@@ -24,7 +24,7 @@ KeyedRecord = config_records.KeyedRecord
 
 
 class RunState(enum.Enum):
-    """STOPPED is for connectors alone; DESTROYED is written as a deletion, and never read."""
+    """STOPPED applies to connectors only. DESTROYED is written as a deletion and never read."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -37,47 +37,47 @@ class RunState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """What one worker says of a connector or a task.
-
-    `worker_id` is its advertised `host:port`, `generation` that of the group when it wrote (0
-    standalone), `version` the plugin's.
-    """
+    """The status of a connector or task, as reported by a worker."""
 
     state: RunState
     worker_id: str
+    """The worker's advertised `host:port`."""
     generation: int
+    """The group's generation when it was written; 0 for standalone workers."""
     trace: str | None = None
     version: str | None = None
+    """The plugin's version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatus:
-    """`connector` uses `encode_topic_status`; `task` was the first to, at `discovered_ms` wall
-    time."""
+    """A topic that a connector uses."""
 
     topic: str
     connector: str
     task: int
+    """The first task that used it."""
     discovered_ms: int
+    """Wall-clock time of its first use."""
 
 
 StatusSubject: TypeAlias = "str | ids.ConnectorTaskId"
-"""Of whom a status is: the connector of that name, or a task."""
+"""The subject of a status: a connector, by name, or a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStatusKey:
-    """A topic as used by a connector."""
+    """A topic used by a connector."""
 
     topic: str
     connector: str
 
 
-# What is written
+# Encoding
 
 
 def encode_status(subject: StatusSubject, value: RunStatus) -> KeyedRecord:
-    """`status-connector-C` or `status-task-C-N`; a destroyed one's is deleted."""
+    """Encode `status-connector-C` or `status-task-C-N`; DESTROYED deletes the record."""
     if value.state is RunState.DESTROYED:
         return KeyedRecord(key=_encode_status_key(subject), value=None)
     written = {
@@ -96,7 +96,7 @@ def _encode_status_key(subject: StatusSubject) -> bytes:
 
 
 def encode_topic_status(value: TopicStatus) -> KeyedRecord:
-    """`status-topic-T:connector-C`."""
+    """Encode `status-topic-T:connector-C`."""
     written: dict[str, Json] = {
         "name": value.topic,
         "connector": value.connector,
@@ -108,7 +108,7 @@ def encode_topic_status(value: TopicStatus) -> KeyedRecord:
 
 
 def encode_topic_removal(key: TopicStatusKey) -> KeyedRecord:
-    """The connector does not use the topic, as far as anybody knows."""
+    """Delete the record of a topic that the connector is no longer known to use."""
     return KeyedRecord(key=_encode_topic_key(key), value=None)
 
 
@@ -118,13 +118,13 @@ def _encode_topic_key(key: TopicStatusKey) -> bytes:
     )
 
 
-# What is read
+# Decoding
 
 InvalidRecord = config_records.InvalidRecord
 
 
 def split_key(key: str) -> StatusSubject | TopicStatusKey:
-    """Whose record it is. Raises `InvalidRecord`."""
+    """Return the subject of a record. Raises `InvalidRecord`."""
     if key.startswith(CONNECTOR_KEY_PREFIX):
         return _require_name(key.removeprefix(CONNECTOR_KEY_PREFIX), "connector")
     if key.startswith(TASK_KEY_PREFIX):
@@ -132,25 +132,25 @@ def split_key(key: str) -> StatusSubject | TopicStatusKey:
             key.removeprefix(TASK_KEY_PREFIX), before=TASK_KEY_PREFIX
         )
     if key.startswith(TOPIC_KEY_PREFIX):
-        # Java cuts at the first colon, takes for granted what follows it, and so do we.
+        # Like Java: split at the first colon, and do not check what follows it.
         name, _, rest = key.removeprefix(TOPIC_KEY_PREFIX).partition(":")
         connector = rest[len(TOPIC_SEPARATOR) - 1 :]
         return TopicStatusKey(_require_name(name, "topic"), _require_name(connector, "connector"))
-    raise InvalidRecord("no record of the status topic has such a key")
+    raise InvalidRecord("not a key of the status topic")
 
 
 def _require_name(name: str, what: str) -> str:
     if not name:
-        raise InvalidRecord(f"the key names no {what}")
+        raise InvalidRecord(f"the key has no {what} name")
     return name
 
 
 def read_status(value: Json) -> RunStatus:
-    """Raises `InvalidRecord`."""
+    """Decode a status. Raises `InvalidRecord`."""
     given = config_records.read_fields(value)
     generation = java_json.read_integer(given.get("generation"))
     if generation is None:
-        raise InvalidRecord("'generation' is no integer")
+        raise InvalidRecord("'generation' is not an integer")
     return RunStatus(
         state=_read_state(given.get("state")),
         worker_id=_read_text(given, "worker_id") or "",
@@ -165,7 +165,7 @@ def _read_state(given: Json) -> RunState:
         return RunState(given)
     except ValueError:
         raise InvalidRecord(
-            f"'state' is none of {', '.join(each.value for each in RunState)}"
+            f"'state' is not one of {', '.join(each.value for each in RunState)}"
         ) from None
 
 
@@ -177,12 +177,12 @@ def _read_text(given: Mapping[str, Json], name: str) -> str | None:
 
 
 def read_topic_status(value: Json) -> TopicStatus:
-    """Raises `InvalidRecord`."""
+    """Decode a topic status. Raises `InvalidRecord`."""
     given = config_records.read_fields(config_records.read_fields(value).get("topic"))
     task = java_json.read_integer(given.get("task"))
     discovered_ms = java_json.read_integer(given.get("discoverTimestamp"))
     if task is None or discovered_ms is None:
-        raise InvalidRecord("'task' and 'discoverTimestamp' of a topic are integers")
+        raise InvalidRecord("'task' and 'discoverTimestamp' of a topic must be integers")
     return TopicStatus(
         topic=_read_text(given, "name") or "",
         connector=_read_text(given, "connector") or "",

@@ -44,12 +44,12 @@ _RETRY_DELAY_S = 0.3
 _IDLE_WAIT_S = 1.0
 _STOP_TIMEOUT_S = 5.0
 _LOG_INTERVAL_S = 60.0
-"""Between two log lines about statuses that are refused again and again."""
+"""Interval between log lines about statuses that fail repeatedly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingRetry:
-    """A record that was refused; `ticket` None is worth trying for ever."""
+    """A record to write again. Records without ticket are retried forever."""
 
     record: KeyedRecord
     ticket: StatusWriteTicket | None
@@ -57,86 +57,87 @@ class _PendingRetry:
 
 
 class StatusBackingStore:
-    """Any thread may ask and write. Nothing is visible before it was read back.
+    """Statuses of the cluster's connectors and tasks. Thread-safe.
 
-    Invariant: every write that was begun and has not ended in `_outstanding` is with the log, or
-    in `_retries`.
+    Writes are visible only after they were read back. Invariant: every write in `_outstanding` is
+    either with the log or in `_retries`.
     """
 
     def __init__(self, log: SharedLog, *, clock: Clock) -> None:
         self._log = log
         self._clock = clock
         self._view: FoldedTopic[StatusTopicFold, StatusChange] = FoldedTopic(
-            make=StatusTopicFold, on_change=self._changed, take=_apply_status_record
+            make=StatusTopicFold, on_change=self._on_change, take=_apply_status_record
         )
         self._writes = StatusWriteGuard()
         self._outstanding = PendingWork()
         self._retries: list[_PendingRetry] = []
         self._refused = threading.Event()
-        self._tell_at_s = -math.inf
-        self._threads = ThreadGroup(on_unasked_end=self._on_unasked_end)
+        self._next_log_s = -math.inf
+        self._threads = ThreadGroup(on_unasked_end=self._on_unexpected_end)
 
     def start(self, timeout_s: float) -> None:
-        """Read all statuses. Raises as `SharedLog.start`."""
+        """Read all statuses. Raises like `SharedLog.start`."""
         self._log.start(self._view, timeout_s)
-        self._threads.start(f"tries {self._log.name} again", self._try_again)
+        self._threads.start(f"tries {self._log.name} again", self._run_retries)
 
     def stop(self, timeout_s: float) -> None:
-        """Wait up to `timeout_s` for what was written, then give up on it."""
+        """Wait at most `timeout_s` for pending writes, then drop them."""
         end_s = self._clock.now_s() + timeout_s
         self._outstanding.wait(timeout_s)
-        self._tell_at_s = math.inf
+        self._next_log_s = math.inf
         self._refused.set()
         self._threads.stop_all(_STOP_TIMEOUT_S)
         self._log.stop(max(0.0, end_s - self._clock.now_s()))
 
     def snapshot(self) -> StatusSnapshot:
-        """What was said, as far as it was read."""
+        """Return the statuses that have been read so far."""
         with self._view.lock:
             return self._view.fold.snapshot()
 
     def last_runs(self, connector: str) -> LastTaskRuns:
-        """See `ports.worker.Statuses`."""
+        """Return the last run of each task of a connector."""
         with self._view.lock:
             runs = self._view.fold.runs
             return LastTaskRuns(ours=runs.ours(connector), others=runs.others(connector))
 
     def refresh(self, timeout_s: float) -> None:
-        """Read to the end as of now. Raises as `SharedLog.read_to_end`."""
+        """Read to the current end. Raises like `SharedLog.read_to_end`."""
         self._log.read_to_end(timeout_s)
 
     def put(self, subject: StatusSubject, status: RunStatus, *, safe: bool = False) -> None:
-        """Say what a connector or task is doing; DESTROYED forgets it. Never waits.
+        """Report the status of a connector or task, without waiting. DESTROYED deletes it.
 
-        A `safe` one gives way to what another worker said in a newer generation: for what a worker
-        says of what it does not run any more.
+        A `safe` status, for work that the worker no longer runs, is dropped if another worker has
+        reported one in a newer generation.
         """
         with self._view.lock:
             known = self._view.fold.snapshot()
             ticket = self._writes.admit(subject, status, safe=safe, known=known)
             if ticket is None:
-                _LOG.debug("%s: a newer word of another worker stands", subject)
+                _LOG.debug("%s: another worker has reported a newer status", subject)
                 return
             self._send(status_records.encode_status(subject, status), ticket)
 
     def put_topic(self, topic: TopicStatus) -> None:
-        """Say that a connector uses a topic. Never waits."""
+        """Report that a connector uses a topic, without waiting."""
         self._send(status_records.encode_topic_status(topic), None)
 
     def knows_topic(self, connector: str, topic: str) -> bool:
-        """See `ports.worker.Statuses`."""
+        """Return whether the connector is known to use the topic."""
         return self.snapshot().topic(connector, topic) is not None
 
     def forget_topics(self, connector: str) -> None:
-        """Of a connector that is gone, or was asked to (`PUT …/topics/reset`). Never waits."""
+        """Delete the topics of a deleted or reset (`PUT …/topics/reset`) connector, without
+        waiting."""
         for topic in self.snapshot().topics(connector):
             key = TopicStatusKey(topic.topic, topic.connector)
             self._send(status_records.encode_topic_removal(key), None)
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until all that was written before is acknowledged, or no longer worth it.
+        """Wait until all earlier writes are acknowledged or dropped.
 
-        Raises `RetriableError` when time is up.
+        Raises `RetriableError` after the timeout.
         """
         if not self._outstanding.wait(timeout_s):
             raise RetriableError(
@@ -147,14 +148,17 @@ class StatusBackingStore:
             )
 
     def _send(self, record: KeyedRecord, ticket: StatusWriteTicket | None) -> None:
-        """With the lock held, whoever sends: a log that tells its listener at once takes it behind
-        its own, and two threads that took the two in different order would never end."""
+        """Send with the lock held.
+
+        A log that calls its listener at once takes this lock inside its own; threads that take
+        them in a different order would deadlock.
+        """
         with self._view.lock:
-            self._hand_over(
+            self._send_to_log(
                 _PendingRetry(record=record, ticket=ticket, number=self._outstanding.begin())
             )
 
-    def _hand_over(self, retry: _PendingRetry) -> None:
+    def _send_to_log(self, retry: _PendingRetry) -> None:
         try:
             self._log.send(retry.record, on_recorded=lambda error: self._on_recorded(retry, error))
         except ConnectError as error:
@@ -164,20 +168,20 @@ class StatusBackingStore:
         if isinstance(error, RetriableError):
             with self._view.lock:
                 self._retries.append(retry)
-                self._tell(error)
+                self._log_failure(error)
             self._refused.set()
             return
         if error is not None:
             _LOG.error("%s is lost: %s", (retry.record.key or b"").decode(), error)
         self._outstanding.end(retry.number)
 
-    def _tell(self, error: RetriableError) -> None:
+    def _log_failure(self, error: RetriableError) -> None:
         now_s = self._clock.now_s()
-        if now_s >= self._tell_at_s:
-            self._tell_at_s = now_s + _LOG_INTERVAL_S
-            _LOG.warning("statuses are written again until they are recorded: %s", error)
+        if now_s >= self._next_log_s:
+            self._next_log_s = now_s + _LOG_INTERVAL_S
+            _LOG.warning("writing statuses is retried: %s", error)
 
-    def _try_again(self, stop: threading.Event) -> None:
+    def _run_retries(self, stop: threading.Event) -> None:
         while not stop.is_set():
             if not self._refused.wait(_IDLE_WAIT_S) or stop.wait(_RETRY_DELAY_S):
                 continue
@@ -185,21 +189,21 @@ class StatusBackingStore:
                 due, self._retries = self._retries, []
                 self._refused.clear()
                 for each in due:
-                    if self._is_worth_it(each):
-                        self._hand_over(each)
+                    if self._may_retry(each):
+                        self._send_to_log(each)
                     else:
                         self._outstanding.end(each.number)
 
-    def _is_worth_it(self, retry: _PendingRetry) -> bool:
+    def _may_retry(self, retry: _PendingRetry) -> bool:
         if retry.ticket is None:
             return True
         return self._writes.may_retry(retry.ticket, known=self._view.fold.snapshot())
 
-    def _changed(self, change: StatusChange) -> None:
+    def _on_change(self, change: StatusChange) -> None:
         with self._view.lock:
             self._writes.observe(change)
 
-    def _on_unasked_end(self, ended: ThreadDied) -> None:
+    def _on_unexpected_end(self, ended: ThreadDied) -> None:
         _LOG.error("the thread that %s ended: %s", ended.name, ended.error, exc_info=ended.error)
 
 

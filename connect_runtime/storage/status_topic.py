@@ -1,13 +1,15 @@
-"""Folds the status topic, decides which statuses may be written, and tracks who ran a task last.
+"""Folds the status topic, decides which statuses may be written, and tracks which worker ran a
+task last.
 
-A status is what a worker believes; another worker may know better. A safe write (of UNASSIGNED and
-FAILED, for what a worker no longer runs) is dropped if a status of a newer generation was read.
-That narrows the window in which two workers contradict each other, but does not close it.
+A status is one worker's view; another worker may know better. A safe write (UNASSIGNED or FAILED,
+for work that the worker no longer runs) is dropped if a status of a newer generation was read. That
+narrows the window in which two workers contradict each other, but does not close it.
 
-Task runs: workers of this implementation and Java workers write the same statuses; ours mark their
-records. A worker writes RUNNING when it has started a task, and UNASSIGNED or FAILED once the
-task's producer is closed. A worker that was killed, partitioned or frozen, or that did not end a
-task in time, writes neither and may still send records, even after the task is removed.
+Task runs: workers of this implementation and Java workers write the same statuses; this
+implementation marks its records. A worker writes RUNNING when it has started a task, and UNASSIGNED
+or FAILED after the task's producer was closed. A worker that was killed, partitioned or frozen, or
+that did not stop a task in time, writes neither and may still send records, even after the task is
+removed.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _ENDED_STATES = (RunState.UNASSIGNED, RunState.FAILED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusWriter:
-    """Who wrote a record, and when by his clock (wall time, milliseconds)."""
+    """The implementation that wrote a record, and when by the writer's clock (wall time)."""
 
     ours: bool
     wall_ms: int
@@ -45,16 +47,18 @@ class StatusWriter:
 
 @dataclass(frozen=True, slots=True)
 class _ForeignRun:
-    """By others; `generation` is the group's when it began."""
+    """A run by a Java worker."""
 
     seen: ForeignTaskRun
+
     generation: int
+    """The group's generation when the run began."""
     paused: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _OwnRun:
-    """By a worker of ours, from its first RUNNING on."""
+    """A run by a worker of this implementation, since its first RUNNING status."""
 
     worker_id: str
     began_ms: int
@@ -63,24 +67,27 @@ class _OwnRun:
 
 @dataclass(slots=True)
 class TaskRunHistory:
-    """A fold over statuses of tasks. Invariant: no task is in `_ours` and in `_others`."""
+    """The last run of every task, folded from statuses.
+
+    Invariant: no task is both in `_ours` and in `_others`.
+    """
 
     _ours: dict[ConnectorTaskId, _OwnRun] = field(default_factory=dict)
     _others: dict[ConnectorTaskId, _ForeignRun] = field(default_factory=dict)
 
     def take(self, task: ConnectorTaskId, status: RunStatus | None, author: StatusWriter) -> None:
-        """A status of one task, in the order of its records; None: it is forgotten."""
+        """Apply the next status of a task; None if it was deleted."""
         if status is None:
-            self._take_removal(task, author)
+            self._apply_removal(task, author)
         elif author.ours:
-            self._take_ours(task, status, author)
+            self._apply_own_status(task, status, author)
         elif status.state in _RUNNING_STATES:
-            self._take_run(task, status, author)
+            self._apply_run(task, status, author)
         elif status.state in _ENDED_STATES:
-            self._take_end(task, status, author)
+            self._apply_end(task, status, author)
 
-    def _take_removal(self, task: ConnectorTaskId, author: StatusWriter) -> None:
-        """Whoever led had no such task any more; who ran it may not have heard of it yet."""
+    def _apply_removal(self, task: ConnectorTaskId, author: StatusWriter) -> None:
+        """Apply a deletion by the leader. The worker that runs the task may not know of it yet."""
         self._ours.pop(task, None)
         run = self._others.get(task)
         if run is None:
@@ -90,8 +97,10 @@ class TaskRunHistory:
         else:
             self._others[task] = replace(run, seen=replace(run.seen, removed_ms=author.wall_ms))
 
-    def _take_ours(self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter) -> None:
-        """Only RUNNING says that it has work in hand; what we say while we wait tells nothing."""
+    def _apply_own_status(
+        self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter
+    ) -> None:
+        """Apply a status of this implementation. Only RUNNING means that the task has begun."""
         run = self._ours.get(task)
         if status.state is RunState.RUNNING:
             self._others.pop(task, None)
@@ -102,7 +111,7 @@ class TaskRunHistory:
         ):
             self._ours[task] = replace(run, ended=True)
 
-    def _take_run(self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter) -> None:
+    def _apply_run(self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter) -> None:
         before = self._others.get(task)
         paused = status.state is RunState.PAUSED
         open_before = before is not None and before.seen.ended_ms is None
@@ -120,17 +129,17 @@ class TaskRunHistory:
             paused,
         )
 
-    def _take_end(self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter) -> None:
+    def _apply_end(self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter) -> None:
         run = self._others.get(task)
         if run is None or run.seen.ended_ms is not None:
             return
-        if status.generation < run.generation:  # the run before it, told late
+        if status.generation < run.generation:  # a late report of the previous run's end
             self._others[task] = replace(run, seen=replace(run.seen, overlaps=False))
             return
         self._others[task] = replace(run, seen=replace(run.seen, ended_ms=author.wall_ms))
 
     def ours(self, connector: str) -> Mapping[int, int]:
-        """Numbers of the connector's tasks that a worker of ours ran last, and when that began."""
+        """Return when the last run began, for each task last run by this implementation."""
         return MappingProxyType(
             {
                 each.task: run.began_ms
@@ -140,7 +149,7 @@ class TaskRunHistory:
         )
 
     def others(self, connector: str) -> Mapping[int, ForeignTaskRun]:
-        """The last run of tasks that others ran last, by number."""
+        """Return the last run of each task last run by a Java worker, by task number."""
         return MappingProxyType(
             {
                 each.task: run.seen
@@ -160,21 +169,21 @@ _NO_TOPICS: Mapping[str, TopicStatus] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class StatusChanged:
-    """Somebody said what the connector or task is doing."""
+    """The status of a connector or task was reported."""
 
     subject: StatusSubject
 
 
 @dataclass(frozen=True, slots=True)
 class StatusRemoved:
-    """The status is forgotten; a connector's takes those of its tasks with it."""
+    """A status was deleted; with a connector's status, those of its tasks as well."""
 
     subject: StatusSubject
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveTopicsChanged:
-    """The topics that the connector is known to use are others now."""
+    """The set of topics that a connector is known to use changed."""
 
     connector: str
 
@@ -184,7 +193,7 @@ StatusChange: TypeAlias = StatusChanged | StatusRemoved | ActiveTopicsChanged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSnapshot:
-    """A frozen view. Tasks may have a status whose connector has none, and the other way round."""
+    """Immutable snapshot. Connectors and tasks may have statuses independently of each other."""
 
     by_connector: Mapping[str, RunStatus] = field(default_factory=lambda: MappingProxyType({}))
     by_task: Mapping[str, Mapping[int, RunStatus]] = field(
@@ -195,40 +204,45 @@ class StatusSnapshot:
     )
 
     def connectors(self) -> list[str]:
-        """Names of connectors with a status of their own, sorted."""
+        """Return the names of connectors with a status, sorted."""
         return sorted(self.by_connector)
 
     def connector(self, name: str) -> RunStatus | None:
+        """Return the status of a connector."""
         return self.by_connector.get(name)
 
     def task(self, task: ConnectorTaskId) -> RunStatus | None:
+        """Return the status of a task."""
         return self.by_task.get(task.connector, _NO_TASKS).get(task.task)
 
     def get(self, subject: StatusSubject) -> RunStatus | None:
+        """Return the status of a connector or task."""
         return self.connector(subject) if isinstance(subject, str) else self.task(subject)
 
     def tasks(self, connector: str) -> dict[ConnectorTaskId, RunStatus]:
-        """By number."""
+        """Return the statuses of the connector's tasks, sorted by number."""
         found = self.by_task.get(connector, _NO_TASKS)
         return {ConnectorTaskId(connector, each): found[each] for each in sorted(found)}
 
     def topics(self, connector: str) -> list[TopicStatus]:
-        """By name."""
+        """Return the connector's topics, sorted by name."""
         found = self.by_topic.get(connector, _NO_TOPICS)
         return [found[each] for each in sorted(found)]
 
     def topic(self, connector: str, topic: str) -> TopicStatus | None:
+        """Return the status of a topic that the connector uses."""
         return self.by_topic.get(connector, _NO_TOPICS).get(topic)
 
 
 @dataclass(slots=True)
 class StatusTopicFold:
-    """Invariant: no connector has an empty table of tasks or topics.
+    """Folds the records of the status topic.
 
-    `runs` says who ran tasks last, which is not always who spoke last.
+    Invariant: no connector has an empty map of tasks or topics.
     """
 
     runs: TaskRunHistory = field(default_factory=TaskRunHistory)
+    """The last run of every task; not always by the worker with the last status."""
     _connectors: dict[str, RunStatus] = field(default_factory=dict)
     _tasks: dict[str, Mapping[int, RunStatus]] = field(default_factory=dict)
     _topics: dict[str, Mapping[str, TopicStatus]] = field(default_factory=dict)
@@ -242,14 +256,14 @@ class StatusTopicFold:
         offset: int,
         author: StatusWriter = _UNKNOWN_WRITER,
     ) -> StatusChange | SkippedRecord | None:
-        """Take the record at `offset` of its partition; say what it changed.
+        """Apply the record at `offset` of its partition; return the change.
 
-        All records of one key are in one partition, so their order is all that counts.
+        All records of a key are in one partition, so only their order matters.
         """
-        del offset  # folds are called alike
+        del offset  # unused, for the common signature of folds
         name = "" if key is None else key.decode("utf-8", "replace")
         try:
-            change = self._take(status_records.split_key(name), value, author)
+            change = self._apply_value(status_records.split_key(name), value, author)
         except (InvalidRecord, MalformedJson) as error:
             return SkippedRecord(f"'{name}': {error}")
         if change is not None:
@@ -257,6 +271,7 @@ class StatusTopicFold:
         return change
 
     def snapshot(self) -> StatusSnapshot:
+        """Return the current state as an immutable snapshot."""
         if self._snapshot is None:
             self._snapshot = StatusSnapshot(
                 by_connector=MappingProxyType(dict(self._connectors)),
@@ -265,21 +280,21 @@ class StatusTopicFold:
             )
         return self._snapshot
 
-    def _take(
+    def _apply_value(
         self,
-        about: StatusSubject | TopicStatusKey,
+        subject: StatusSubject | TopicStatusKey,
         value: bytes | None,
         author: StatusWriter,
     ) -> StatusChange | None:
-        match about:
+        match subject:
             case TopicStatusKey():
-                return self._take_topic(about, value)
+                return self._apply_topic(subject, value)
             case ConnectorTaskId():
-                return self._take_task(about, value, author)
+                return self._apply_task(subject, value, author)
             case _:
-                return self._take_connector(about, value)
+                return self._apply_connector(subject, value)
 
-    def _take_connector(self, name: str, value: bytes | None) -> StatusChange:
+    def _apply_connector(self, name: str, value: bytes | None) -> StatusChange:
         if value is None:
             self._connectors.pop(name, None)
             self._tasks.pop(name, None)
@@ -287,12 +302,12 @@ class StatusTopicFold:
         self._connectors[name] = status_records.read_status(java_json.decode_json(value))
         return StatusChanged(name)
 
-    def _take_task(
+    def _apply_task(
         self, task: ConnectorTaskId, value: bytes | None, author: StatusWriter
     ) -> StatusChange | None:
-        """UNASSIGNED by somebody who had not yet heard that it runs elsewhere is stale.
+        """Apply a task status, ignoring UNASSIGNED from a worker that did not know of a newer run.
 
-        (KAFKA-12525.) Should generations have started again, a newer word follows soon.
+        (KAFKA-12525.) If generations have restarted, a newer status follows soon.
         """
         table = dict(self._tasks.get(task.connector, _NO_TASKS))
         if value is None:
@@ -320,7 +335,7 @@ class StatusTopicFold:
         else:
             self._tasks.pop(connector, None)
 
-    def _take_topic(self, key: TopicStatusKey, value: bytes | None) -> StatusChange:
+    def _apply_topic(self, key: TopicStatusKey, value: bytes | None) -> StatusChange:
         table = dict(self._topics.get(key.connector, _NO_TOPICS))
         if value is None:
             table.pop(key.topic, None)
@@ -340,7 +355,7 @@ class StatusTopicFold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusWriteTicket:
-    """One admitted write; hand it back to `may_retry`."""
+    """An admitted write; pass it to `may_retry`."""
 
     subject: StatusSubject
     status: RunStatus
@@ -357,7 +372,10 @@ class _SubjectWrites:
 
 @dataclass(slots=True)
 class StatusWriteGuard:
-    """Invariant: lives never repeat, so no ticket outlives the removal of its subject's status."""
+    """Decides which statuses may be written or retried.
+
+    Invariant: lives are never reused, so no ticket outlives the deletion of its subject's status.
+    """
 
     _generation: int = 0
     _lives: int = 0
@@ -371,7 +389,7 @@ class StatusWriteGuard:
         safe: bool,
         known: StatusSnapshot,
     ) -> StatusWriteTicket | None:
-        """A ticket to write it with, or None where another worker's word stands."""
+        """Return a ticket for the write; None if another worker's status takes precedence."""
         self._generation = status.generation
         if safe and not _is_superseded_by(known.get(subject), status):
             return None
@@ -385,7 +403,7 @@ class StatusWriteGuard:
         )
 
     def observe(self, change: StatusChange) -> None:
-        """Hear what was read: whose status was removed is not to be brought back by a retry."""
+        """Record a change that was read: a retry must not restore a deleted status."""
         if not isinstance(change, StatusRemoved):
             return
         self._subjects.pop(change.subject, None)
@@ -395,9 +413,9 @@ class StatusWriteGuard:
                     del self._subjects[subject]
 
     def may_retry(self, ticket: StatusWriteTicket, *, known: StatusSnapshot) -> bool:
-        """Is the lost write still worth making: nothing newer was said, by us or by others?
+        """Return whether a failed write should be retried, because no newer status exists.
 
-        (Java tries older plain writes again too, which may then come behind newer ones.)
+        (Java also retries older plain writes, which may then follow newer ones.)
         """
         entry = self._subjects.get(ticket.subject)
         if entry is None or (entry.life, entry.sequence) != (ticket.life, ticket.sequence):

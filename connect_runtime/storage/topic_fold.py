@@ -1,4 +1,4 @@
-"""What the three backing stores share: a fold over a log, and acknowledged writes."""
+"""Common parts of the three backing stores: a fold over a log, and acknowledged writes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Change_co = TypeVar("Change_co", covariant=True)
 
 
 class TopicFold(Protocol[Change_co]):
-    """As `core.state` has them."""
+    """A fold over the records of a topic."""
 
     def apply(
         self, key: bytes | None, value: bytes | None, *, offset: int
@@ -36,15 +36,16 @@ AnyFold = TypeVar("AnyFold", bound=TopicFold[Any])
 def _apply_record(
     fold: TopicFold[Change], record: SharedLogRecord
 ) -> Change | SkippedRecord | None:
-    """What is in a record, whoever wrote it."""
+    """Apply a record without using its author or time."""
     return fold.apply(record.key, record.value, offset=record.offset)
 
 
 class FoldedTopic(Generic[AnyFold, Change]):
-    """Implements `LogListener`. Hold `lock` to look at `fold`.
+    """A fold that follows a log. Implements `LogListener`. Hold `lock` while reading `fold`.
 
-    Invariant: `fold` has all that was told so far; when the log starts over it stays as it was
-    until the new one has caught up, so nobody sees a half.
+    Invariant: `fold` has all records received so far. When the log is read again from its
+    beginning, the old fold stays in place until the new one has caught up, so readers never see a
+    partial state.
     """
 
     def __init__(
@@ -55,23 +56,23 @@ class FoldedTopic(Generic[AnyFold, Change]):
         on_replayed: Callable[[AnyFold | None, AnyFold], None] = lambda _before, _now: None,
         take: Callable[[AnyFold, SharedLogRecord], Change | SkippedRecord | None] = _apply_record,
     ) -> None:
-        """`on_change` hears what records changed, after `fold` did; `on_replayed` the fold that
-        stood before the log was started over (None the first time), and the one that stands now,
-        with the lock held. Both are called on the log's thread. `take` has a fold take a record."""
+        """`on_change` is called with each change after `fold` has it. `on_replayed` is called with
+        the previous fold (None the first time) and the current one, with the lock held. Both run on
+        the log's thread. `take` applies a record to a fold."""
         self.lock = threading.RLock()
         self.fold = make()
         self._make = make
         self._on_change = on_change
         self._on_replayed = on_replayed
-        self._take = take
+        self._apply = take
         self._replayed_once = False
-        self._anew: AnyFold | None = None
+        self._rebuilding: AnyFold | None = None
 
     def on_record(self, record: SharedLogRecord) -> None:
-        """See `LogListener`; so for all below."""
+        """See `LogListener`, as for all methods below."""
         with self.lock:
-            fold = self.fold if self._anew is None else self._anew
-            change = self._take(fold, record)
+            fold = self.fold if self._rebuilding is None else self._rebuilding
+            change = self._apply(fold, record)
         if isinstance(change, SkippedRecord):
             _LOG.warning(
                 "skipping the record of %s-%d at offset %d: %s",
@@ -86,19 +87,22 @@ class FoldedTopic(Generic[AnyFold, Change]):
     def on_replayed(self) -> None:
         with self.lock:
             before = self.fold if self._replayed_once else None
-            if self._anew is not None:
-                self.fold, self._anew = self._anew, None
+            if self._rebuilding is not None:
+                self.fold, self._rebuilding = self._rebuilding, None
             self._replayed_once = True
             self._on_replayed(before, self.fold)
 
     def on_start_over(self) -> None:
         with self.lock:
-            self._anew = self._make()
+            self._rebuilding = self._make()
 
 
 def write_records(log: SharedLog, records: Sequence[KeyedRecord], timeout_s: float) -> None:
-    """Send them in this order, wait for all. Raises the first failure; `RetriableError` when time
-    is up: then they may be written, or may still be."""
+    """Send records in this order and wait for all.
+
+    Raises the first failure, or `RetriableError` after the timeout; they may be written
+    nevertheless.
+    """
     answers: list[ConnectError | None] = []
     changed = threading.Condition()
 
@@ -116,7 +120,7 @@ def write_records(log: SharedLog, records: Sequence[KeyedRecord], timeout_s: flo
                 f"writing to {log.name}: {missing} of "
                 f"{plurals.format_count(len(records), 'record')} "
                 f"{plurals.conjugate(missing, 'were')} not acknowledged within {timeout_s:.0f} s; "
-                "they may be there all the same"
+                "they may be written nevertheless"
             )
         failed = [error for error in answers if error is not None]
     if failed:

@@ -1,6 +1,6 @@
 """A certificate authority and certificates for TLS between the processes of one run.
 
-Keys are EC P-256, unencrypted PKCS #8; everything is PEM. Nothing is written to disk here.
+Keys are EC P-256 in unencrypted PKCS #8; everything is PEM and nothing is written to disk.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateAuthority:
-    """Signs certificates that are trusted by whoever is given `certificate_pem`."""
+    """Issues certificates that are trusted by clients and servers that trust `certificate_pem`."""
 
     certificate_pem: bytes
     _key: ec.EllipticCurvePrivateKey = field(repr=False)
 
     @classmethod
     def create(cls, common_name: str, *, wall_ms: int, valid_days: int = 365) -> Self:
-        """Make a self-signed authority, valid from an hour before `wall_ms`."""
+        """Create a self-signed authority, valid from one hour before `wall_ms`."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _x509_name(common_name)
         builder = _certificate_builder(name, key, wall_ms=wall_ms, valid_days=valid_days)
@@ -52,9 +52,9 @@ class CertificateAuthority:
     def issue(
         self, common_name: str, *, hosts: Sequence[str], wall_ms: int, valid_days: int = 365
     ) -> Certificate:
-        """Make a certificate for a server or client that is reached as any of `hosts`.
+        """Issue a certificate for a server or client.
 
-        `hosts` are DNS names and IP addresses; a client that nobody connects to needs none.
+        `hosts`: DNS names and IP addresses under which it is reached; empty for a pure client.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         authority = x509.load_pem_x509_certificate(self.certificate_pem)

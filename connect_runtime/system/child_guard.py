@@ -1,14 +1,14 @@
-"""Guard process between a program and its child: the child never outlives the program.
+"""Guard process between a program and its child, so that the child never outlives the program.
 
-Uses the standard library alone and is started by path (`processes.start_process`) with
+Uses the standard library only. Started by path (in `processes.start_process`) as
 `child_guard.py REPORT_FD LIFE_FD PARENT_PID PROGRAM [ARGUMENT…]`.
 
 - `LIFE_FD` is the read end of a pipe whose write end only the program holds: end of file means
-  that the program has exited or released the child. A fork of the program without exec would
-  also hold the pipe open, so the program itself is watched as well (pidfd).
-- The child gets SIGKILL as its parent-death signal. That signal follows the *thread* that
-  started the child; here it is the only one, whereas in the program it may be short-lived.
-- `REPORT_FD` gets one line with the child's process id, or `!` and the error. The exit status is
+  that the program has exited or released the child. A fork of the program without exec also holds
+  the pipe open, so the program itself is watched as well (pidfd).
+- The child gets SIGKILL as its parent-death signal. The kernel sends it when the *thread* that
+  started the child ends. The guard has only one thread; a thread of the program may be short-lived.
+- `REPORT_FD` receives one line: the child's process id, or `!` and the error. The exit status is
   the child's, or 128 + the number of the signal that ended it.
 """
 
@@ -25,38 +25,40 @@ _NOT_STARTED_EXIT_CODE = 127
 
 
 def _die_with_parent(guard_pid: int) -> None:
+    """Set SIGKILL as parent-death signal of this process."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != guard_pid:
-        os._exit(_NOT_STARTED_EXIT_CODE)  # it died before the signal was set
+        os._exit(_NOT_STARTED_EXIT_CODE)  # the parent died before the signal was set
 
 
 def _spawn(argv: list[str], report_fd: int) -> int:
+    """Start the child; report an error if that fails. Returns its process id."""
     guard_pid = os.getpid()
     pid = os.fork()
     if pid:
         return pid
     try:
         _die_with_parent(guard_pid)
-        os.execvp(argv[0], argv)  # noqa: S606 - no shell is what we want
+        os.execvp(argv[0], argv)  # noqa: S606 - started without a shell on purpose
     except OSError as error:
         os.write(report_fd, f"!{argv[0]}: {error.strerror}\n".encode())
     os._exit(_NOT_STARTED_EXIT_CODE)
 
 
 def _watch_parent(life_fd: int, parent_pid: int) -> list[int]:
-    """What becomes readable when the program ends; empty when it has ended already."""
+    """Return descriptors that become readable when the program ends; empty if it has ended."""
     watched = [life_fd]
     try:
         watched.append(os.pidfd_open(parent_pid))
     except ProcessLookupError:
         return []
     except (OSError, AttributeError):
-        pass  # a kernel before 5.3: the pipe alone
+        pass  # kernels before 5.3 have no pidfd: watch the pipe only
     return watched if os.getppid() == parent_pid else []
 
 
 def _wait_for_child(child_pid: int, watched: list[int], wakeup_fd: int) -> int:
-    """Return the child's wait status; kill it as soon as anything watched is readable."""
+    """Return the child's wait status. Kills the child once a watched descriptor is readable."""
     while watched:
         pid, status = os.waitpid(child_pid, os.WNOHANG)
         if pid:
@@ -70,6 +72,7 @@ def _wait_for_child(child_pid: int, watched: list[int], wakeup_fd: int) -> int:
 
 
 def main(arguments: list[str]) -> int:
+    """Run the guard; return its exit status."""
     report_fd, life_fd, parent_pid = (int(word) for word in arguments[:3])
     for descriptor in (report_fd, life_fd):
         os.set_inheritable(descriptor, False)

@@ -1,6 +1,6 @@
-"""The machine's clock, and waiting for a condition by polling it.
+"""The system clock, and waiting for a condition by polling.
 
-`SystemClock` is the only code that asks the machine for the time.
+`SystemClock` is the only code that reads the system's time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 
 class SystemClock:
-    """Implements `base.clock.Clock`."""
+    """Implements `base.timing.Clock`."""
 
     def now_s(self) -> float:
         return time.monotonic()
@@ -22,9 +22,9 @@ class SystemClock:
 def wait_until(
     condition: Callable[[], bool], *, timeout_s: float, interval_s: float = 0.05
 ) -> bool:
-    """Ask `condition` every `interval_s` until it holds; False when `timeout_s` have passed.
+    """Evaluate `condition` every `interval_s` until it is true; return False after `timeout_s`.
 
-    It is asked at least once, and once more at the very end.
+    The condition is evaluated at least once, and once more when the timeout has passed.
     """
     deadline_s = time.monotonic() + timeout_s
     while not condition():

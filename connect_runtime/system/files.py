@@ -1,7 +1,7 @@
-"""Safe file access: size-limited reads, folders that only this user can write to, the user's cache.
+"""Safe file access: size-limited reads, private folders, and the user's cache folder.
 
-In a place that others can write to, such as /tmp, another user may create a folder first and
-read or redirect what is put there. Such folders are created for this user alone, or rejected.
+In a folder that other users can write to, such as /tmp, another user may create a folder first and
+then read or redirect its content. Private folders are created for this user alone, or rejected.
 """
 
 from __future__ import annotations
@@ -17,46 +17,50 @@ from pathlib import Path
 
 
 def read_bounded(file: Path, *, most: int, regular: bool = False) -> bytes:
-    """All of it. Raises `OSError`, also for more than `most` bytes, which are whole MiB.
+    """Read a whole file. Raises `OSError`, also if it has more than `most` bytes (whole MiB).
 
-    `regular`: what may hold a reader up, or never end, such as a pipe or a device, raises, too.
+    `regular`: also raise for anything but a regular file: a pipe or a device may block or never
+    end.
     """
     opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if regular else 0))
     try:
         if regular and not stat.S_ISREG(os.fstat(opened).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "not a regular file")
         with os.fdopen(opened, "rb", closefd=False) as stream:
             data = stream.read(most + 1)
     finally:
         os.close(opened)
     if len(data) > most:
-        raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MB")
+        raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB")
     return data
 
 
 class ForeignFolderError(OSError):
-    """Another user could read or change what is in the folder."""
+    """Another user could read or change the content of the folder."""
 
 
 def ensure_private(folder: Path) -> Path:
-    """Make it, with mode 0700, unless it exists. Raises `ForeignFolderError`, or `OSError`."""
+    """Create a folder with mode 0700, or check that an existing one is private.
+
+    Raises `ForeignFolderError` if it is not, and `OSError`.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_private(folder, uid=os.geteuid())
     return folder
 
 
 def check_private(folder: Path, *, uid: int, by_root: bool = False) -> None:
-    """Raises `ForeignFolderError` unless it is that user's alone, and `OSError`.
+    """Raise `ForeignFolderError` unless only the user `uid` can access the folder; or `OSError`.
 
-    `by_root`: root may use a folder of another user, but not where anybody could have made one of
-    that name.
+    `by_root`: root may use another user's folder, except in a parent folder in which every user
+    can create folders.
     """
     found = folder.stat()
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise ForeignFolderError(
             f"{folder} must be accessible to its owner only: run chmod 700 {folder}"
         )
-    owners = {found.st_uid, folder.lstat().st_uid}  # a link is as good as who made it
+    owners = {found.st_uid, folder.lstat().st_uid}  # the owner of a symbolic link can redirect it
     if owners == {uid}:
         return
     if not (by_root and uid == 0) or folder.parent.stat().st_mode & stat.S_IWOTH:
@@ -65,8 +69,10 @@ def check_private(folder: Path, *, uid: int, by_root: bool = False) -> None:
 
 
 def others_can_write(path: Path) -> bool:
-    """Could a user other than its owner and root change a folder or a file? A group that has this
-    user's own name and no other members is nobody else. Raises `OSError`."""
+    """Return whether a user other than the owner and root can change a file or folder.
+
+    A group with this user's name and without other members counts as the user. Raises `OSError`.
+    """
     found = path.stat()
     if found.st_mode & stat.S_IWOTH:
         return True
@@ -74,7 +80,7 @@ def others_can_write(path: Path) -> bool:
 
 
 def is_trusted(folder: Path) -> bool:
-    """Is what is in it from this user, or from root? Raises `OSError`."""
+    """Return whether only this user or root can have written to the folder. Raises `OSError`."""
     return folder.stat().st_uid in (0, os.geteuid()) and not others_can_write(folder)
 
 
@@ -87,9 +93,9 @@ def _is_own_group(group_id: int) -> bool:
 
 
 def find_user_cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """`$MM2_CACHE`, else `$XDG_CACHE_HOME/mm2`, else `~/.cache/mm2`; it need not be there.
+    """Return `$MM2_CACHE`, else `$XDG_CACHE_HOME/mm2`, else `~/.cache/mm2`. It may not exist yet.
 
-    Raises `OSError` as `_find_home`.
+    Raises `OSError`, see `_find_home`.
     """
     if environ.get("MM2_CACHE"):
         return Path(environ["MM2_CACHE"]).expanduser().absolute()
@@ -98,8 +104,11 @@ def find_user_cache(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def _find_home() -> Path:
-    """A user id that the system has no name for, as containers may be given, has no home. Raises
-    `ForeignFolderError` where another user made the one that it is given."""
+    """Return the home folder, or a private temporary folder if the user id has no account.
+
+    Containers may run under such user ids. Raises `ForeignFolderError` if another user created
+    that temporary folder.
+    """
     try:
         return Path.home()
     except RuntimeError:

@@ -22,19 +22,19 @@ _REMEDY = (
 
 
 class JavaMissingError(FatalError):
-    """There is no usable Java here; the message says what to install."""
+    """No usable Java was found; the message says what to install."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaInstallation:
-    """A `java` program and what it prints about its version."""
+    """A `java` program and its version output."""
 
     program: Path
     banner: str
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> JavaInstallation:
-    """Return the Java to use; `JavaMissingError` when there is none of version 17 or newer."""
+    """Return the Java to use. Raises `JavaMissingError` if there is none of version 17 or newer."""
     program = _find_program(environ)
     banner = _run_version_command(program)
     version = parse_major_version(banner)
@@ -45,7 +45,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> JavaInstallation:
 
 
 def parse_major_version(answer: str) -> int | None:
-    """Read the major version out of what `java -version` prints (`1.8.0_302` is 8)."""
+    """Parse the major version from the output of `java -version` (8 for `1.8.0_302`)."""
     match = re.search(r'version "(\d+)(?:\.(\d+))?', answer)
     if match is None:
         return None
@@ -68,6 +68,7 @@ def _find_program(environ: Mapping[str, str]) -> Path:
 
 @functools.cache
 def _run_version_command(program: Path) -> str:
+    """Return the output of `java -version`."""
     try:
         answer = subprocess.run(  # noqa: S603 - the program found above
             [str(program), "-version"],
@@ -77,5 +78,5 @@ def _run_version_command(program: Path) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise JavaMissingError(f"asking {program} for its version: {error}") from error
+        raise JavaMissingError(f"running {program} -version: {error}") from error
     return answer.stderr + answer.stdout

@@ -26,40 +26,43 @@ LEVELS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggerLevel:
-    """`last_modified_ms` is wall time; None while nobody changed it through `LogLevels`."""
+    """A logger's level, and when it was changed."""
 
     level: str
     last_modified_ms: int | None = None
+    """Wall-clock time of the last change through `LogLevels`; None if it was never changed."""
 
 
 @dataclass(slots=True)
 class LogLevels:
-    """One for the process, used by any thread: every step is a single one of a dict or a logger."""
+    """The log levels of this process. Thread-safe: each step is one atomic operation."""
 
     clock: Clock
     _modified_ms: dict[str, int] = field(default_factory=dict)
 
     def all(self) -> dict[str, LoggerLevel]:
-        """By name: the loggers that have a level of their own, and `root`."""
-        own = {each.name for each in _loggers() if each.level != logging.NOTSET}
-        return {name: self._told(logging.getLogger(name)) for name in sorted(own | {ROOT})}
+        """Return the level of `root` and of every logger whose level is set, by logger name."""
+        own = {each.name for each in _list_loggers() if each.level != logging.NOTSET}
+        return {
+            name: self._describe_level(logging.getLogger(name)) for name in sorted(own | {ROOT})
+        }
 
     def level(self, name: str) -> LoggerLevel | None:
-        """What counts for this logger; None when there is none of that name."""
+        """Return the effective level of a logger; None if no logger has this name."""
         if name.lower() == ROOT:
-            return self._told(logging.getLogger())
-        found = [each for each in _loggers() if each.name == name]
-        return self._told(found[0]) if found else None
+            return self._describe_level(logging.getLogger())
+        found = [each for each in _list_loggers() if each.name == name]
+        return self._describe_level(found[0]) if found else None
 
     def set(self, namespace: str, level: str) -> list[str]:
-        """Set the logger of this name, made if need be, and all below it; returns their names.
+        """Set the level of a logger, created if necessary, and of all loggers below it.
 
-        `level` must be one of `LEVELS`, in any case.
+        Returns their names. `level` must be one of `LEVELS`, in any case.
         """
         if namespace.lower() == ROOT:
-            chosen = [*_loggers(), logging.getLogger()]
+            chosen = [*_list_loggers(), logging.getLogger()]
         else:
-            below = [each for each in _loggers() if each.name.startswith(f"{namespace}.")]
+            below = [each for each in _list_loggers() if each.name.startswith(f"{namespace}.")]
             chosen = [*below, logging.getLogger(namespace)]
         for each in chosen:
             self._set(each, LEVELS[level.upper()])
@@ -71,13 +74,13 @@ class LogLevels:
         logger.setLevel(number)
         self._modified_ms[logger.name] = self.clock.wall_ms()
 
-    def _told(self, logger: logging.Logger) -> LoggerLevel:
+    def _describe_level(self, logger: logging.Logger) -> LoggerLevel:
         number = logger.getEffectiveLevel()
         below = [name for name, each in LEVELS.items() if each <= max(number, LEVELS["ALL"])]
         return LoggerLevel(level=below[-1], last_modified_ms=self._modified_ms.get(logger.name))
 
 
-def _loggers() -> list[logging.Logger]:
-    """All that anybody asked for by name; not the root."""
+def _list_loggers() -> list[logging.Logger]:
+    """All loggers of the process except the root logger."""
     known = list(logging.Logger.manager.loggerDict.values())
     return [each for each in known if isinstance(each, logging.Logger)]

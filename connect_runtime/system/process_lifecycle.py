@@ -1,6 +1,6 @@
-"""First and last step of each of our processes: keep imports fast, and exit at once.
+"""First and last step of every process: keep imports fast, and exit immediately.
 
-Loaded before anything else, so it imports the standard library only.
+Imported before everything else, so it uses the standard library only.
 """
 
 from __future__ import annotations
@@ -15,16 +15,21 @@ _TEST_PACKAGES = ("hypothesis",)
 
 
 def skip_test_imports() -> None:
-    """Before anything of Kafka is imported. kio registers its types with hypothesis wherever that
-    is installed: half a second of CPU in every process, of use to tests alone."""
+    """Prevent imports of test packages. Call before importing any Kafka library.
+
+    kio registers its types with hypothesis if that is installed, which costs half a second of CPU
+    per process and is useful in tests only.
+    """
     for name in _TEST_PACKAGES:
-        # Python's word for what is not to be found; who has loaded it keeps it.
+        # None in sys.modules makes `import` fail; a package that is already loaded stays.
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
 
 
 def exit_process(code: int) -> NoReturn:
-    """At once, all output written: Python's own end would collect every object first, and whoever
-    stopped us waits meanwhile."""
+    """Exit immediately after flushing all output.
+
+    A normal interpreter exit would first collect every object, while the caller waits.
+    """
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):

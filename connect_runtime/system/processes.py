@@ -1,8 +1,8 @@
-"""Starts child processes that end when the program ends, however it ends.
+"""Starts child processes that end when the program ends, for whatever reason it ends.
 
-A guard process (`child_guard.py`, about 8 MB) sits between the program and each child. The
-child runs in a session of its own, so Ctrl-C in the terminal reaches only the program, which
-decides in what order its children stop.
+A guard process (`child_guard.py`, about 8 MB) sits between the program and each child. The child
+runs in its own session, so Ctrl-C in the terminal reaches only the program, which decides in what
+order its children stop.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _PAUSE_POLL_INTERVAL_S = 0.001
 
 
 class ProcessStartError(FatalError):
-    """A program could not be started at all."""
+    """A program could not be started."""
 
 
 class ChildProcess:
-    """A running (or ended) child process. Ask from any thread; `wait` from one at a time."""
+    """A running or ended child process. Thread-safe, but only one thread at a time may `wait`."""
 
     def __init__(self, guard: subprocess.Popen[bytes], *, pid: int, life_fd: int) -> None:
         self._guard = guard
@@ -38,23 +38,23 @@ class ChildProcess:
         self.pid = pid
 
     def poll(self) -> int | None:
-        """The exit status, None while it runs; 128 + signal number if a signal ended it."""
+        """Return the exit status, None while it runs; 128 + signal number if a signal ended it."""
         status = self._guard.poll()
         if status is not None:
             self._close_life()
         return status
 
     def wait(self, timeout_s: float) -> int | None:
-        """Like `poll`, after waiting `timeout_s` at most."""
+        """Wait at most `timeout_s`, then return the exit status like `poll`."""
         with suppress(subprocess.TimeoutExpired):
             self._guard.wait(timeout_s)
         return self.poll()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the child; an ended child is left in peace.
+        """Send a signal to the child. Does nothing if the child has ended.
 
-        After SIGSTOP it stands still when this returns: its threads stop one after the other, and
-        what one of them says meanwhile would come from a process that should be silent.
+        After SIGSTOP, wait until all threads of the child have stopped: they stop one by one, and
+        output of a thread that still runs would come from a process that should be silent.
         """
         if self.poll() is None:
             with suppress(ProcessLookupError):
@@ -67,13 +67,11 @@ class ChildProcess:
                 )
 
     def kill(self, *, timeout_s: float = 10.0) -> int:
-        """SIGKILL, and wait until it has gone; `ProcessStartError` if the kernel does not let go."""
+        """Send SIGKILL and wait. Raises `ProcessStartError` if it does not end in time."""
         self.signal(signal.SIGKILL)
         status = self.wait(timeout_s)
         if status is None:
-            raise ProcessStartError(
-                f"process {self.pid} is still there {timeout_s} s after SIGKILL"
-            )
+            raise ProcessStartError(f"process {self.pid} still exists {timeout_s} s after SIGKILL")
         return status
 
     def _close_life(self) -> None:
@@ -90,10 +88,10 @@ def start_process(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> ChildProcess:
-    """Start a program that cannot outlive this one; stdout and stderr go to `output`, or stderr to
-    `complaints`.
+    """Start a program that cannot outlive this process.
 
-    Without `output` they are discarded. Raises `ProcessStartError` when the program cannot be run.
+    stdout and stderr go to `output`, or stderr to `complaints`. Without `output` they are
+    discarded. Raises `ProcessStartError` if the program cannot be run.
     """
     report_read, report_write = os.pipe()
     life_read, life_write = os.pipe()
@@ -123,7 +121,7 @@ def start_process(
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process, anybody's, exists and has not ended (a zombie has)."""
+    """Return whether a process of any user exists and has not ended (a zombie has ended)."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -145,13 +143,13 @@ def _wait_for_report(
         with suppress(subprocess.TimeoutExpired):
             guard.wait(_REPORT_TIMEOUT_S)
         raise ProcessStartError(
-            f"starting {failures[0] if failures else program + ': no process came'}"
+            f"starting {failures[0] if failures else program + ': the process did not start'}"
         )
     return ChildProcess(guard, pid=pids[0], life_fd=life_fd)
 
 
 def _read_to_end(report_fd: int) -> str:
-    """The guard's report; it ends when the child's exec closes the last copy of the pipe."""
+    """Read the guard's report, which ends when the child's exec closes the last pipe end."""
     report = b""
     while select.select([report_fd], [], [], _REPORT_TIMEOUT_S)[0]:
         chunk = os.read(report_fd, 4096)
@@ -162,7 +160,7 @@ def _read_to_end(report_fd: int) -> str:
 
 
 def _is_stopped(pid: int) -> bool:
-    """Whether every thread is stopped; True where the system does not tell."""
+    """Return whether every thread is stopped; True if the system has no /proc."""
     try:
         states = [
             (each / "stat").read_text().rpartition(")")[2].split()[0]

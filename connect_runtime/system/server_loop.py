@@ -15,12 +15,12 @@ from typing import Any, Protocol
 from connect_runtime.base import connection_limits
 
 LISTEN_BACKLOG = 1024
-"""Connections that the kernel queues until they are accepted."""
+"""Length of the kernel's queue of connections that are not accepted yet."""
 ACCEPTS_PER_ITERATION = 8
-"""Connections accepted in one turn of the loop, so that a flood of new ones does not delay requests
-that have arrived."""
+"""Maximum number of connections accepted per loop iteration, so that a flood of new connections
+does not delay requests that have arrived."""
 SILENT_CONNECTIONS_PER_S = 500
-"""Connections per second that are accepted from one client before it has sent anything."""
+"""Maximum number of connections per second and client that are accepted before they send data."""
 TLS_HANDSHAKE_TIMEOUT_S = 10.0
 """Deadline of a TLS handshake."""
 _RESETS_PER_ITERATION = 256
@@ -30,7 +30,7 @@ _TLS_HANDSHAKE = 22
 
 
 class AcceptedConnection(socket.socket):
-    """An accepted connection: reports when it is closed, and can be closed by `cut` at any time."""
+    """An accepted connection. Calls `on_close` when it is closed; `cut` closes it at any time."""
 
     def __init__(
         self, accepted: socket.socket, host: str, on_close: Callable[[AcceptedConnection], None]
@@ -38,12 +38,12 @@ class AcceptedConnection(socket.socket):
         self.number = accepted.fileno()
         self.host = host
         self.abort: Callable[[], None] | None = None
-        """Closes it once a protocol has it; None before that and during the TLS handshake."""
+        """Closes the connection; None until a protocol owns it, e.g. during the TLS handshake."""
         self._on_close: Callable[[AcceptedConnection], None] | None = on_close
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
 
     def cut(self) -> None:
-        """Close it now; if no protocol has it yet, in the loop's next turn."""
+        """Close the connection now, or in the next loop iteration if no protocol owns it yet."""
         if self.abort is not None:
             self.abort()
             return
@@ -51,6 +51,7 @@ class AcceptedConnection(socket.socket):
             self.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        """Close the socket and call `on_close` once."""
         on_close, self._on_close, self.abort = self._on_close, None, None
         super().close()
         if on_close is not None:
@@ -58,24 +59,27 @@ class AcceptedConnection(socket.socket):
 
 
 class ConnectionAdmission(Protocol):
-    """Decides which connections a server holds, TLS handshakes included."""
+    """Decides which connections a server accepts and keeps, including those in TLS handshakes."""
 
     def admit(self, accepted: AcceptedConnection) -> bool:
-        """Return whether the connection may stay. May close others."""
+        """Return whether to keep the connection. May close other connections."""
 
     def leave(self, accepted: AcceptedConnection) -> None:
-        """A connection was closed; also called for one that was not admitted."""
+        """Called when a connection was closed, also if it was not admitted."""
 
 
 class ServerLoop(asyncio.SelectorEventLoop):
-    """`asyncio.Runner(loop_factory=ServerLoop)`."""
+    """Event loop with limited accepting. Use as `asyncio.Runner(loop_factory=ServerLoop)`."""
 
     admission: ConnectionAdmission | None = None
-    """Of servers created from now on; None admits every connection."""
+    """Admission control for servers created from now on; None admits every connection."""
 
     async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
-        """`sock` is needed, and remains its owner's to close. `backlog` would be both: what the
-        kernel holds, and what is accepted at once."""
+        """Create a server on the listening socket `sock`, which the caller must close.
+
+        asyncio uses `backlog` both as the kernel's queue length and as the number of connections
+        accepted per iteration, so the queue length is set separately.
+        """
         opened: socket.socket = options["sock"]
         is_tls = options.get("ssl") is not None
         options["sock"] = _ListeningSocket(
@@ -90,7 +94,7 @@ class ServerLoop(asyncio.SelectorEventLoop):
 
 
 class _ListeningSocket(socket.socket):
-    """A listening socket that resets floods of silent connections before they cost anything."""
+    """A listening socket that resets floods of silent connections before they consume resources."""
 
     def __init__(
         self,
@@ -110,7 +114,7 @@ class _ListeningSocket(socket.socket):
         self._second = 0
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Raises `BlockingIOError` if no connection can be accepted now."""
+        """Accept a connection. Raises `BlockingIOError` if none can be accepted now."""
         for _ in range(_RESETS_PER_ITERATION):
             accepted, address = super().accept()
             if self._may_accept(accepted, address):
@@ -138,7 +142,7 @@ def _has_received_data(accepted: socket.socket) -> bool:
 
 
 def _has_received_client_hello(accepted: socket.socket) -> bool:
-    """Whether a whole first record of TLS is there: a client's hello."""
+    """Return whether a complete TLS record, the ClientHello, has arrived."""
     head = _peek_received(accepted, _TLS_HEADER.size)
     if len(head) < _TLS_HEADER.size:
         return False
@@ -149,7 +153,7 @@ def _has_received_client_hello(accepted: socket.socket) -> bool:
 
 
 def _peek_received(accepted: socket.socket, size: int) -> bytes:
-    """As much of the first `size` bytes as has arrived; they remain to be read."""
+    """Return the bytes that have arrived, at most `size`, without consuming them."""
     try:
         return accepted.recv(size, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except OSError:

@@ -1,7 +1,7 @@
 """Handles stop and reload signals.
 
-The first SIGTERM or SIGINT requests an orderly stop, the second ends the process at once.
-SIGHUP requests a reload of the configuration.
+The first SIGTERM or SIGINT requests an orderly stop; the second one ends the process at once.
+SIGHUP requests a configuration reload.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class SignalFlag:
-    """What handlers of signals set, and others look at now and then.
+    """A flag that signal handlers set and other code polls.
 
-    An event would not do: its lock may be held where the handler interrupts, which then waits for
-    itself.
+    A `threading.Event` could deadlock: the code that the handler interrupts may hold its lock.
     """
 
     def __init__(self) -> None:
@@ -36,10 +35,10 @@ class SignalFlag:
 
 
 class StopSignals:
-    """While entered, SIGTERM and SIGINT set `asked`; another one ends the process (128 + number).
+    """Context manager: SIGTERM and SIGINT set `asked`; a second one exits with 128 + its number.
 
-    Main thread only (Python delivers signals there). `wake`, if given, is called from the handler
-    to get a loop out of its wait: it must be short and must not take locks.
+    Main thread only, because Python runs signal handlers there. `wake` is called in the handler to
+    interrupt a waiting loop: it must be short and must not acquire locks.
     """
 
     def __init__(
@@ -75,10 +74,10 @@ class StopSignals:
 
 
 class ReloadSignal:
-    """While entered, SIGHUP sets `asked`, as daemons have it.
+    """Context manager: SIGHUP sets `asked`, the convention of daemons.
 
-    A process that was started from a terminal also gets it when that goes away: then it is told to
-    stop (SIGTERM), unless it was started to outlive its terminal (`nohup`). Main thread only.
+    A process started from a terminal also receives SIGHUP when the terminal closes. It then stops
+    (SIGTERM), unless it was started with `nohup`. Main thread only.
     """
 
     def __init__(self) -> None:
@@ -101,6 +100,7 @@ class ReloadSignal:
 
 
 def _has_terminal() -> bool:
+    """Return whether this process has a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:

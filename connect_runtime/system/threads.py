@@ -1,7 +1,7 @@
-"""Starts, names, supervises and joins all threads; thread pools, pending work and cached values.
+"""Starts, names, supervises and joins threads; thread pools, in-flight tracking, cached values.
 
-Whoever starts a thread stops and joins it. A thread that ends before it was asked to, with or
-without an exception, is an error and is reported to its owner.
+The owner that starts a thread stops and joins it. A thread that ends before `stop` is set,
+with or without an exception, is an error and is reported to its owner.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from connect_runtime.system.clock import SystemClock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadDied:
-    """A thread ended although nobody had asked it to. `error` is None when it just returned."""
+    """A thread ended before its owner stopped it."""
 
     name: str
     error: BaseException | None
+    """The exception that ended the thread; None if its function returned."""
 
 
 class OwnedThread:
-    """One running thread and the way to end it.
+    """A running thread that its owner can stop.
 
-    The body gets `stop`, an event: it returns soon after it is set. `failure` is what it raised.
-    What it logs is of the flow that it was started for.
+    `body` receives the event `stop` and must return soon after it is set. Log records of the thread
+    have the flow of the code that started it.
     """
 
     def __init__(
@@ -44,19 +45,21 @@ class OwnedThread:
         self.name = name
         self.stop = threading.Event()
         self.failure: BaseException | None = None
+        """The exception that `body` raised."""
         self._body = body
-        self._on_unasked_end = on_unasked_end
+        self._on_unexpected_end = on_unasked_end
         self._logging = log_context.bind_current_flow()
-        # A thread that cannot be stopped must not keep a dying process alive: daemon, but joined.
+        # A daemon thread, so that a thread that hangs cannot keep the process alive.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     @property
     def alive(self) -> bool:
+        """Whether the thread still runs."""
         return self._thread.is_alive()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end; False when it still runs after `timeout_s`."""
+        """Wait for the thread to end; return False if it still runs after `timeout_s`."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -64,30 +67,33 @@ class OwnedThread:
         try:
             with self._logging:
                 self._body(self.stop)
-        except BaseException as error:  # noqa: BLE001 - the owner is told, and decides
+        except BaseException as error:  # noqa: BLE001 - reported to the owner, who decides
             self.failure = error
         if self.failure is not None or not self.stop.is_set():
-            self._on_unasked_end(ThreadDied(name=self.name, error=self.failure))
+            self._on_unexpected_end(ThreadDied(name=self.name, error=self.failure))
 
 
 @dataclass(slots=True, kw_only=True)
 class ThreadGroup:
-    """The threads of one owner. `on_unasked_end` runs on the ending thread: post an event, no more.
+    """The threads of one owner.
 
-    A body that raises after it was asked to stop is reported too: errors at the end are errors.
+    An exception that a thread raises while it stops is reported as well.
     """
 
     on_unasked_end: Callable[[ThreadDied], None]
+    """Called on the thread that ends unexpectedly. It should only post an event."""
     _owned: list[OwnedThread] = field(default_factory=list)
 
     def start(self, name: str, body: Callable[[threading.Event], None]) -> OwnedThread:
+        """Start a thread that runs `body`."""
         self._owned = [thread for thread in self._owned if thread.alive]
         thread = OwnedThread(name, body, on_unasked_end=self.on_unasked_end)
         self._owned.append(thread)
         return thread
 
     def stop_all(self, timeout_s: float) -> list[str]:
-        """Ask all to stop, wait `timeout_s` for all together; returns who still runs."""
+        """Stop all threads and wait at most `timeout_s` in total. Returns the names of those still
+        running."""
         for thread in self._owned:
             thread.stop.set()
         now_s = SystemClock().now_s
@@ -103,7 +109,7 @@ _IDLE_TIMEOUT_S = 5.0
 
 
 class ThreadPoolFull(RetriableError):
-    """So many calls run and wait that another would only wait in vain."""
+    """The pool's queue is full, or the pool is stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,21 +117,22 @@ class _PooledCall:
     run: Callable[[], Any] = field(repr=False)
     future: futures.Future[Any]
 
-    def make(self) -> None:
+    def execute(self) -> None:
+        """Run the call and set the result of its future."""
         try:
             result = self.run()
-        except BaseException as error:  # noqa: BLE001 - whoever asked is told
+        except BaseException as error:  # noqa: BLE001 - delivered through the future
             self.future.set_exception(error)
         else:
             self.future.set_result(result)
 
 
 class ThreadPool:
-    """Up to `threads_max` calls at a time, each on a thread that is made when none is free.
+    """Runs up to `threads_max` calls concurrently, on threads that are started on demand.
 
-    A thread without work ends soon. What hangs keeps its thread, and nobody from ending: threads
-    do not keep the process alive. Any thread may submit. Invariant: `_idle` threads wait for a
-    call, and no call waits while one of them does.
+    Idle threads end soon. A call that hangs keeps its thread but does not keep the process alive.
+    Thread-safe. Invariant: `_idle` threads wait for a call, and no call is queued while a thread is
+    idle.
     """
 
     def __init__(self, name: str, *, threads_max: int, waiting_max: int) -> None:
@@ -137,40 +144,44 @@ class ThreadPool:
         self._threads = ThreadGroup(on_unasked_end=lambda _: None)
         self._alive = 0
         self._idle = 0
-        self._made = 0
+        self._started_count = 0
         self._closed = False
 
     def submit(self, run: Callable[[], T]) -> futures.Future[T]:
-        """Its result, or what it raised. Raises `ThreadPoolFull`, also once the pool is stopped."""
+        """Queue a call; return a future with its result or exception. Raises `ThreadPoolFull`."""
         future: futures.Future[T] = futures.Future()
-        future.set_running_or_notify_cancel()  # who gives up on it must not get in the way
+        future.set_running_or_notify_cancel()  # callers that give up cannot cancel it
         with self._changed:
             if self._closed:
-                raise ThreadPoolFull(f"{self._name}: it is stopping")
+                raise ThreadPoolFull(f"{self._name}: the thread pool is stopping")
             if len(self._waiting) >= self._waiting_max:
                 raise ThreadPoolFull(
-                    f"{self._name}: {self._alive} calls run and {len(self._waiting)} wait; try "
-                    "again later"
+                    f"{self._name}: {self._alive} calls are running and {len(self._waiting)} are "
+                    "queued; try again later"
                 )
             if len(self._waiting) >= self._idle and self._alive < self._threads_max:
-                self._threads.start(f"{self._name}-{self._made + 1}", self._work)
+                self._threads.start(f"{self._name}-{self._started_count + 1}", self._run_calls)
                 self._alive += 1
-                self._made += 1
+                self._started_count += 1
             self._waiting.append(_PooledCall(run=run, future=future))
             self._changed.notify()
         return future
 
     def stop(self, timeout_s: float) -> list[str]:
-        """Take no more; what waits fails, what runs may end; returns who still runs."""
+        """Reject new calls, fail queued ones and let running ones finish within `timeout_s`.
+
+        Returns the names of the threads that still run.
+        """
         with self._changed:
             self._closed = True
             refused, self._waiting = list(self._waiting), deque()
             self._changed.notify_all()
         for call in refused:
-            call.future.set_exception(ThreadPoolFull(f"{self._name}: it is stopping"))
+            call.future.set_exception(ThreadPoolFull(f"{self._name}: the thread pool is stopping"))
         return self._threads.stop_all(timeout_s)
 
-    def _work(self, stop: threading.Event) -> None:
+    def _run_calls(self, stop: threading.Event) -> None:
+        """Body of a pool thread."""
         while not stop.is_set():
             with self._changed:
                 self._idle += 1
@@ -182,14 +193,14 @@ class ThreadPool:
                     self._alive -= 1
                     return
                 call = self._waiting.popleft()
-            call.make()
+            call.execute()
 
 
 @dataclass(slots=True)
 class PendingWork:
-    """Any thread may begin, end and wait.
+    """Counts operations in progress, and waits until they have finished. Thread-safe.
 
-    Invariant: `_numbers` are in the order of their beginnings.
+    Invariant: `_numbers` are in the order in which the operations began.
     """
 
     _begun: int = 0
@@ -200,7 +211,7 @@ class PendingWork:
         return len(self._numbers)
 
     def begin(self) -> int:
-        """A number to end it with."""
+        """Register an operation; return the number to pass to `end`."""
         with self._changed:
             self._begun += 1
             self._numbers[self._begun] = None
@@ -208,40 +219,44 @@ class PendingWork:
             return self._begun
 
     def end(self, number: int) -> None:
+        """Record that an operation has ended. Idempotent."""
         with self._changed:
             self._numbers.pop(number, None)
             self._changed.notify_all()
 
     def wait(self, timeout_s: float) -> bool:
-        """Until all has ended that had begun before this call; False when time is up."""
+        """Wait until all operations that began before this call have ended; False on timeout."""
         with self._changed:
             last = self._begun
-            return self._changed.wait_for(lambda: self._oldest() > last, timeout=timeout_s)
+            return self._changed.wait_for(lambda: self._find_oldest() > last, timeout=timeout_s)
 
     def wait_for_some(self, timeout_s: float) -> bool:
-        """Until anything is under way; False when time is up."""
+        """Wait until an operation is in progress; False on timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._numbers), timeout=timeout_s)
 
-    def _oldest(self) -> int:
+    def _find_oldest(self) -> int:
         return next(iter(self._numbers), self._begun + 1)
 
 
 class CachedValue(Generic[T]):
-    """Any thread may `get`; who comes while it is made waits, and has the same."""
+    """A value that is created on demand and cached for some time. Thread-safe.
+
+    Concurrent callers of `get` wait for one creation and receive the same value.
+    """
 
     def __init__(self, make: Callable[[], T], *, for_s: float, clock: Clock) -> None:
-        """`for_s` counts from when it was made."""
+        """`for_s`: lifetime in seconds from the end of the creation."""
         self._make = make
         self._for_s = for_s
         self._clock = clock
         self._lock = threading.Lock()
-        self._made: tuple[T, float] | None = None
+        self._cached: tuple[T, float] | None = None
 
     def get(self) -> T:
-        """Raises what `make` raises: that is not kept."""
+        """Return the value. Exceptions of `make` are raised and not cached."""
         with self._lock:
-            if self._made is None or self._clock.now_s() >= self._made[1]:
+            if self._cached is None or self._clock.now_s() >= self._cached[1]:
                 found = self._make()
-                self._made = (found, self._clock.now_s() + self._for_s)
-            return self._made[0]
+                self._cached = (found, self._clock.now_s() + self._for_s)
+            return self._cached[0]

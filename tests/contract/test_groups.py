@@ -333,5 +333,5 @@ def test_who_has_gone_waits_for_no_cluster():
         clock=support_cluster_access.CLOCK,
         gone=lambda: True,
     )
-    with contextlib.closing(nowhere), pytest.raises(RetriableError, match="given up"):
+    with contextlib.closing(nowhere), pytest.raises(RetriableError, match="aborted"):
         nowhere.list_groups(WAIT_S)

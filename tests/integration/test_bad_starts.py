@@ -97,7 +97,7 @@ def refused(east: SandboxCluster, topic: Callable[..., str], tmp_path: Path) -> 
 
 def test_one_topic_for_two_purposes(refused):
     refused(config_storage_topic="same", status_storage_topic="same").says(
-        BAD_SETTINGS, "config.storage.topic", "status.storage.topic", "a topic of its own"
+        BAD_SETTINGS, "config.storage.topic", "status.storage.topic", "its own topic"
     )
 
 
@@ -197,7 +197,7 @@ def test_brokers_that_let_nobody_in(own_cluster, topic, tmp_path):
         kafka.create_topic(as_admin, runs.settings[f"{purpose}.storage.topic"], config=COMPACT)
     runs().says(NOT_STARTED, runs.settings["offset.storage.topic"], "grant")
     allow_topics(as_admin, "alice", runs.settings["group.id"])
-    runs().says(WRONG_ARGUMENTS_OR_ENDED, runs.settings["group.id"], "READ on the group")
+    runs().says(WRONG_ARGUMENTS_OR_ENDED, runs.settings["group.id"], "READ permission on the group")
 
 
 def allow_topics(as_admin: Mapping[str, str], user: str, prefix: str) -> None:

@@ -217,6 +217,6 @@ def test_a_connectors_own_settings_of_its_administrator_count(world, topic):
     plan = client_settings.build_offsets_admin_config(world.config, config, config["name"])
     with (
         contextlib.closing(world.clients.group_offsets(plan)) as asked,
-        pytest.raises(FatalError, match="the listener has no SASL"),
+        pytest.raises(FatalError, match="the listener does not use SASL"),
     ):
         asked.fetch("g", 10.0)

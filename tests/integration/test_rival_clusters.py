@@ -33,7 +33,7 @@ def runs_all(worker: Worker) -> None:
 def is_refused(worker: Worker, because_of: Worker) -> None:
     assert worker.launch().ended() == NOT_STARTED, worker.log_text()
     log = worker.log_text()
-    assert "another Connect cluster lives on the same internal topics" in log
+    assert "another Connect cluster uses the same internal topics" in log
     assert f"worker {because_of.address} runs c" in log
     assert "config.storage.topic" in log
     assert "Traceback" not in log

@@ -49,7 +49,7 @@ def test_a_list_of_dead_entries_names_each_with_its_trouble(dead):
     assert isinstance(reply.failure, RequestTimedOut)
     said = str(reply.failure)
     assert "nowhere.invalid:9092: " in said
-    assert "does not resolve" in said
+    assert "cannot be resolved" in said
     assert "Connection refused" in said
 
 

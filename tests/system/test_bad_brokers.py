@@ -161,7 +161,7 @@ def a_full_disk_is_waited_out(
         )
         assert run.records() < 60_000
         run.await_log(r"broker .*: Connection refused", 120.0)
-        run.await_log("the group's coordinator has been away for too long", 120.0)
+        run.await_log("the group's coordinator was unavailable for too long", 120.0)
         assert run.running
         disks.grow(small_disk)
         target.start(timeout_s=180.0)

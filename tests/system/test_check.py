@@ -225,7 +225,7 @@ def test_one_dead_address_among_others_is_a_warning(gate, plain, check):
 
 def test_plaintext_to_a_port_with_tls(gate, plain, check):
     found = check(flow(plain, door(gate, gates.TLS)))
-    assert "speaks TLS" in only(found, "listener", "LISTENER")["text"]
+    assert "uses TLS" in only(found, "listener", "LISTENER")["text"]
 
 
 def test_tls_to_a_port_without(gate, plain, check):

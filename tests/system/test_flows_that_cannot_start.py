@@ -71,7 +71,7 @@ def test_each_cause_is_logged_at_once_and_named_at_the_end(tmp_path, east, own_c
         "east->south": REFUSED.format(side="target south", address=also),
         "north->south": "source north unreachable .* refused .*; target south unreachable",
         "mute->west": rf"source mute unreachable .*: no answer within 4 s \({silent}\), retrying",
-        "nowhere->west": "source nowhere unreachable .*: the host name does not resolve: .*",
+        "nowhere->west": "source nowhere unreachable .*: the host name cannot be resolved: .*",
         "east->west": r"creating topic mm2-\S+ on west \(.*replication factor of 3 .*"
         "set a replication.factor of at most the number of brokers; retrying",
     }

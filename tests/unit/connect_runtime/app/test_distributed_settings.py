@@ -51,7 +51,10 @@ def test_a_member_once_it_listens(in_group, client_id, expected):
     ("changed", "told"),
     [
         ({"status.storage.topic": "c"}, "w:5: config.storage.topic: and status.storage.topic are"),
-        ({"offset.storage.topic": "a b"}, "w:6: offset.storage.topic: is 'a b', which is no name"),
+        (
+            {"offset.storage.topic": "a b"},
+            "w:6: offset.storage.topic: is 'a b', which is not a valid",
+        ),
         ({"offset.storage.topic": None}, "w: offset.storage.topic: is missing: add"),
         ({"config.storage.replication.factor": "0"}, "w:8: config.storage.replication.factor: "),
         ({"status.storage.partitions": "-2"}, "w:8: status.storage.partitions: "),

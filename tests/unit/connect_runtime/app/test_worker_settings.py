@@ -125,7 +125,7 @@ def test_certificates_are_tried(an_account):
     }
     account = an_account({**values, "ssl.truststore.certificates": pem})
     assert worker_settings.validate_broker_security(account, values, files=FILES) is not None
-    with pytest.raises(SettingsError, match=r"w: ssl.truststore: OpenSSL says"):
+    with pytest.raises(SettingsError, match=r"w: ssl.truststore: OpenSSL reports"):
         account.finish()
 
 

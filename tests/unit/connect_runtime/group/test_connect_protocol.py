@@ -184,14 +184,14 @@ def test_what_is_named_twice_counts_once():
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ("", "version claims 2 bytes, 0 are left"),
-        ("00", "version claims 2 bytes, 1 are left"),
+        ("", "version claims 2 bytes, but 0 are left"),
+        ("00", "version claims 2 bytes, but 1 are left"),
         ("ffff" + STATE_V0[4:], "at byte 2: version -1"),
         ("0001ffff", "url claims -1 bytes"),
         ("00010002c328" + "00" * 8, "url is not UTF-8"),
-        (STATE_V0[:-2], "config offset claims 8 bytes, 7 are left"),
-        (STATE_V1[:-8] + "00000009" + "00" * 8, "allocation claims 9 bytes, 8 are left"),
-        (STATE_V1[:-8] + "0000000200ff", "error claims 2 bytes, 0 are left"),
+        (STATE_V0[:-2], "config offset claims 8 bytes, but 7 are left"),
+        (STATE_V1[:-8] + "00000009" + "00" * 8, "allocation claims 9 bytes, but 8 are left"),
+        (STATE_V1[:-8] + "0000000200ff", "error claims 2 bytes, but 0 are left"),
     ],
 )
 def test_metadata_that_cannot_be_read_says_where_and_why(data, said):
@@ -203,7 +203,7 @@ def test_metadata_that_cannot_be_read_says_where_and_why(data, said):
     ("data", "said"),
     [
         ("ffff" + DELAYED_HEX[4:], "version -1"),
-        (DELAYED_HEX[:-2], "delay claims 4 bytes, 3 are left"),
+        (DELAYED_HEX[:-2], "delay claims 4 bytes, but 3 are left"),
         (DELAYED_HEX[:86], "count of tasks of c1"),
         (MISMATCH_HEX[:-24] + "7fffffff", "length of connector among assigned"),
         (MISMATCH_HEX[:-24] + "00000001" + "0001637fffffff", "tasks of c claims 8589934588"),

@@ -528,11 +528,11 @@ def test_closing_does_not_wait_for_the_join_that_is_held_back(talk):
         (23, "choose another group.id"),
         (24, "group.id must not be empty"),
         (26, "group.min.session.timeout.ms"),
-        (30, "the principal needs READ on the group"),
+        (30, "the principal needs READ permission on the group"),
         (35, "UNSUPPORTED_VERSION"),
         (81, "group.max.size"),
         (82, "FENCED_INSTANCE_ID"),
-        (29, "the broker's log may say more"),
+        (29, "check the broker's log"),
     ],
 )
 def test_a_join_that_cannot_succeed_fails_with_what_to_do(talk, code, said):

@@ -137,5 +137,5 @@ def test_what_may_not_come_twice_is_asked_once(deleting, asking):
 def test_who_has_gone_waits_for_nothing(deleting, asking, leaving):
     deleting.silent = {"a"}
     leaving.set()
-    with pytest.raises(RetriableError, match="deleting a was given up"):
+    with pytest.raises(RetriableError, match="deleting a was aborted"):
         asking.ask(question("a"), WAIT_S)

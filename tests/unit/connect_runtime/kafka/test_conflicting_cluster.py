@@ -90,7 +90,7 @@ def test_a_group_that_runs_all_of_this_config_topic_may_be_one():
     assert found is not None
     assert "2 connectors and tasks" in found.evidence
     assert not found.certain
-    assert "may live" in str(found)
+    assert "may use" in str(found)
 
 
 def test_what_is_certain_is_told_first():

@@ -66,9 +66,9 @@ def test_more_clients_can_follow_each_other_than_a_process_has_room_for():
 def test_what_was_let_go_is_freed_when_another_is_polled():
     other = SafelyFreedAdminClient(NOBODY)
     SafelyFreedAdminClient(NOBODY)
-    assert SafelyFreedAdminClient._let_go.qsize() == 1
+    assert SafelyFreedAdminClient._dropped.qsize() == 1
     other.poll(0)
-    assert SafelyFreedAdminClient._let_go.qsize() == 0
+    assert SafelyFreedAdminClient._dropped.qsize() == 0
 
 
 def test_what_the_library_refuses_is_raised_as_it_says_it():

@@ -41,7 +41,7 @@ def test_only_so_many_texts_are_remembered(caplog):
     for number in range(1_000):
         log(talkative, f"text {number} of many", at_s=0.0)
     (discretion,) = talkative.filters
-    assert len(discretion.told_s) <= 200
+    assert len(discretion.logged_s) <= 200
     assert len(caplog.records) == 1_000
 
 
@@ -70,7 +70,7 @@ def test_a_secret_within_another_leaves_nothing_of_it():
     [
         (
             'Failed to acquire SASL OAUTHBEARER token: {"error":"X","error_description":"BODY"}',
-            "Failed to acquire SASL OAUTHBEARER token: the issuer's answer is not repeated",
+            "Failed to acquire SASL OAUTHBEARER token: the issuer's response is not shown",
         ),
         (
             'Failed to acquire SASL OAUTHBEARER token: {"error":"invalid_client","x":"BODY"}',
@@ -79,7 +79,7 @@ def test_a_secret_within_another_leaves_nothing_of_it():
         (
             'a: Failed to retrieve OIDC token from "http://h/t": {"BODY":1} (401)',
             'a: Failed to retrieve OIDC token from "http://h/t": '
-            "the issuer's answer is not repeated (401)",
+            "the issuer's response is not shown (401)",
         ),
         (
             "Failed to acquire SASL OAUTHBEARER token: Response is not JSON encoded: BODY",

@@ -118,5 +118,5 @@ def test_a_coordinator_that_cannot_say_yet_is_asked_again(consumer, library, ans
 def test_what_may_not_be_known_is_no_beginning(consumer, library):
     error = confluent_kafka.KafkaError(confluent_kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED)
     library.answers.append((-1001, error))
-    with pytest.raises(NotAuthorizedError, match="asking for offsets"):
+    with pytest.raises(NotAuthorizedError, match="fetching offsets"):
         consumer.positions([PLACE])

@@ -244,7 +244,7 @@ def test_settings_that_only_java_has_are_named(made, caplog):
     with caplog.at_level(logging.WARNING):
         made.producer(producer_plan(**{"interceptor.classes": "x"})).close(0.0)
     assert [each for each in caplog.messages if "client setting" in each] == [
-        "client setting interceptor.classes is left out: librdkafka has nothing like it"
+        "ignoring client setting interceptor.classes: librdkafka has no equivalent"
     ]
 
 

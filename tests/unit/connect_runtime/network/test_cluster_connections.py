@@ -65,7 +65,7 @@ def test_max_version_caps_and_an_empty_range_fails_by_name(world):
     refused = by_failure[False]
     assert isinstance(refused.failure, UnsupportedVersion)
     assert (refused.sent, refused.node_id) == (False, 1)
-    assert "end_txn: this program needs a version from 1 to 3" in str(refused.failure)
+    assert "end_txn: this client needs a version from 1 to 3" in str(refused.failure)
 
 
 def test_many_calls_share_a_connection_in_order_and_none_is_lost(world):
@@ -155,7 +155,7 @@ def test_a_listener_of_another_kind_is_named_and_not_hammered(world):
     replies = Replies()
     link.call(AnyNodeTarget(), init_calls.init(), done=replies.append, timeout_s=20.0)
     world.until(lambda: replies)
-    assert "does the listener want SASL?" in str(replies[0].failure)
+    assert "does the listener require SASL?" in str(replies[0].failure)
     assert len(broker.links) < 40
 
 
@@ -195,7 +195,7 @@ def test_a_throttled_call_may_still_expire(world):
     link.call(NodeTarget(1), init_calls.init(), done=replies.append, timeout_s=5.0)
     world.until(lambda: len(replies) == 2)
     assert not replies[1].sent
-    assert "its turn on the connection to 127.0.0.1" in str(replies[1].failure)
+    assert "the connection to 127.0.0.1" in str(replies[1].failure)
 
 
 def test_an_idle_connection_that_the_broker_closes_is_no_trouble(world):
@@ -398,8 +398,8 @@ def test_a_connection_that_breaks_under_requests_fails_each_once_and_says_sent(w
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n", "it answers 'HTTP'"),
-        (b"\x7f\xff\xff\xff", "an answer of 2147483647 bytes is not possible"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "it responds 'HTTP'"),
+        (b"\x7f\xff\xff\xff", "a response of 2147483647 bytes is not possible"),
         (b"\x00\x00\x00\x05\x00\x00\x99\x99\x00", "correlation id 39321"),
         (b"", "closed by the broker"),
     ],

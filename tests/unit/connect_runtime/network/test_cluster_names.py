@@ -102,7 +102,7 @@ def test_addresses_in_digits_need_no_thread(hanging):
 def test_a_name_that_does_not_resolve_is_said_so(hanging):
     hanging.gate.set()
     loop = Loop("away.test:9092", beside=False)
-    assert "away.test:9092: the host name does not resolve" in str(
+    assert "away.test:9092: the host name cannot be resolved" in str(
         asked(loop, timeout_s=0.5).failure
     )
     loop.close()

@@ -200,4 +200,4 @@ def test_a_silent_broker_fails_its_connection_after_the_connect_timeout(world):
     broker.scripts["api_versions"] = lambda asked: None
     link = world.connect(broker.address, connect_timeout_s=4.0)
     assert 3.9 < world.until(link.troubles) < 6.0
-    assert "no answer in time while opening" in str(link.troubles()[broker.address])
+    assert "no response in time while opening" in str(link.troubles()[broker.address])

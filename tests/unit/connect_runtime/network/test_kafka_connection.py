@@ -55,32 +55,32 @@ def explain(error: Exception, *, stage="opening", security=PLAINTEXT, answered=F
         (
             EOFError(),
             {},
-            "while opening (security.protocol is PLAINTEXT: does the listener want TLS?)",
+            "while opening (security.protocol is PLAINTEXT: does the listener require TLS?)",
         ),
         (
             ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"),
             {"security": SSL},
             "Connection reset by peer while opening (security.protocol is SSL: does the listener "
-            "speak TLS?)",
+            "support TLS?)",
         ),
         (
             EOFError(),
-            {"stage": "waiting for 1 answers"},
-            "closed by the broker while waiting for 1 answers (security.protocol is PLAINTEXT: "
-            "does the listener want SASL?)",
+            {"stage": "waiting for 1 responses"},
+            "closed by the broker while waiting for 1 responses (security.protocol is PLAINTEXT: "
+            "does the listener require SASL?)",
         ),
         (
             EOFError(),
-            {"stage": "waiting for 1 answers", "security": SASL_SSL},
-            "connection to b:1: closed by the broker while waiting for 1 answers",
+            {"stage": "waiting for 1 responses", "security": SASL_SSL},
+            "connection to b:1: closed by the broker while waiting for 1 responses",
         ),
         (
             EOFError(),
             {"stage": "idle", "answered": True},
             "connection to b:1: closed by the broker while idle",
         ),
-        (InvalidFrameSize(b"HTTP", 0x48545450), {}, "it answers 'HTTP'…, which is not Kafka's"),
-        (InvalidFrameSize(b"\xff\xff\xff\xff", -1), {}, "an answer of -1 bytes is not possible"),
+        (InvalidFrameSize(b"HTTP", 0x48545450), {}, "it responds 'HTTP'…, which is not Kafka's"),
+        (InvalidFrameSize(b"\xff\xff\xff\xff", -1), {}, "a response of -1 bytes is not possible"),
         (tls_error(ssl.SSLError, "INTERNAL_ERROR"), {"security": SSL}, "TLS: internal error"),
     ],
 )
@@ -95,13 +95,13 @@ def test_what_may_pass_is_retriable_and_hints_at_settings_only_before_the_first_
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (verification("self-signed certificate in chain"), "not accepted: self-signed certificate"),
-        (tls_error(ssl.SSLError, "WRONG_VERSION_NUMBER"), "the listener does not speak TLS"),
+        (verification("self-signed certificate in chain"), "rejected: self-signed certificate"),
+        (tls_error(ssl.SSLError, "WRONG_VERSION_NUMBER"), "the listener does not use TLS"),
         (
             tls_error(ssl.SSLError, "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
             "refused by the broker: tlsv13 alert certificate required",
         ),
-        (InvalidFrameSize(b"\x15\x03\x03\x00", 352518912), "the listener speaks TLS"),
+        (InvalidFrameSize(b"\x15\x03\x03\x00", 352518912), "the listener uses TLS"),
     ],
 )
 def test_what_only_settings_cure_is_fatal(error, text):
@@ -116,7 +116,7 @@ def test_what_only_settings_cure_is_fatal(error, text):
         (OSError(errno.ECONNREFUSED, "x"), {"stage": "connecting"}, FailureLayer.NETWORK),
         (EOFError(), {}, FailureLayer.LISTENER),
         (EOFError(), {"answered": True}, FailureLayer.NETWORK),
-        (EOFError(), {"stage": "waiting for 1 answers"}, FailureLayer.LISTENER),
+        (EOFError(), {"stage": "waiting for 1 responses"}, FailureLayer.LISTENER),
         (ssl.SSLEOFError(8, "x"), {"security": SSL}, FailureLayer.LISTENER),
         (ssl.SSLZeroReturnError(6, "x"), {"security": SSL}, FailureLayer.LISTENER),
         (verification("certificate has expired"), {"security": SSL}, FailureLayer.TLS),

@@ -119,15 +119,14 @@ def test_a_name_under_way_is_asked_once_and_all_are_told_but_who_left(asked):
 
 def test_while_no_server_answers_the_address_of_before_serves(asked, caplog):
     asked.says = UNREACHABLE
-    assert "does not resolve: Temporary failure" in str(asked.answer())
+    assert "cannot be resolved: Temporary failure" in str(asked.answer())
     asked.says = PLACES
     assert asked.answer() == PLACES
     asked.says = UNREACHABLE
     with caplog.at_level(logging.WARNING):
         assert asked.answer() == asked.answer() == PLACES
     assert caplog.messages == [
-        "here.test:9092: the resolver does not answer; going on with the address of before, "
-        "127.0.0.1"
+        "here.test:9092: the name server does not respond; using the previous address, 127.0.0.1"
     ]
 
 
@@ -148,7 +147,7 @@ def test_what_no_name_can_be_is_an_answer_too(host):
     assert resolver.parse_numeric_address(HostLookup(host, 9092)) is None
     names.ask(HostLookup(host, 9092), told.append)
     wait_for(lambda: bool(loop.poll(0.02) or told), "where is the answer")
-    assert "does not resolve" in str(told[0])
+    assert "cannot be resolved" in str(told[0])
     names.close()
     loop.close()
 
@@ -157,7 +156,7 @@ def test_more_look_ups_than_there_is_room_for_are_refused_at_once(asked):
     for port in range(1, 257):
         asked.names.ask(HostLookup(AWAY.host, port), lambda _: None)
     asked.names.ask(HERE, asked.told.append)
-    assert "256 others are being looked up" in str(asked.told)
+    assert "256 lookups are pending already" in str(asked.told)
     assert len(threads_of_resolvers()) == 4
 
 
@@ -172,7 +171,7 @@ def test_nobody_is_told_after_the_end_and_what_hangs_ends_with_its_look_up(asked
 
 
 BEFORE = OSError("before")
-GONE = ConnectionFailed("away.test:9092", "the host name does not resolve: gone")
+GONE = ConnectionFailed("away.test:9092", "the host name cannot be resolved: gone")
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def test_bundles_may_have_comments_in_every_language():
 def test_what_is_not_is_told_at_once_and_refused(changed, stores):
     found = tls.find_unusable_certificates(settings(**changed))
     assert [each.store for each in found] == stores
-    assert all(str(each).startswith(f"{each.store}: OpenSSL says ") for each in found)
+    assert all(str(each).startswith(f"{each.store}: OpenSSL reports ") for each in found)
     with pytest.raises(UnusableCertificate):
         tls.create_tls_context(settings(**changed))
 

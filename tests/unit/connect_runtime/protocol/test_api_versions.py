@@ -49,9 +49,9 @@ def test_nothing_in_common_names_the_api_both_ranges_and_the_broker():
     with pytest.raises(UnsupportedVersion) as caught:
         broker(fetch=(0, 11)).choose(api_versions.FETCH_KEY, low=12, high=17)
     assert str(caught.value) == (
-        "fetch: this program needs a version from 12 to 17, b1:9092 offers 0 to 11"
+        "fetch: this client needs a version from 12 to 17, b1:9092 supports 0 to 11"
     )
-    with pytest.raises(UnsupportedVersion, match="b1:9092 does not offer it"):
+    with pytest.raises(UnsupportedVersion, match="b1:9092 does not support it"):
         broker().choose(api_versions.FETCH_KEY, low=12, high=17)
 
 

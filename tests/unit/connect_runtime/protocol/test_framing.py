@@ -89,7 +89,7 @@ def test_what_kio_writes_has_the_shape_and_every_truncation_has_not(api_key, ver
     for _ in range(2):
         body = kio_bytes.written(kio_bytes.random_entity(entity_type, rng))
         assert framing.check_shape(entity_type, memoryview(body)) == body
-        with pytest.raises(ValueError, match="bytes left over"):
+        with pytest.raises(ValueError, match="unexpected bytes at the end"):
             framing.check_shape(entity_type, memoryview(body + b"\x00"))
         for end in rng.sample(range(len(body)), min(10, len(body))):
             with pytest.raises((IndexError, ValueError)):
@@ -144,6 +144,6 @@ def test_unknown_tagged_fields_side_by_side_are_one_edit():
     tags = varints.encode_varint(200) + b"\x64\x00" * 200
     body = memoryview(_metadata_with_tags(tags))
     edits: list[BodyEdit] = []
-    assert framing._make_entity_walk(entity_type)(body, 0, edits) == len(body)
+    assert framing._make_entity_validator(entity_type)(body, 0, edits) == len(body)
     assert len(edits) == 1
     assert framing.check_shape(entity_type, body) == _metadata_with_tags(b"\x00")

@@ -141,7 +141,7 @@ def test_authenticating_alone_renews_a_session_on_an_old_broker_without_lifetime
             {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": ("PLAIN", "GSSAPI")},
             "the broker does not offer SCRAM-SHA-256; it offers PLAIN, GSSAPI: set sasl.mechanism",
         ),
-        ({"error_code": ErrorCode.illegal_sasl_state}, "the listener has no SASL"),
+        ({"error_code": ErrorCode.illegal_sasl_state}, "the listener does not use SASL"),
         ({"error_code": ErrorCode.unknown_server_error}, "UNKNOWN_SERVER_ERROR"),
     ],
 )

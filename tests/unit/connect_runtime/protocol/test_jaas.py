@@ -66,7 +66,7 @@ def test_what_java_accepts(text, options):
         ('required password="hunter2";', "start with"),
         (f'{SCRAM} required password "hunter2";', "form key=value"),
         (f'{SCRAM} required password="hunter2" x;', "form key=value"),
-        (f'{SCRAM} required password="hunter2;', "a quote is not closed"),
+        (f'{SCRAM} required password="hunter2;', "a quotation mark is not closed"),
         (f'{SCRAM} required a="hunter2"; {SCRAM} required b=c;', "one login module"),
     ],
 )

@@ -28,10 +28,10 @@ from connect_runtime.protocol.request_errors import (
             "fetch: no answer within 1.5 s, waiting for the answer of b:1",
         ),
         (
-            TruncatedResponse("fetch", 12, "3 bytes left over"),
-            "fetch response, version 12: 3 bytes left over",
+            TruncatedResponse("fetch", 12, "3 unexpected bytes at the end"),
+            "fetch response, version 12: 3 unexpected bytes at the end",
         ),
-        (UnknownBroker(4), "the cluster has no broker 4 at present"),
+        (UnknownBroker(4), "the cluster currently has no broker 4"),
     ],
 )
 def test_retriable_failures_say_what_happened(failure, text):

@@ -196,7 +196,7 @@ def test_all_errors_come_at_once_and_none_shows_a_secret():
         "sasl.kerberos.service.name": "sasl.kerberos.service.name: it is not supported; "
         "Kerberos (GSSAPI) is not supported: use PLAIN, SCRAM, OAUTHBEARER or TLS certificates",
         "ssl.cipher.suites": "ssl.cipher.suites: it is not supported; "
-        "remove it: it steers Java's own TLS, this connection uses the system's OpenSSL",
+        "remove it: it configures Java's TLS, but this client uses the system's OpenSSL",
         "ssl.truststore.locaton": "ssl.truststore.locaton: no such setting; "
         "did you mean ssl.truststore.location?",
     }
@@ -215,7 +215,7 @@ def test_all_errors_come_at_once_and_none_shows_a_secret():
         (
             {"sasl__mechanism": "AWS_MSK_IAM"},
             "sasl.mechanism",
-            "AWS_MSK_IAM is not supported; Amazon MSK's IAM is not supported: MSK also takes "
+            "AWS_MSK_IAM is not supported; Amazon MSK IAM is not supported: MSK also supports "
             "SCRAM-SHA-512 (port 9096) and client certificates",
         ),
         (
@@ -224,7 +224,7 @@ def test_all_errors_come_at_once_and_none_shows_a_secret():
                 "sasl__jaas__config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
             },
             "sasl.jaas.config",
-            "IAMLoginModule does not belong to this sasl.mechanism; Amazon MSK's IAM",
+            "IAMLoginModule does not belong to this sasl.mechanism; Amazon MSK IAM",
         ),
         (
             {
@@ -235,7 +235,7 @@ def test_all_errors_come_at_once_and_none_shows_a_secret():
                 ),
             },
             "sasl.client.callback.handler.class",
-            "it is not supported; Amazon MSK's IAM is not supported: MSK also takes",
+            "it is not supported; Amazon MSK IAM is not supported: MSK also supports",
         ),
         (
             {
@@ -292,17 +292,17 @@ def test_sasl_errors(properties, key, text):
         (
             {"ssl__truststore__certificates": "/ca.pem"},
             "ssl.truststore.certificates",
-            "there is no certificate in it",
+            "it contains no certificate",
         ),
         (
             {"ssl__truststore__certificates": CA, "ssl__truststore__type": "JKS"},
             "ssl.truststore.type",
-            "it is JKS beside ssl.truststore.certificates",
+            "it is JKS, but ssl.truststore.certificates is set",
         ),
         (
             {"ssl__keystore__type": "PEM", "ssl__keystore__location": "/chain.pem"},
             "ssl.keystore.location",
-            "there is no private key in it",
+            "it contains no private key",
         ),
         (
             {"ssl__keystore__type": "PEM", "ssl__keystore__location": "/locked.pem"},

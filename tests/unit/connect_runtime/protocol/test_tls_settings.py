@@ -28,7 +28,7 @@ def read_store(path: str, password: str) -> KeyStoreContent:
     if path not in STORES:
         raise FileNotFoundError(2, "No such file or directory", path)
     if password != "storepw":
-        raise ValueError("its password is another one")
+        raise ValueError("wrong password, or not")
     return STORES[path]
 
 
@@ -85,7 +85,7 @@ def test_a_keystore_brings_certificate_and_key_without_a_password(key_password):
         (
             {"truststore__location": "trust.p12", "truststore__password": "guess"},
             "ssl.truststore.location",
-            "cannot be opened: its password is another one; check ssl.truststore.password",
+            "cannot be opened: wrong password, or not; check ssl.truststore.password",
         ),
         (
             {"keystore__location": "none.p12"},
@@ -95,12 +95,12 @@ def test_a_keystore_brings_certificate_and_key_without_a_password(key_password):
         (
             {"keystore__location": "trust.p12", "keystore__password": "storepw"},
             "ssl.keystore.location",
-            "there is no private key with its certificate in it",
+            "it contains no private key with its certificate",
         ),
         (
             {"truststore__location": "empty.p12", "truststore__password": "storepw"},
             "ssl.truststore.location",
-            "there is no certificate in it",
+            "it contains no certificate",
         ),
         (
             {
@@ -109,7 +109,7 @@ def test_a_keystore_brings_certificate_and_key_without_a_password(key_password):
                 "key__password": "other",
             },
             "ssl.key.password",
-            "it is not ssl.keystore.password; a PKCS12 store has one password",
+            "it differs from ssl.keystore.password; a PKCS12 store has one password",
         ),
         (
             {"truststore__type": "BKS", "truststore__location": "trust.p12"}

@@ -50,7 +50,7 @@ def test_tags_come_raw_by_number():
     assert varints.read_tags(tags, 0) == ({0: b"ab", 5: b""}, 7)
     assert varints.skip_tags(tags, 0) == 7
     assert varints.skip_tags(b"\x01\x00", 1) == 2
-    with pytest.raises(IndexError, match="9 bytes wanted"):
+    with pytest.raises(IndexError, match="9 bytes expected"):
         varints.read_tags(b"\x01\x00\x09ab", 0)
 
 
@@ -64,7 +64,7 @@ def test_more_tagged_fields_than_a_section_may_have_are_refused_before_the_first
 
 
 def test_skipping_a_tagged_field_ends_at_the_end_of_the_buffer():
-    with pytest.raises(IndexError, match="9 bytes wanted"):
+    with pytest.raises(IndexError, match="9 bytes expected"):
         varints.skip_tags(b"\x01\x00\x09ab", 0)
 
 

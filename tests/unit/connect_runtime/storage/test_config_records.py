@@ -103,7 +103,7 @@ def test_the_number_of_a_task_follows_the_last_dash(rest, connector, number):
 
 @pytest.mark.parametrize("rest", ["c", "c-", "c-x", "c-1x", "c-99999999999", "", "c-²"])
 def test_a_key_without_a_task_is_invalid(rest):
-    with pytest.raises(InvalidRecord, match="names no task"):
+    with pytest.raises(InvalidRecord, match="has no task id"):
         config_records.parse_task_id(rest)
 
 
@@ -122,22 +122,29 @@ def test_the_newer_field_of_a_target_state_is_preferred(value, state):
 @pytest.mark.parametrize(
     ("reader", "value", "reason"),
     [
-        (config_records.read_target_state, {"state": "RUNNING"}, "no target state; there are "
-        "STARTED"),
-        (config_records.read_target_state, {"state.v2": "x", "state": "STARTED"}, "no target state"),
+        (
+            config_records.read_target_state,
+            {"state": "RUNNING"},
+            "not a target state; allowed: STARTED",
+        ),
+        (
+            config_records.read_target_state,
+            {"state.v2": "x", "state": "STARTED"},
+            "not a target state",
+        ),
         (config_records.read_target_state, {}, "'state' is null"),
         (config_records.read_target_state, 3, "the value is a number"),
         (config_records.read_properties, {"properties": []}, "'properties' is an array"),
         (config_records.read_properties, {"properties": {"a": 1}}, "the property 'a' is a number"),
         (config_records.read_properties, None, "the value is null"),
         (config_records.read_logger_level, {"level": None}, "'level' is null"),
-        (config_records.read_session_key, {"key": "AA=="}, "a session key has"),
+        (config_records.read_session_key, {"key": "AA=="}, "a session key needs"),
         (config_records.read_session_key,
          {"key": "?", "algorithm": "x", "creation-timestamp": 1}, "base64"),
         (config_records.read_session_key,
          {"key": "", "algorithm": "x", "creation-timestamp": 1}, "empty"),
         (config_records.read_session_key,
-         {"key": "AA==", "algorithm": "x", "creation-timestamp": True}, "a session key has"),
+         {"key": "AA==", "algorithm": "x", "creation-timestamp": True}, "a session key needs"),
     ],
 )  # fmt: skip
 def test_values_that_say_nothing_are_invalid_and_are_not_quoted(reader, value, reason):
@@ -147,7 +154,7 @@ def test_values_that_say_nothing_are_invalid_and_are_not_quoted(reader, value, r
 
 @pytest.mark.parametrize("tasks", [-1, 2**31, True, "2", 1.0, None])
 def test_a_count_is_an_integer_that_java_can_hold(tasks):
-    with pytest.raises(InvalidRecord, match="no number of tasks"):
+    with pytest.raises(InvalidRecord, match="not a valid number of tasks"):
         config_records.read_count({"tasks": tasks}, "tasks")
 
 

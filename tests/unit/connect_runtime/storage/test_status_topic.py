@@ -111,7 +111,8 @@ def test_a_task_is_deleted_alone():
     log = StatusTopicFold()
     other = ConnectorTaskId("c", 1)
     feed(
-        log, *(status_records.encode_status(each, says(State.RUNNING)) for each in ("c", TASK, other)),
+        log,
+        *(status_records.encode_status(each, says(State.RUNNING)) for each in ("c", TASK, other)),
         status_records.encode_status(TASK, says(State.DESTROYED)),
     )  # fmt: skip
     assert list(log.snapshot().tasks("c")) == [other]

@@ -232,7 +232,7 @@ def test_turns_away_what_would_wait_in_vain(two):
     for _ in running:
         assert begun.acquire(timeout=WAIT_S)
     waiting = [two.submit(hang) for _ in range(2)]
-    with pytest.raises(ThreadPoolFull, match="2 calls run and 2 wait"):
+    with pytest.raises(ThreadPoolFull, match="2 calls are running and 2 are queued"):
         two.submit(hang)
     hangs.set()
     assert all(each.result(WAIT_S) for each in (*running, *waiting))

@@ -64,7 +64,7 @@ def test_a_port_that_never_answers_is_reported_as_silent(silent):
 
 def test_a_name_that_does_not_resolve_is_named():
     found = first_trouble(access("no.such.host.invalid:9092"))
-    assert found.startswith("the host name does not resolve: ")
+    assert found.startswith("the host name cannot be resolved: ")
     assert found.endswith(" (no.such.host.invalid:9092), retrying")
 
 

@@ -45,11 +45,11 @@ def test_what_answers_has_no_findings():
 @pytest.mark.parametrize(
     ("layer", "text", "word", "code", "command"),
     [
-        (Layer.DNS, "the host name does not resolve", Word.DNS, "dns", "getent ahosts c"),
+        (Layer.DNS, "the host name cannot be resolved", Word.DNS, "dns", "getent ahosts c"),
         (Layer.NETWORK, "Connection refused", Word.NETWORK, "network", "nc -vz c 2"),
         (
             Layer.LISTENER,
-            "the listener speaks TLS",
+            "the listener uses TLS",
             Word.LISTENER,
             "listener",
             "openssl s_client -connect c:2 -servername c </dev/null",
