@@ -184,7 +184,7 @@ def test_what_became_of_forwarding_is_told(cluster, node, posted, error, status)
 
 
 def test_without_peers_forwarding_has_failed_and_says_what_is_missing(node, posted):
-    node.orders._hands = dataclasses.replace(node.orders._hands, peers=None)
+    node.orders._deps = dataclasses.replace(node.orders._deps, peers=None)
     forward(node)
     (told,) = posted()
     assert (told.token, told.status) == (3, None)

@@ -147,13 +147,13 @@ def until(condition):
 def told(monkeypatch):
     """What the machines are told, by their nodes' loops, in order."""
     seen = []
-    real = HerderLoop._tell
+    real = HerderLoop._process_event
 
     def tell(self, event):
         seen.append(event)
         real(self, event)
 
-    monkeypatch.setattr(HerderLoop, "_tell", tell)
+    monkeypatch.setattr(HerderLoop, "_process_event", tell)
     return seen
 
 
@@ -244,7 +244,7 @@ def test_a_wish_that_comes_while_the_connector_is_slow_to_answer_is_not_lost(nod
 
     node.worker.plans["c"] = slow
     node.put("c")
-    until(lambda: node.questions._connectors._late)
+    until(lambda: node.questions._connectors._pending)
     node.inbox.post(TaskReconfigurationRequested("c"))
     node.ask(HEALTH)
     go_on.set()

@@ -90,7 +90,7 @@ def test_what_has_no_effect_is_told_by_its_key(read, line, words):
     [
         ("topics.blacklist = x", "write topics.exclude"),
         ("a->b.transforms = route", "transforms.route.type is missing"),
-        ("topic.filter.class = com.example.Mine", "there is no class com.example.Mine"),
+        ("topic.filter.class = com.example.Mine", "class com.example.Mine does not exist"),
         ("value.converter = org.apache.kafka.connect.json.JsonConverter", "not supported yet"),
         ("replication.policy.class = Mine", "is not allowed"),
         ("a->b.tasks.max = many", "is not allowed; given: 'many'"),
