@@ -340,7 +340,7 @@ class DistributedHerder:
             return False
         if not herder.can_read and not (yield from rebalance.sync_config_topic(herder)):
             return True
-        if herder.to_restart:
+        if herder.left:
             yield from herder_state.rejoin_group(herder, "the config topic can be read again")
         if herder.join_asked is not None:
             stop, herder.join_asked = herder.join_asked, None

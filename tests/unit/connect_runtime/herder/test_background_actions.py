@@ -144,7 +144,7 @@ def test_a_level_that_does_not_exist_changes_nothing(node, logger, caplog):
     """Anybody may have written it to the config topic."""
     node.orders.obey(SetLoggerLevel(logger.name, "LOUD"))
     assert logger.level == logging.NOTSET
-    assert "there is no log level LOUD" in caplog.text
+    assert "unknown log level LOUD" in caplog.text
 
 
 def forward(node, token=3):
