@@ -165,8 +165,8 @@ def find_sink_topic_problems(props: Mapping[str, str | None]) -> dict[str, str]:
         }
     if dead_letter_topic and pattern and _matches_topic(pattern, dead_letter_topic):
         return {
-            TOPICS_REGEX: f"The DLQ topic '{dead_letter_topic}' may not be matched by the regex for the topics"
-            f" ('{TOPICS_REGEX}={pattern}') consumed by the connector"
+            TOPICS_REGEX: f"The DLQ topic '{dead_letter_topic}' may not be matched by the regex for"
+            f" the topics ('{TOPICS_REGEX}={pattern}') consumed by the connector"
         }
     return {}
 

@@ -295,7 +295,7 @@ def _define_source_keys(base: ConfigDef) -> ConfigDef:
     builder.add(
         "transaction.boundary",
         Type.STRING,
-        "When a transaction is committed: after a poll, an interval, or when the connector says so.",
+        "When a transaction is committed: after each poll, at an interval, or by the connector.",
         group=once,
         default="poll",
         validator=_CaseInsensitiveValidString("interval", "poll", "connector"),

@@ -231,8 +231,7 @@ class InstalledPlugins:
     def choices(
         self, config: Mapping[str, str | None] | None = None, *, default: str | None = None
     ) -> dict[str, ConverterChoice]:
-        """Return the available converters for each converter key, and the defaults for this
-        configuration.
+        """Return the converters that each converter key may name, and the defaults.
 
         Without a configuration there are no defaults. `default` is the connector's
         `default_converter`.

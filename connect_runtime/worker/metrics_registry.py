@@ -186,7 +186,7 @@ TASKS_OF_CONNECTOR = Group(
     numbers={
         "connector-total-task-count": "Tasks of this connector on this worker.",
         **{
-            f"connector-{state}-task-count": f"Tasks of this connector on this worker that are {state}."
+            f"connector-{state}-task-count": f"{state.capitalize()} tasks of this connector."
             for state in TASK_STATES
         },
     },
@@ -200,7 +200,7 @@ REBALANCES = Group(
         "rebalancing": "1 during a rebalance of this worker, otherwise 0.",
         "rebalance-max-time-ms": "Maximum duration of a recent rebalance.",
         "rebalance-avg-time-ms": "Average duration of recent rebalances.",
-        "time-since-last-rebalance-ms": "Time since the last completed rebalance; +Inf before the first.",
+        "time-since-last-rebalance-ms": "Time since the last rebalance; +Inf before the first.",
     },
     texts={
         "leader-name": "URL of the group's leader.",
@@ -258,7 +258,7 @@ SOURCE_TASK = Group(
         "source-record-write-total": "Records acknowledged by Kafka.",
         "poll-batch-max-time-ms": "Maximum duration of a poll.",
         "poll-batch-avg-time-ms": "Average duration of a poll.",
-        "source-record-active-count": "Records polled that are neither acknowledged nor filtered yet.",
+        "source-record-active-count": "Records polled but neither acknowledged nor filtered yet.",
         "source-record-active-count-max": "Maximum number of active records.",
         "source-record-active-count-avg": "Average number of active records.",
     },
@@ -280,8 +280,8 @@ SINK_TASK = Group(
         "offset-commit-seq-no": "Sequence number of the newest offset commit.",
         "offset-commit-completion-rate": "Offset commits completed per second.",
         "offset-commit-completion-total": "Offset commits completed.",
-        "offset-commit-skip-rate": "Offset commits per second that completed after a newer one began.",
-        "offset-commit-skip-total": "Offset commits that completed after a newer one began.",
+        "offset-commit-skip-rate": "Offset commits per second that a newer commit overtook.",
+        "offset-commit-skip-total": "Offset commits that completed after a newer commit began.",
         "put-batch-max-time-ms": "Maximum duration of a put.",
         "put-batch-avg-time-ms": "Average duration of a put.",
     },
@@ -297,8 +297,8 @@ TASK_ERRORS = Group(
         "total-retries": "Retried operations.",
         "total-errors-logged": "Errors written to the log.",
         "deadletterqueue-produce-requests": "Records sent to the dead letter queue.",
-        "deadletterqueue-produce-failures": "Records that could not be sent to the dead letter queue.",
-        "last-error-timestamp": "Time of the last failed operation, in ms since the epoch; 0 if none.",
+        "deadletterqueue-produce-failures": "Failed sends to the dead letter queue.",
+        "last-error-timestamp": "Time of the last failure, in ms since the epoch; 0 if none.",
     },
 )
 
@@ -326,7 +326,7 @@ COORDINATOR = Group(
         "rebalance-total": "Rebalances completed by this worker.",
         "rebalance-rate-per-hour": "Rebalances completed per hour.",
         "failed-rebalance-total": "Group joins and syncs that were refused or got no response.",
-        "failed-rebalance-rate-per-hour": "Group joins and syncs that were refused or got no response, per hour.",
+        "failed-rebalance-rate-per-hour": "Failed group joins and syncs per hour.",
         "last-rebalance-seconds-ago": "Seconds since the last rebalance; -1 before the first.",
     },
 )

@@ -72,7 +72,7 @@ class SourceOffsetCommitter:
     def tick(self) -> bool:
         """Commit if due; returns True if a commit completed or there was nothing to commit.
 
-        Call it often. Raises `DataError` for offsets that can never be stored.
+        Call it often. Raises `InvalidSourceOffset` for offsets that can never be stored.
         """
         now_s = self._clock.now_s()
         if self._attempt is not None:

@@ -104,7 +104,8 @@ def _format_java_value(value: object) -> str:
         case list() | tuple():
             return f"[{', '.join(map(_format_java_value, value))}]"
         case Mapping():
-            return f"{{{', '.join(f'{name}={_format_java_value(each)}' for name, each in value.items())}}}"
+            pairs = (f"{name}={_format_java_value(each)}" for name, each in value.items())
+            return f"{{{', '.join(pairs)}}}"
         case _:
             return str(value)
 

@@ -373,7 +373,7 @@ def test_a_mistake_ends_it_and_leaves_nobody_waiting_and_nothing_running(node, c
     assert node.group.calls[-1] == "close"
     assert node.loop.join(WAIT_S)
     assert node.loop.failure == "the herder failed with an unexpected error: RuntimeError('bug')"
-    assert "the herder ended: bug" in caplog.text
+    assert "the herder's thread died: bug" in caplog.text
     assert node.ask(HEALTH) == CLOSED
 
 
