@@ -297,7 +297,7 @@ class Worker:
             deps.statuses.put(subject, status, safe=safe)
             said(state)
             kind = "connector" if isinstance(subject, str) else "task"
-            _LOG.info("%s %s is now %s", kind, subject, state.value)
+            _LOG.info("%s %s is %s", kind, subject, state.value)
 
         return write_status
 

@@ -214,6 +214,9 @@ def test_what_a_round_brings_is_told():
     world.create(first, "c", tasks=3)
     world.kill(second)
     notes = first.of(WriteLogLine)
-    assert WriteLogLine("joined generation 1 as leader: assigned 0 connector(s) and 0 task(s)") in notes
+    assert (
+        WriteLogLine("joined generation 1 as leader: assigned 0 connector(s) and 0 task(s)")
+        in notes
+    )
     assert notes[-1].text.endswith("; the next rebalance reassigns lost work in 2 s")
     assert notes[-1].warns

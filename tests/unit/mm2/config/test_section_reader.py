@@ -68,7 +68,7 @@ def test_an_empty_list_is_a_value(account, text):
         ("size: [1]", "has to be one value, not a list"),
         ("size: {a: 1}", "has to be one value, not a section"),
         ("size:", "has no value"),
-        ("size: ${env:NOPE}", "no variable"),
+        ("size: ${env:NOPE}", "is not set"),
         ("names: {a: 1}", "has to be a list, not a section"),
         ("names: [[a]]", "has to hold texts, not a list"),
         ("names: ['(']", "not a regular expression"),
