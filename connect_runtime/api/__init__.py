@@ -1,7 +1,6 @@
-"""Everything that a connector, converter or transform is written with, in one place.
+"""The plugin API: every class and function that a connector, converter or transform needs.
 
-For authors of plugins: `from connect_runtime import api`. Code of this package imports the
-modules themselves.
+Plugins use `from connect_runtime import api`. Code of this package imports the modules directly.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""ConfigDef: the configuration keys of a plugin, their types, defaults, validators and
-documentation.
+"""ConfigDef: defines a plugin's configuration keys: type, default, validator and documentation.
 
     CONFIG = ConfigDef().define("topic", Type.STRING, "Where to write", validator=NonEmptyString())
     topic = CONFIG.parse(props)["topic"]
 
-`parse` raises at the first error, for running; `validate_all` collects all errors for each key,
-for the REST API and for forms. Undefined keys are no error. `to_rst` writes the documentation;
-`embed` puts a definition into another one, such as that of a transform under its alias.
+`parse` raises at the first error and is for starting a plugin. `validate_all` collects all errors
+of each key and is for the REST API and for forms. Undefined keys are ignored. `to_rst` renders the
+documentation. `embed` adds the keys of one definition to another under a prefix, for example those
+of a transform under its alias.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class _NoDefault(enum.Enum):
 
 
 NO_DEFAULT = _NoDefault.NO_DEFAULT
-"""The default of a key that must be given."""
+"""Marks a key as required."""
 
 
 class Importance(enum.Enum):
-    """In the order in which keys are shown."""
+    """Importance of a key, in the order in which keys are listed."""
 
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
@@ -43,7 +43,7 @@ class Importance(enum.Enum):
 
 
 class Width(enum.Enum):
-    """Of the field in a form."""
+    """Width of the key's field in a form."""
 
     NONE = "NONE"
     SHORT = "SHORT"
@@ -52,17 +52,20 @@ class Width(enum.Enum):
 
 
 class Recommender(Protocol):
-    """Advice on one key, given what the others hold; either method may raise ConfigError."""
+    """Recommends values for a key, based on the values of the other keys.
+
+    Both methods may raise ConfigError.
+    """
 
     def valid_values(self, name: str, parsed: Mapping[str, Any]) -> Sequence[Any]:
-        """What to choose from; empty for no advice."""
+        """Return the values to choose from; empty if there is no recommendation."""
 
     def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
-        """Whether the key means anything now."""
+        """Return whether the key is relevant with the current values of the other keys."""
 
 
 class KeyOptions(TypedDict, total=False):
-    """What `ConfigDef.define` takes by name; the fields of `ConfigKey` say what each is."""
+    """Keyword arguments of `ConfigDef.define`; see the fields of `ConfigKey`."""
 
     default: Any
     validator: Validator | None
@@ -78,16 +81,13 @@ class KeyOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigKey:
-    """One key. Making one with a default that does not fit raises ConfigError.
-
-    `dependents` are keys whose advice and visibility hang on this one. An `internal` key works
-    and is not documented.
-    """
+    """A configuration key. The constructor raises ConfigError if the default is invalid."""
 
     name: str
     type: Type
     documentation: str = ""
     default: Any = NO_DEFAULT
+    """`NO_DEFAULT` if the key is required."""
     validator: Validator | None = None
     importance: Importance = Importance.HIGH
     group: str | None = None
@@ -95,8 +95,10 @@ class ConfigKey:
     width: Width = Width.NONE
     display_name: str = ""
     dependents: Sequence[str] = ()
+    """Keys whose recommended values and visibility depend on this key."""
     recommender: Recommender | None = None
     internal: bool = False
+    """True if the key is supported but not documented."""
 
     def __post_init__(self) -> None:
         if not self.display_name:
@@ -111,7 +113,7 @@ class ConfigKey:
         return self.default is not NO_DEFAULT
 
     def fresh_default(self) -> Any:
-        """The default, a list of its own for everybody."""
+        """Return the default; a list is copied, so that callers may change it."""
         return list(self.default) if isinstance(self.default, list) else self.default
 
     def ensure_valid(self, value: Any) -> None:
@@ -121,7 +123,7 @@ class ConfigKey:
 
 @dataclass(slots=True, kw_only=True)
 class ConfigValue:
-    """What was found out about one key; plugins may add to it in their own `validate`."""
+    """Validation result of one key. A plugin's own `validate` may add to `error_messages`."""
 
     name: str
     value: Any = None
@@ -131,7 +133,7 @@ class ConfigValue:
 
 
 class ConfigDef:
-    """Keys in order of their definition, and their groups in order of appearance."""
+    """Configuration keys in order of definition, and their groups in order of first use."""
 
     def __init__(self, base: ConfigDef | None = None) -> None:
         self._keys: dict[str, ConfigKey] = {} if base is None else dict(base.keys)
@@ -148,11 +150,17 @@ class ConfigDef:
     def define(
         self, name: str, of: Type, documentation: str, **options: Unpack[KeyOptions]
     ) -> ConfigDef:
-        """Add a key and return this definition; without a `default` it must be given."""
+        """Add a key and return this definition.
+
+        The key is required unless a `default` is passed.
+        """
         return self.add(ConfigKey(name=name, type=of, documentation=documentation, **options))
 
     def add(self, key: ConfigKey) -> ConfigDef:
-        """Raises ConfigError if its name is taken."""
+        """Add a key and return this definition.
+
+        Raises ConfigError if the key is already defined.
+        """
         if key.name in self._keys:
             raise ConfigError(f"Configuration {key.name} is defined twice.")
         if key.group is not None and key.group not in self._groups:
@@ -166,9 +174,10 @@ class ConfigDef:
         *,
         load: ClassLoader = config_types.find_imported_class,
     ) -> dict[str, Any]:
-        """Every defined key with its value, given or default; ConfigError for the first wrong one.
+        """Return the parsed value, or else the default, of every defined key.
 
-        A key that is given as null is null, whatever its default.
+        Raises ConfigError for the first invalid value. An explicit null stays null, whatever the
+        default.
         """
         undefined = self._undefined_dependents()
         if undefined:
@@ -202,51 +211,53 @@ class ConfigDef:
         *,
         load: ClassLoader = config_types.find_imported_class,
     ) -> dict[str, ConfigValue]:
-        """Every defined key with value, errors and advice.
+        """Return value, errors and recommendations of every defined key.
 
-        As in Java, a key is looked at once for each key that it depends on, so that an error may
-        stand there twice.
+        Like Java, validates a key once for each key that it depends on, so an error may be listed
+        twice.
         """
         values = {name: ConfigValue(name=name) for name in self._keys}
         for name in self._undefined_dependents():
             message = f"{name} is referred in the dependents, but not defined."
             values[name] = ConfigValue(name=name, error_messages=[message], visible=False)
         parsed: dict[str, Any] = {}
-        roots = self._without_parent()
+        roots = self._root_keys()
         for name in self._depth_first(roots):
-            parsed[name] = self._try_to_parse(self._keys[name], props, (values[name], load))
+            parsed[name] = self._parse_and_validate(self._keys[name], props, (values[name], load))
         for name in self._depth_first(roots):
             _apply_recommender(self._keys[name], parsed, values[name])
         return values
 
-    def _try_to_parse(
+    def _parse_and_validate(
         self,
         key: ConfigKey,
         props: Mapping[str, Any],
         into: tuple[ConfigValue, ClassLoader],
     ) -> Any:
-        """Even what could not be parsed is shown to the validator: Java counts that as well."""
-        found, load = into
-        found.value = None
+        """Parse and validate one key; a value that cannot be parsed is validated as null, as in
+        Java."""
+        result, load = into
+        result.value = None
         if key.name in props:
             try:
-                found.value = config_types.parse_value(
+                result.value = config_types.parse_value(
                     key.name, props[key.name], key.type, load=load
                 )
             except ConfigError as error:
-                found.error_messages.append(str(error))
+                result.error_messages.append(str(error))
         elif key.has_default:
-            found.value = key.fresh_default()
+            result.value = key.fresh_default()
         else:
-            found.error_messages.append(_describe_missing_key(key.name))
+            result.error_messages.append(_describe_missing_key(key.name))
         try:
-            key.ensure_valid(found.value)
+            key.ensure_valid(result.value)
         except ConfigError as error:
-            found.error_messages.append(str(error))
-        return found.value
+            result.error_messages.append(str(error))
+        return result.value
 
     def _depth_first(self, roots: Sequence[str]) -> list[str]:
-        """Each root and what depends on it, as often as there are ways to it; no way in circles."""
+        """Return each root followed by its dependents, once per path from a root; cycles are
+        cut."""
         order: list[str] = []
         waiting = [(name, frozenset[str]()) for name in reversed(roots)]
         while waiting:
@@ -262,7 +273,7 @@ class ConfigDef:
         named = (each for key in self._keys.values() for each in key.dependents)
         return [each for each in dict.fromkeys(named) if each not in self._keys]
 
-    def _without_parent(self) -> list[str]:
+    def _root_keys(self) -> list[str]:
         children = {each for key in self._keys.values() for each in key.dependents}
         return [name for name in self._keys if name not in children]
 
@@ -271,21 +282,24 @@ def _describe_missing_key(name: str) -> str:
     return f'Missing required configuration "{name}" which has no default value.'
 
 
-def _apply_recommender(key: ConfigKey, parsed: Mapping[str, Any], found: ConfigValue) -> None:
+def _apply_recommender(key: ConfigKey, parsed: Mapping[str, Any], result: ConfigValue) -> None:
     if key.recommender is None:
         return
     try:
-        advised = list(key.recommender.valid_values(key.name, parsed))
-        if found.recommended_values:
-            advised = [each for each in advised if each in found.recommended_values]
-        found.recommended_values = advised
-        found.visible = key.recommender.visible(key.name, parsed)
+        recommended = list(key.recommender.valid_values(key.name, parsed))
+        if result.recommended_values:
+            recommended = [each for each in recommended if each in result.recommended_values]
+        result.recommended_values = recommended
+        result.visible = key.recommender.visible(key.name, parsed)
     except ConfigError as error:
-        found.error_messages.append(str(error))
+        result.error_messages.append(str(error))
 
 
 def with_prefix(props: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The entries under a prefix, without it: `{"a.b": 1}` under `a.` is `{"b": 1}`."""
+    """Return the entries whose keys have the prefix, without the prefix.
+
+    `{"a.b": 1}` with the prefix `a.` gives `{"b": 1}`.
+    """
     return {
         name[len(prefix) :]: value
         for name, value in props.items()
@@ -298,7 +312,10 @@ _TIME_UNITS = (("second", 1000), ("minute", 60), ("hour", 60), ("day", 24))
 
 
 def sort_keys_for_docs(definition: ConfigDef) -> list[ConfigKey]:
-    """By group (none first), order in it, those without a default first, importance, name."""
+    """Sort keys for documentation: by group, order in group, required first, importance, then name.
+
+    Keys without a group come first.
+    """
     groups = {group: place for place, group in enumerate(definition.groups)}
     importances = list(Importance)
 
@@ -311,7 +328,7 @@ def sort_keys_for_docs(definition: ConfigDef) -> list[ConfigKey]:
 
 
 def to_rst(definition: ConfigDef) -> str:
-    """reStructuredText, one section for each group, one entry for each key."""
+    """Render the definition as reStructuredText: a section per group, an entry per key."""
     lines: list[str] = []
     group: str | None = None
     for key in sort_keys_for_docs(definition):
@@ -341,7 +358,10 @@ def _format_key_docs(key: ConfigKey) -> list[str]:
 
 
 def format_default(key: ConfigKey) -> str:
-    """The default for people: `null`, `""`, and `60000 (1 minute)` for times and sizes."""
+    """Format the default for documentation.
+
+    Null is `null`, empty text is `""`, and times and sizes have a unit: `60000 (1 minute)`.
+    """
     text = config_types.convert_to_text(key.default, key.type)
     if text is None:
         return "null"
@@ -356,14 +376,14 @@ def format_default(key: ConfigKey) -> str:
 
 
 def _format_in_units(value: int, units: tuple[tuple[str, int], ...]) -> str:
-    """The largest unit that divides it; nothing if none does."""
-    found = ""
+    """Express a value in the largest unit that divides it; empty if no unit does."""
+    result = ""
     for unit, factor in units:
         if value == 0 or value % factor:
             break
         value //= factor
-        found = f" ({plurals.format_count(value, unit)})"
-    return found
+        result = f" ({plurals.format_count(value, unit)})"
+    return result
 
 
 def embed(
@@ -374,9 +394,9 @@ def embed(
     group: str,
     first_order: int = 0,
 ) -> None:
-    """Define the child's keys as `<key_prefix><name>`, in the order of its documentation.
+    """Add the child's keys to `into` as `<key_prefix><name>`, in documentation order.
 
-    Validators and recommenders go on seeing the child's own names.
+    The child's validators and recommenders still receive the names without the prefix.
     """
     for order, key in enumerate(sort_keys_for_docs(child), start=first_order):
         into.add(
@@ -405,7 +425,7 @@ def _wrap_validator(prefix: str, validator: Validator | None) -> Validator | Non
 
 
 class _EmbeddedRecommender:
-    """A recommender that is asked about prefixed names and asks about plain ones."""
+    """Adapts a recommender to an embedded key: strips the prefix from names and values."""
 
     def __init__(self, prefix: str, key: ConfigKey) -> None:
         assert key.recommender is not None, key.name

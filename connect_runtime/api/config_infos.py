@@ -1,4 +1,4 @@
-"""ConfigInfos: the result of a validation, as Connect's REST API reports it, before any JSON."""
+"""ConfigInfos: the result of a validation, as Connect's REST API reports it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from connect_runtime.api.config_types import Type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigKeyInfo:
-    """A key's definition; `default_value` None also for one that has no default (`required`)."""
+    """Definition of a key."""
 
     name: str
     type: str
     required: bool
     default_value: str | None
+    """None if the default is null, or if the key is `required` and has no default."""
     importance: str
     documentation: str
     group: str | None
@@ -29,7 +30,7 @@ class ConfigKeyInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigValueInfo:
-    """A key's value and what is wrong with it; passwords are hidden already."""
+    """Value and errors of a key; passwords are already masked."""
 
     name: str
     value: str | None
@@ -40,18 +41,21 @@ class ConfigValueInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigInfo:
-    """No definition: a value that the plugin reported for a key it does not define."""
+    """Definition and value of one key."""
 
     definition: ConfigKeyInfo | None
+    """None if the plugin reported a value for a key that it does not define."""
     value: ConfigValueInfo | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigInfos:
-    """`name` is the class that was validated, `error_count` the sum over all values."""
+    """Validation result of a plugin's configuration."""
 
     name: str
+    """Class of the validated plugin."""
     error_count: int
+    """Number of errors of all values."""
     groups: tuple[str, ...]
     configs: tuple[ConfigInfo, ...]
 
@@ -68,9 +72,9 @@ def build_config_infos(
     values: Sequence[ConfigValue],
     groups: Sequence[str],
 ) -> ConfigInfos:
-    """Values without a definition first, then every definition in order (Java's generateResult).
+    """Build the result: values without a definition first, then every definition in order.
 
-    Of a key that was reported twice the last value counts.
+    Same order as Java's `generateResult`. If a key was reported twice, the last value is used.
     """
     by_name = {value.name: value for value in values}
     unknown = [
@@ -91,11 +95,11 @@ def build_config_infos(
 def merge_config_infos(
     name: str, configs: Sequence[ConfigInfo], *, groups: Sequence[str]
 ) -> ConfigInfos:
-    """One result of several definitions'; a group is named once."""
-    found = [each.value for each in configs if each.value is not None]
+    """Build one result from the infos of several definitions; duplicate groups are removed."""
+    result = [each.value for each in configs if each.value is not None]
     return ConfigInfos(
         name=name,
-        error_count=sum(len(value.errors) for value in found),
+        error_count=sum(len(value.errors) for value in result),
         groups=tuple(dict.fromkeys(groups)),
         configs=tuple(configs),
     )
@@ -119,14 +123,14 @@ def build_key_info(key: ConfigKey, *, prefix: str = "") -> ConfigKeyInfo:
     )
 
 
-def build_value_info(found: ConfigValue, of: Type | None, *, prefix: str = "") -> ConfigValueInfo:
+def build_value_info(result: ConfigValue, of: Type | None, *, prefix: str = "") -> ConfigValueInfo:
     item = Type.STRING if of is Type.LIST else of
     return ConfigValueInfo(
-        name=prefix + found.name,
-        value=config_types.convert_to_text(found.value, of),
+        name=prefix + result.name,
+        value=config_types.convert_to_text(result.value, of),
         recommended_values=tuple(
-            config_types.convert_to_text(each, item) for each in found.recommended_values
+            config_types.convert_to_text(each, item) for each in result.recommended_values
         ),
-        errors=tuple(found.error_messages),
-        visible=found.visible,
+        errors=tuple(result.error_messages),
+        visible=result.visible,
     )

@@ -1,4 +1,5 @@
-"""Types of configuration values: conversion from text and back, with Java's error texts."""
+"""Types of configuration values: parsing from text and formatting as text, with Java's error
+messages."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ from connect_runtime.api.errors import ConfigError
 
 HIDDEN_PASSWORD = "[hidden]"  # noqa: S105  # shown instead of a password
 ClassLoader = Callable[[str], type]
-"""Finds the class that a name of CLASS type means; raises LookupError if there is none."""
+"""Returns the class for the name in a key of type CLASS; raises LookupError if there is none."""
 
 JAVA_BLANKS = "".join(map(chr, range(33)))
-"""What Java's String.trim takes away: every control character, and no wide blank."""
+"""Characters that Java's `String.trim` removes: control characters and space, no Unicode spaces."""
 
 _ITEM_BLANKS = " \t\n\r\f\v"
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -27,7 +28,7 @@ _NUMBER = re.compile(
 
 
 class Type(enum.Enum):
-    """The value is the name that Connect's REST API uses."""
+    """Type of a configuration key; the value is the name that Connect's REST API uses."""
 
     BOOLEAN = "BOOLEAN"
     STRING = "STRING"
@@ -51,7 +52,7 @@ _INTEGER_TYPES = {
 
 
 class Password:
-    """A secret: `value` has it; printing it does not."""
+    """A secret. `value` holds the text; `repr` and `str` mask it."""
 
     __slots__ = ("value",)
 
@@ -69,7 +70,7 @@ class Password:
 
 
 def invalid(name: str, value: object, why: str = "") -> ConfigError:
-    """The error that a validator raises for a value."""
+    """Build the ConfigError that a validator raises for an invalid value."""
     ending = f": {why}" if why else ""
     return ConfigError(
         f"Invalid value {format_for_message(value)} for configuration {name}{ending}"
@@ -77,7 +78,7 @@ def invalid(name: str, value: object, why: str = "") -> ConfigError:
 
 
 def format_for_message(value: object) -> str:
-    """As Java prints it in its messages."""
+    """Format a value as Java does in its error messages."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -94,67 +95,68 @@ def get_class_name(of: type) -> str:
 def load_class(name: str) -> type:
     """Import a class by `package.module.Class` or `package.module:Class`.
 
-    Only for names that an operator or this code gives: importing runs the module's code. Raises
-    `LookupError` if there is no such class, and also for whatever the import raises, such as
-    `SystemExit`; `KeyboardInterrupt` passes.
+    Only for trusted names (from the operator or from code), because importing runs the module's
+    code. Raises LookupError if the class does not exist or the import raises anything, even
+    `SystemExit`; only `KeyboardInterrupt` propagates.
     """
     module_name, path = _split_class_name(name)
     try:
-        found: Any = importlib.import_module(module_name)
+        result: Any = importlib.import_module(module_name)
         for part in path.split("."):
-            found = getattr(found, part)
+            result = getattr(result, part)
     except KeyboardInterrupt:
         raise
     except (ImportError, AttributeError, ValueError) as error:
-        raise LookupError(f"there is no class {name}") from error
+        raise LookupError(f"class {name} does not exist") from error
     except BaseException as error:  # the module's code may raise anything
         cause = f"{type(error).__name__}: {error}"
         raise LookupError(f"{name} cannot be imported: {cause}") from error
-    return _require_class(found, name)
+    return _require_class(result, name)
 
 
 def find_imported_class(name: str) -> type:
-    """The class of that name, if its module is imported already; runs no code of the module's.
+    """Return the class with this name if its module is already imported; never imports or runs
+    code.
 
-    For names from connector configurations, which anybody who reaches the REST API may write.
-    Raises `LookupError`.
+    For untrusted names, such as those in connector configurations that any REST client may submit.
+    Raises LookupError.
     """
     module_name, path = _split_class_name(name)
-    found: Any = sys.modules.get(module_name)
-    if found is None:
+    result: Any = sys.modules.get(module_name)
+    if result is None:
         raise LookupError(
-            f"no plugin of this worker has the class {name}: put its module into a folder of"
-            " plugin.path, or declare an entry point in the group connect_runtime.plugins, then"
-            " restart the worker"
+            f"class {name} is not an installed plugin: add its module to a plugin.path folder, or"
+            " declare it as an entry point in the group connect_runtime.plugins, and restart the"
+            " worker"
         )
     for part in path.split("."):
         try:
-            found = vars(found)[part]  # not getattr: a module's __getattr__ may import others
+            result = vars(result)[part]  # not getattr: a module's __getattr__ may import others
         except (TypeError, KeyError):
-            raise LookupError(f"there is no class {name}") from None
-    return _require_class(found, name)
+            raise LookupError(f"class {name} does not exist") from None
+    return _require_class(result, name)
 
 
 def _split_class_name(name: str) -> tuple[str, str]:
-    """Module, and the path of the class in it."""
+    """Split a class name into the module and the path of the class in the module."""
     module, colon, path = name.partition(":")
     if not colon:
         module, _, path = name.rpartition(".")
     return module, path
 
 
-def _require_class(found: object, name: str) -> type:
-    if isinstance(found, type):
-        return found
-    raise LookupError(f"{name} is no class")
+def _require_class(result: object, name: str) -> type:
+    if isinstance(result, type):
+        return result
+    raise LookupError(f"{name} is not a class")
 
 
 def parse_value(
     name: str, value: object, of: Type, *, load: ClassLoader = find_imported_class
 ) -> Any:
-    """The value of that type; None stays None. Raises ConfigError.
+    """Parse a value as the given type; None stays None. Raises ConfigError.
 
-    Native values are taken as they are where their class fits; text is trimmed and read.
+    A value that already has the matching Python class is returned unchanged. Text is trimmed first.
     """
     if value is None:
         return None
@@ -249,7 +251,7 @@ def _parse_class(name: str, value: object, load: ClassLoader) -> type:
 
 
 def convert_to_text(value: Any, of: Type | None) -> str | None:
-    """A parsed value as configuration text; a password stays hidden, null stays null."""
+    """Format a parsed value as configuration text; passwords are masked, None stays None."""
     if value is None:
         return None
     if of is Type.LIST and isinstance(value, Sequence) and not isinstance(value, str):

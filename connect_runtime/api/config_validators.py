@@ -1,7 +1,7 @@
-"""Validators: restrictions of a configuration value beyond its type.
+"""Validators: constraints on a configuration value beyond its type.
 
-`ensure_valid` raises ConfigError (`config_types.invalid` makes the usual text); `str()` describes
-what is allowed. Texts are those of Java's ConfigDef.
+`ensure_valid` raises ConfigError (`config_types.invalid` builds the usual message); `str()`
+describes the allowed values. The texts are those of Java's ConfigDef.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ from connect_runtime.api.errors import ConfigError
 
 
 class Validator(Protocol):
-    """`value` is parsed already; None where nothing was given, or it could not be parsed."""
+    """Checks the value of a configuration key."""
 
     def ensure_valid(self, name: str, value: Any) -> None:
-        """Raises ConfigError."""
+        """Raise ConfigError if the parsed `value` is not allowed.
+
+        `value` is None if the key is not set or could not be parsed.
+        """
 
 
 class Range:
-    """A number from `at_least` to `at_most`, each included, or open where not given."""
+    """Accepts numbers between `at_least` and `at_most`, both inclusive and both optional; rejects
+    null."""
 
     def __init__(self, *, at_least: float | None = None, at_most: float | None = None) -> None:
         self._least = at_least
@@ -42,7 +46,7 @@ class Range:
 
 
 class ValidString:
-    """One of these texts."""
+    """Accepts only the listed strings."""
 
     def __init__(self, *allowed: str) -> None:
         self.allowed = allowed
@@ -58,7 +62,7 @@ class ValidString:
 
 
 class CaseInsensitiveValidString:
-    """One of these texts, in any case."""
+    """Accepts only the listed strings, in any case."""
 
     def __init__(self, *allowed: str) -> None:
         self._allowed = tuple(each.upper() for each in allowed)
@@ -74,7 +78,8 @@ class CaseInsensitiveValidString:
 
 
 class ValidList:
-    """A list of these texts, or of any if there are none; no item empty or twice (KIP-1161)."""
+    """Accepts lists without empty or duplicate items, optionally only of the listed items
+    (KIP-1161)."""
 
     def __init__(
         self, *allowed: str, empty_allowed: bool = True, null_allowed: bool = False
@@ -106,7 +111,7 @@ class ValidList:
 
 
 class ListSize:
-    """A list of at most so many items."""
+    """Accepts lists of up to `at_most` items."""
 
     def __init__(self, at_most: int) -> None:
         self._most = at_most
@@ -120,7 +125,7 @@ class ListSize:
 
 
 class NonNull:
-    """Something."""
+    """Rejects null values."""
 
     def ensure_valid(self, name: str, value: Any) -> None:
         if value is None:
@@ -131,7 +136,7 @@ class NonNull:
 
 
 class NonEmptyString:
-    """No empty text; null is for the default to allow."""
+    """Rejects empty strings; accepts null."""
 
     def ensure_valid(self, name: str, value: Any) -> None:
         if value == "":
@@ -142,7 +147,7 @@ class NonEmptyString:
 
 
 class NonEmptyStringWithoutControlChars:
-    """As names of connectors must be."""
+    """Rejects empty strings and control characters, as in connector names; accepts null."""
 
     def ensure_valid(self, name: str, value: Any) -> None:
         if value is None:
@@ -163,7 +168,7 @@ class NonEmptyStringWithoutControlChars:
 
 
 class Lambda:
-    """Any check of your own; `described` says what it allows."""
+    """Validates with a function; `described` is the description of the allowed values."""
 
     def __init__(self, check: Callable[[str, Any], None], described: str) -> None:
         self._check = check
@@ -177,7 +182,7 @@ class Lambda:
 
 
 class Composite:
-    """All of these, in this order."""
+    """Applies several validators in order."""
 
     def __init__(self, *validators: Validator) -> None:
         self._validators: Sequence[Validator] = validators

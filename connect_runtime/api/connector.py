@@ -1,9 +1,9 @@
-"""Connectors: what a user configures. A connector plans; its tasks move the records.
+"""Connectors: what a user configures. A connector plans the work, and its tasks move the records.
 
-Two complete ones are in the package's README. A worker creates an instance, calls `initialize`
-and `start` on the connector's own thread, calls `task_configs` whenever it needs them (at start,
-after `request_task_reconfiguration`, when `tasks.max` changes), and `stop` at the end. `config`
-and `validate` are also called on instances that are never started.
+Two complete examples are in the package's README. A worker creates an instance, calls `initialize`
+and `start` on the connector's own thread, and `stop` at the end. It calls `task_configs` at start,
+after `request_task_reconfiguration` and when `tasks.max` changes. `config` and `validate` are also
+called on instances that are never started.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ Item = TypeVar("Item")
 
 
 def group_partitions(items: Sequence[Item], groups: int) -> list[list[Item]]:
-    """Runs of neighbours, the first ones longer by one where it does not come out even.
+    """Split items into groups of consecutive items whose sizes differ by at most one.
 
-    With more groups than items the last groups are empty. ValueError for less than one group.
+    The longer groups come first, and with more groups than items the last ones are empty. Raises
+    ValueError if `groups` is less than 1.
     """
     if groups < 1:
-        raise ValueError(f"cannot share out to {groups} groups: one is the least")
+        raise ValueError(f"cannot split items into {groups} groups: at least 1 is required")
     size, longer = divmod(len(items), groups)
     result: list[list[Item]] = []
     start = 0
@@ -46,68 +47,76 @@ def group_partitions(items: Sequence[Item], groups: int) -> list[list[Item]]:
 
 
 class ExactlyOnceSupport(enum.Enum):
-    """Whether a source connector can write exactly once with a configuration (KIP-618)."""
+    """Whether a source connector supports exactly-once delivery with a configuration (KIP-618)."""
 
     SUPPORTED = "SUPPORTED"
     UNSUPPORTED = "UNSUPPORTED"
 
 
 class TransactionBoundaries(enum.Enum):
-    """Whether a source connector can say itself where transactions end."""
+    """Whether a source connector can define the transaction boundaries itself."""
 
     SUPPORTED = "SUPPORTED"
     UNSUPPORTED = "UNSUPPORTED"
 
 
 class Connector(abc.ABC):
-    """What both kinds share; derive from SourceConnector or SinkConnector."""
+    """Base class of connectors; derive from SourceConnector or SinkConnector."""
 
     carries_out: ClassVar[frozenset[str]] = frozenset()
-    """Keys of every connector that this one acts on itself, where its tasks move their data
-    themselves: `transforms`, `predicates`. The worker leaves these to it."""
+    """Common connector keys that the connector applies itself instead of the worker.
+
+    For connectors whose tasks move the data themselves, for example `transforms` and `predicates`.
+    """
     context: ConnectorContext
     props: Mapping[str, str]
-    """The configuration it was started with."""
+    """The configuration that the connector was started with."""
 
     def version(self) -> str:
-        """Shown in the list of plugins and in the status."""
+        """Return the version that is shown in the list of plugins and in the status."""
         return plugin.UNDEFINED_VERSION
 
     def initialize(self, context: ConnectorContext) -> None:
         self.context = context
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Begin, with the connector's configuration: override it to watch the source."""
+        """Start with the connector's configuration. Override to monitor the source for changes."""
         self.props = props
 
     @abc.abstractmethod
     def task_class(self) -> type[Task]:
-        """The same for every configuration: those that were never started are asked, too."""
+        """Return the task class.
+
+        Also called before `start`, so it must not depend on the configuration.
+        """
 
     @abc.abstractmethod
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """One configuration for each task, at most `max_tasks` (`grouping.group_partitions` helps).
+        """Return one configuration per task, at most `max_tasks`; see `group_partitions`.
 
-        The worker's herder waits for it: answer from what is known, in milliseconds.
+        The worker's herder waits for the result: return within milliseconds, from cached data.
         """
 
     def stop(self) -> None:  # noqa: B027  # most connectors have nothing to release
-        """End and release everything; called also when `start` has failed."""
+        """Stop and release all resources; also called if `start` failed."""
 
     def reconfigure(self, props: Mapping[str, str]) -> None:
-        """Go on with another configuration. The worker makes a new instance instead."""
+        """Restart with another configuration.
+
+        The worker does not use it: it creates a new instance.
+        """
         self.stop()
         self.start(props)
 
     @abc.abstractmethod
     def config(self) -> ConfigDef:
-        """The keys that this connector knows; those that all connectors have are not its."""
+        """Return the connector's own keys, without the keys common to all connectors."""
 
     def validate(self, props: Mapping[str, str]) -> list[ConfigValue]:
-        """What is wrong with a configuration, key by key.
+        """Validate a configuration and return the result of each key.
 
-        Override it for what one key alone does not show: call this, then add to the values'
-        `error_messages`. An exception is for when it cannot be told.
+        Override for checks that involve several keys: call this method, then append to
+        `error_messages` of the values. Raise only if validation itself is impossible.
         """
         definition = self.config()
         if definition is None:
@@ -118,45 +127,47 @@ class Connector(abc.ABC):
 
 
 class SourceConnector(Connector):
-    """Its tasks are SourceTasks or PipelineTasks."""
+    """Base class of source connectors; their tasks are SourceTasks or PipelineTasks."""
 
     context: SourceConnectorContext
     default_converter: ClassVar[str | None] = None
-    """Converts keys and values where the connector's own configuration names no converter: a class.
+    """Class that converts keys and values if the connector's configuration names no converter.
 
-    None, the default: the worker's converter does. It is for records that others read as the bytes
-    that they are, which a worker's JsonConverter would wrap.
+    None, the default, selects the worker's converter. Set it if consumers expect the raw bytes,
+    which a JsonConverter configured for the worker would wrap.
     """
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Whether offsets tell where a source goes on, with no record lost or doubled.
+        """Return whether offsets let the source resume without lost or duplicate records.
 
-        None, the default, counts as no. Called before `start`.
+        None, the default, means UNSUPPORTED. Called before `start`.
         """
         return None
 
     def can_define_transaction_boundaries(self, props: Mapping[str, str]) -> TransactionBoundaries:
-        """Whether the tasks use `context.transaction_context`. Called before `start`."""
+        """Return whether the tasks use `context.transaction_context`. Called before `start`."""
         return TransactionBoundaries.UNSUPPORTED
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """A user changes or removes source offsets (KIP-875); the worker stores them afterwards.
+        """Handle a user's request to alter or reset source offsets (KIP-875).
 
-        Override it to check them, or to tell a system that keeps its own: True for done. False,
-        the default, has the user told that only the worker's offsets changed. Raises
-        UnsupportedOperationError if it cannot be done, ConnectError if these are refused. May
-        come twice. Called before `start`.
+        Override to validate the offsets, or to apply them to an external system; return True if
+        that was done. With False, the default, the response says that only the worker's offsets
+        changed. The worker stores the offsets after this call. Raises UnsupportedOperationError if
+        offsets cannot be altered, ConnectError if these are rejected. Called before `start`,
+        possibly several times for one request.
         """
         return False
 
 
 class SinkConnector(Connector):
-    """Its tasks are SinkTasks; which topics they get is `topics` or `topics.regex`."""
+    """Base class of sink connectors; their tasks are SinkTasks that read `topics` or
+    `topics.regex`."""
 
     context: SinkConnectorContext
 
     def alter_offsets(
         self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        """As for sources; the offsets are those of the connector's consumer group."""
+        """Like `SourceConnector.alter_offsets`, for offsets of the connector's consumer group."""
         return False

@@ -1,4 +1,4 @@
-"""Converter and HeaderConverter: conversion between Connect data and bytes in Kafka."""
+"""Converter and HeaderConverter: convert between Connect data and the bytes stored in Kafka."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TYPE_CONFIG = "converter.type"
 
 
 class ConverterType(enum.Enum):
-    """What a converter is configured for; the value stands in `converter.type`."""
+    """What a converter is used for; the value of `converter.type`."""
 
     KEY = "key"
     VALUE = "value"
@@ -25,41 +25,42 @@ class ConverterType(enum.Enum):
 
 
 class Converter(Plugin, abc.ABC):
-    """For keys or values of records. One instance belongs to one task and one of the two.
+    """Converts record keys or values. Each instance serves one task, and either keys or values.
 
-    Raise DataError for what cannot be converted: `errors.tolerance` decides what follows.
+    Raise DataError if the data cannot be converted; `errors.tolerance` decides what happens then.
     """
 
     def configure(self, configs: Mapping[str, Any], *, is_key: bool = False) -> None:
-        """Called first, with the keys under `key.converter.` or `value.converter.`."""
+        """Called first, with the keys under `key.converter.` or `value.converter.`, without the
+        prefix."""
 
     @abc.abstractmethod
     def from_connect_data(
         self, topic: str, data: SchemaAndValue, record_headers: Headers
     ) -> bytes | None:
-        """The bytes to write; None for a tombstone. It may add to the record's headers."""
+        """Serialize the data; None is a tombstone. May add to the record's headers."""
 
     @abc.abstractmethod
     def to_connect_data(
         self, topic: str, payload: bytes | None, record_headers: Headers
     ) -> SchemaAndValue:
-        """What the bytes read say; `record_headers` as they were read."""
+        """Deserialize the payload; `record_headers` are the headers of the consumed record."""
 
 
 class HeaderConverter(Plugin, abc.ABC):
-    """For the values of headers."""
+    """Converts header values."""
 
     @abc.abstractmethod
     def from_connect_header(self, topic: str, key: str, data: SchemaAndValue) -> bytes | None:
-        """The bytes to write for the header `key` of a record for `topic`."""
+        """Serialize the value of the header `key` of a record for `topic`."""
 
     @abc.abstractmethod
     def to_connect_header(self, topic: str, key: str, payload: bytes | None) -> SchemaAndValue:
-        """What the bytes read say."""
+        """Deserialize the value of the header `key` of a record from `topic`."""
 
 
 def converter_config() -> ConfigDef:
-    """A definition with `converter.type`, which every converter of ours begins with."""
+    """Return a new definition with `converter.type`, for a converter to add its own keys to."""
     return ConfigDef().define(
         TYPE_CONFIG,
         Type.STRING,
@@ -70,6 +71,6 @@ def converter_config() -> ConfigDef:
 
 
 def with_type(configs: Mapping[str, Any], *, is_key: bool) -> dict[str, Any]:
-    """The configuration with `converter.type`, should it not say so itself."""
+    """Return the configuration with `converter.type` added if it is missing."""
     own = ConverterType.KEY if is_key else ConverterType.VALUE
     return {TYPE_CONFIG: own.value, **configs}

@@ -1,7 +1,7 @@
-"""Errors that plugins raise, and that the plugin API raises to them.
+"""Errors that plugins raise, and that the plugin API raises in plugins.
 
-After a `RetriableError` the worker repeats the operation. Every other `ConnectError` fails the
-record or the task, depending on the connector's `errors.tolerance`.
+After a `RetriableError` the worker repeats the operation. Any other `ConnectError` fails the record
+or the task, depending on the connector's `errors.tolerance`.
 """
 
 from __future__ import annotations
@@ -14,28 +14,29 @@ FatalError = errors.FatalError
 
 
 class DataError(FatalError):
-    """A value, schema or payload is not what it must be (Java's DataException)."""
+    """A value, schema or payload is invalid (Java's DataException)."""
 
 
 class SchemaBuilderError(DataError):
-    """A schema was described wrongly: a property set twice, a field without a name."""
+    """A schema definition is invalid: a property set twice, or a field without a name."""
 
 
 class ConfigError(FatalError):
-    """A configuration is invalid: an unknown, missing or unparsable value."""
+    """A configuration is invalid: a key is missing, or its value cannot be parsed or is not
+    allowed."""
 
 
 class NotFoundError(FatalError):
-    """What was asked for does not exist."""
+    """The requested item does not exist."""
 
 
 class AlreadyExistsError(FatalError):
-    """What was to be created exists already."""
+    """The item to create already exists."""
 
 
 class IllegalWorkerStateError(FatalError):
-    """A plugin called its context when that was not allowed, for example after it was stopped."""
+    """A plugin used its context when that is not allowed, for example after it was stopped."""
 
 
 class UnsupportedOperationError(FatalError):
-    """A plugin does not offer what it was asked for, such as changing its offsets."""
+    """A plugin does not support the requested operation, such as altering its offsets."""

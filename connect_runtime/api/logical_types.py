@@ -1,9 +1,9 @@
-"""Logical types Decimal, Date, Time and Timestamp, stored in Connect's plain types as Java does.
+"""Logical types Decimal, Date, Time and Timestamp, stored in Connect's plain types as in Java.
 
-A Date is a `datetime.date`, a Time a `datetime.time` (of day, UTC, without a zone), a Timestamp a
-`datetime.datetime` with a zone, a Decimal a `decimal.Decimal`. Kafka stores milliseconds: finer
-parts are dropped. Stored values that Python cannot hold (years outside 1 to 9999) raise
-DataError.
+A Date is a `datetime.date`, a Time a `datetime.time` (UTC time of day, without a time zone), a
+Timestamp a `datetime.datetime` with a time zone, a Decimal a `decimal.Decimal`. The precision is
+milliseconds; smaller parts are truncated. Stored values that Python cannot represent (years outside
+1 to 9999) raise DataError.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from connect_runtime.api.schema_builder import SchemaBuilder
 
 SCALE_FIELD = "scale"
 MAX_DECIMAL_DIGITS = 4_300
-"""Python converts no longer numbers: the time grows with the square of the length."""
+"""Python's limit for converting integers to text, which takes quadratic time."""
 _MAX_DECIMAL_BYTES = 1_785
-"""The most bytes of which no number has more digits."""
+"""The largest number of bytes whose every value has at most `MAX_DECIMAL_DIGITS` digits."""
 _DAY_MS = 24 * 60 * 60 * 1000
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
 def decimal_builder(scale: int) -> SchemaBuilder:
-    """Of numbers with that many digits after the point; negative for trailing zeros before it."""
+    """Start a Decimal schema with `scale` digits after the decimal point.
+
+    A negative scale stands for trailing zeros before the decimal point.
+    """
     builder = SchemaBuilder.bytes().name(schema.DECIMAL_NAME)
     return builder.parameter(SCALE_FIELD, str(scale)).version(1)
 
@@ -54,7 +57,7 @@ def decimal_schema(scale: int) -> Schema:
 
 
 def read_scale(described: Schema) -> int:
-    """Raises DataError if it is no Decimal schema with a scale."""
+    """Return the scale of a Decimal schema. Raises DataError if it is missing or invalid."""
     text = (described.parameters or {}).get(SCALE_FIELD)
     if text is None:
         raise DataError("Invalid Decimal schema: scale parameter not found.")
@@ -68,9 +71,9 @@ def read_scale(described: Schema) -> int:
 
 
 def decimal_from_logical(described: Schema, value: decimal.Decimal) -> bytes:
-    """The unscaled number, big-endian two's complement, as short as it goes.
+    """Encode the unscaled value as big-endian two's complement, in the fewest bytes.
 
-    Raises DataError if the value has another scale than the schema: nothing is rounded.
+    Raises DataError if the scales of value and schema differ; values are never rounded.
     """
     if not value.is_finite():
         raise DataError("A Decimal value must be a number, not NaN or infinite.")
@@ -92,7 +95,7 @@ def decimal_from_logical(described: Schema, value: decimal.Decimal) -> bytes:
 
 def decimal_to_logical(described: Schema, stored: bytes) -> decimal.Decimal:
     if not stored:
-        raise DataError("A Decimal takes at least one byte.")
+        raise DataError("A Decimal value must have at least one byte, but it is empty.")
     if len(stored) > _MAX_DECIMAL_BYTES:
         raise _decimal_too_long_error()
     unscaled = int.from_bytes(stored, "big", signed=True)
@@ -105,7 +108,7 @@ def _decimal_too_long_error() -> DataError:
 
 
 def date_from_logical(described: Schema, value: datetime.date) -> int:
-    """Days since 1970-01-01."""
+    """Return the days since 1970-01-01."""
     _check_logical_type(described, schema.DATE_NAME, "Date")
     if isinstance(value, datetime.datetime):
         raise DataError("Kafka Connect Date type should not have any time fields.")
@@ -121,7 +124,7 @@ def date_to_logical(described: Schema, days: int) -> datetime.date:
 
 
 def time_from_logical(described: Schema, value: datetime.time) -> int:
-    """Milliseconds since midnight."""
+    """Return the milliseconds since midnight."""
     _check_logical_type(described, schema.TIME_NAME, "Time")
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
     return seconds * 1000 + value.microsecond // 1000
@@ -131,13 +134,13 @@ def time_to_logical(described: Schema, stored_ms: int) -> datetime.time:
     _check_logical_type(described, schema.TIME_NAME, "Time")
     if not 0 <= stored_ms < _DAY_MS:
         raise DataError(
-            f"Time values must be milliseconds from 0 to {_DAY_MS - 1}, not {stored_ms}."
+            f"A Time value must be from 0 to {_DAY_MS - 1} milliseconds, not {stored_ms}."
         )
     return (_EPOCH + stored_ms * _MILLISECOND).time()
 
 
 def timestamp_from_logical(described: Schema, value: datetime.datetime) -> int:
-    """Milliseconds since 1970-01-01 UTC; DataError without a time zone."""
+    """Return the milliseconds since 1970-01-01 UTC. Raises DataError without a time zone."""
     _check_logical_type(described, schema.TIMESTAMP_NAME, "Timestamp")
     if value.tzinfo is None:
         raise DataError("A Timestamp needs a datetime with a time zone, such as UTC.")
@@ -145,7 +148,7 @@ def timestamp_from_logical(described: Schema, value: datetime.datetime) -> int:
 
 
 def timestamp_to_logical(described: Schema, stored_ms: int) -> datetime.datetime:
-    """In UTC."""
+    """Return the datetime in UTC."""
     _check_logical_type(described, schema.TIMESTAMP_NAME, "Timestamp")
     try:
         return _EPOCH + stored_ms * _MILLISECOND

@@ -8,25 +8,25 @@ from typing import Any
 from connect_runtime.api.config_def import ConfigDef
 
 UNDEFINED_VERSION = "undefined"
-"""What a plugin answers that does not tell its version."""
+"""Version of a plugin that does not declare one."""
 
 
 class Plugin:
-    """Made without arguments, configured once, used by one task, closed once."""
+    """Created without arguments, configured once, used by one task, closed once."""
 
     def version(self) -> str:
-        """Shown in the list of plugins."""
+        """Return the version that is shown in the list of plugins."""
         return UNDEFINED_VERSION
 
     def config(self) -> ConfigDef:
-        """The keys that `configure` knows."""
+        """Return the configuration keys that `configure` accepts."""
         return ConfigDef()
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        """Called first, with the keys under the plugin's own prefix, without it.
+        """Called first, with the keys under the plugin's prefix, without the prefix.
 
-        Such as `transforms.<alias>.` or `header.converter.`. Raises ConfigError.
+        The prefix is `transforms.<alias>.` or `header.converter.`, for example. Raises ConfigError.
         """
 
     def close(self) -> None:
-        """Release what is held; called last."""
+        """Release all resources; called last."""

@@ -1,8 +1,8 @@
-"""Contexts: the worker's services for a connector or task.
+"""Contexts: the services of the worker that a connector or task can use.
 
-Plugins receive their context and create none of it, so that a test can pass a fake. After a
-plugin was stopped, its context raises IllegalWorkerStateError. Unless stated otherwise a context
-may be used on the plugin's own thread only.
+Plugins receive a context and never create one, so that tests can pass a fake. After a plugin was
+stopped, its context raises IllegalWorkerStateError. A context may only be used on the plugin's own
+thread unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -18,91 +18,99 @@ from connect_runtime.base.metrics import MetricFamily
 from connect_runtime.base.timing import Clock
 
 ReadMetrics = Callable[[], Iterable[MetricFamily]]
-"""What there is to show at this moment, by metric: `api.Metric` declares one, `api.MetricFamily` is
-one with its values by label values. Asked on other threads, at every scrape: answer at once."""
+"""Returns the current metrics:
+
+`api.Metric` declares one, `api.MetricFamily` adds its values by label.
+
+Called on other threads at every scrape, and must return at once.
+"""
 
 
 class OffsetReader(Protocol):
-    """The source offsets of this connector, as last committed.
+    """Reads the committed source offsets of this connector.
 
-    Every call reads the offsets topic to its end: ask in `start`, not for each record. Raises
-    ConnectError when that fails, or when the task was given up meanwhile.
+    Every call reads the offsets topic to its end: call it in `start`, not for each record. Raises
+    ConnectError if the read fails, or if the task was cancelled in the meantime.
     """
 
     def offset(self, partition: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """None if nothing was committed for the partition."""
+        """Return the offset of a source partition; None if no offset is committed."""
 
     def offsets(
         self, partitions: Sequence[Mapping[str, Any]]
     ) -> Sequence[Mapping[str, Any] | None]:
-        """One answer for each, in their order."""
+        """Return the offset of each partition, in the same order."""
 
 
 class PluginContext(Protocol):
-    """What every connector and task gets."""
+    """Services that are available to every connector and task."""
 
     @property
     def clock(self) -> Clock:
-        """The time; plugins do not read it elsewhere, so that tests can steer it."""
+        """The clock. Plugins must not read the time elsewhere, so that tests can control it."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait that long, or until the plugin is asked to stop: whether it is.
+        """Wait for `timeout_s`, or until the plugin is asked to stop. Returns True if it must stop.
 
-        In place of sleeping, so that nobody waits for a sleeper.
+        Use it instead of sleeping, so that stopping does not have to wait for the plugin.
         """
 
     def add_metrics(self, read: ReadMetrics) -> None:
-        """Show these besides the worker's own, for as long as the plugin runs (KIP-877).
+        """Publish the metrics that `read` returns while the plugin runs (KIP-877).
 
-        No label is added: connector and task are told apart by labels of the plugin's own. Of two
-        plugins on one worker that declare a metric differently, or give the same series, the first
-        is shown. What `read` raises is logged once, and costs its metrics alone.
+        No labels are added: the plugin's own labels must identify connector and task. If two
+        plugins of a worker declare a metric differently or return the same series, the first one is
+        published. An exception of `read` is logged once and drops only the metrics of this plugin.
         """
 
 
 class ConnectorContext(PluginContext, Protocol):
-    """Both methods may be called from any thread."""
+    """Services for connectors. Both methods may be called from any thread."""
 
     def request_task_reconfiguration(self) -> None:
-        """Have `task_configs` called again, soon, since it would answer otherwise now."""
+        """Request a call of `task_configs` soon, because its result has changed."""
 
     def raise_error(self, error: Exception) -> None:
-        """Set the connector's status to FAILED; its tasks go on."""
+        """Set the connector's status to FAILED; its tasks keep running."""
 
 
 class SourceConnectorContext(ConnectorContext, Protocol):
-    """With a look at the connector's tasks: their offsets, and how they are configured."""
+    """Services for source connectors: offsets and current configurations of their tasks."""
 
     @property
     def offset_reader(self) -> OffsetReader: ...
 
     def task_configs(self) -> Sequence[Mapping[str, str]]:
-        """What was published last for this connector's tasks, in their order, whichever worker
-        led then: to leave as much as can be as it is. `${…}` stands as it was written. Empty where
-        nothing was, or not all of it is known. Any thread, at once.
+        """Return the last published configurations of this connector's tasks, in task order.
+
+        Lets a connector keep assignments stable, whichever worker published them. `${…}` references
+        are unresolved. Empty if nothing was published or the set is incomplete. May be called from
+        any thread; returns at once.
         """
 
 
 class SinkConnectorContext(ConnectorContext, Protocol):
-    """Nothing more so far."""
+    """Services for sink connectors; nothing in addition to `ConnectorContext`."""
 
 
 class TaskContext(PluginContext, Protocol):
-    """What every task gets."""
+    """Services that are available to every task."""
 
     @property
     def task_id(self) -> ConnectorTaskId: ...
 
     def configs(self) -> Mapping[str, str]:
-        """The task's configuration, `${…}` resolved anew: secrets may have changed."""
+        """Return the task's configuration with `${…}` resolved again, because secrets may have
+        changed."""
 
 
 class TransactionContext(Protocol):
-    """Where transactions end, for `transaction.boundary=connector` (KIP-618).
+    """Defines transaction boundaries, for `transaction.boundary=connector` (KIP-618).
 
-    Without a record: after the batch that `poll` returns next. With one: after that record. What
-    is said of a record goes before what is said of its batch; to commit and to abort at the same
-    place is an error that ends the task. Aborting drops records, and still commits their offsets.
+    Without a record, the boundary is after the batch that `poll` returns next; with a record, after
+    that record. A boundary at a record takes precedence over one at its batch. Requesting both
+    commit and abort at one position fails the task. Aborting drops the records but still commits
+    their offsets.
     """
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None: ...
@@ -111,70 +119,77 @@ class TransactionContext(Protocol):
 
 
 class SourceTaskContext(TaskContext, Protocol):
-    """For `SourceTask`."""
+    """Services for `SourceTask`."""
 
     @property
     def offset_reader(self) -> OffsetReader: ...
 
     @property
     def transaction_context(self) -> TransactionContext | None:
-        """None unless the task writes exactly once and may say where transactions end."""
+        """None unless the task writes exactly once with `transaction.boundary=connector`."""
 
 
 class PendingReport(Protocol):
-    """A reported record on its way to the dead letter topic."""
+    """A reported record that is being written to the dead letter queue."""
 
     def done(self) -> bool: ...
 
     def result(self, timeout: float | None = None) -> None:
-        """Wait for it, in seconds; raises what went wrong, TimeoutError if it takes longer."""
+        """Wait up to `timeout` seconds until the record is written.
+
+        Raises the error of the write, or TimeoutError.
+        """
 
 
 class ErrantRecordReporter(Protocol):
-    """Where a sink task leaves records that it cannot use (KIP-610)."""
+    """Reports records that a sink task cannot process (KIP-610)."""
 
     def report(self, record: SinkRecord, error: Exception) -> PendingReport:
-        """Report it; offsets of its partition wait until it is stored.
+        """Report a record; offsets of its partition are not committed until the report is stored.
 
-        With `errors.tolerance=none` the next call of `put` or `pre_commit` does not come: the
-        task fails with `error`.
+        With `errors.tolerance=none` the task fails with `error` at the next `put` or `pre_commit`.
         """
 
 
 class SinkTaskContext(TaskContext, Protocol):
-    """For `SinkTask`."""
+    """Services for `SinkTask`."""
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """What the task consumes now."""
+        """Return the partitions that the task consumes now."""
 
     def rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Consume from these offsets on, from the next `put`; others go on where they are.
+        """Seek these partitions to these offsets before the next `put` (Java's `offset`).
 
-        Java's `offset`. Raises ConnectError for a partition that is not assigned.
+        Raises ConnectError for a partition that is not assigned.
         """
 
     def retry_after_ms(self, timeout_ms: int) -> None:
-        """Have `put`, when it raises `RetriableError`, called again after that; otherwise, not
-        later than that (Java's `timeout`)."""
+        """Set the delay until the next `put`: exact after a `RetriableError`, otherwise a maximum.
+
+        Java's `timeout`.
+        """
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Consume no more of these; ConnectError for one that is not assigned."""
+        """Stop consuming these partitions.
+
+        Raises ConnectError for a partition that is not assigned.
+        """
 
     def resume(self, *partitions: TopicPartition) -> None: ...
 
     def request_commit(self) -> None:
-        """Have offsets committed soon, not only at the next interval."""
+        """Request an offset commit soon instead of at the next interval."""
 
     @property
     def errant_record_reporter(self) -> ErrantRecordReporter | None:
-        """None if the connector has neither a dead letter topic nor logs errors."""
+        """None if the connector has no dead letter queue and does not log errors."""
 
 
 class PipelineState(Enum):
-    """How far a pipeline is; the worker shows it as the task's status.
+    """State of a pipeline, which the worker publishes as the task's status.
 
-    WAITING and STARTING are not RUNNING: a pipeline that has no place to run, or was heard of
-    never, must not look as if it copied.
+    WAITING and STARTING are not RUNNING: a pipeline without a slot to run in, or one that has not
+    reported yet, must not look as if it were copying.
     """
 
     STARTING = "STARTING"
@@ -185,41 +200,50 @@ class PipelineState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineProgress:
-    """A report; what it does not name has not changed.
-
-    `reason` says in a sentence why the state is not RUNNING. `records_total` and `bytes_total`
-    count from the start of the task and never fall. `offsets` are safe to commit: everything
-    before them is stored where it belongs.
-    """
+    """A progress report of a pipeline. Offsets that it does not list are unchanged."""
 
     state: PipelineState = PipelineState.RUNNING
     reason: str = ""
+    """One sentence that explains why the state is not RUNNING."""
     records_total: int = 0
+    """Records since the start of the task; never decreases."""
     bytes_total: int = 0
+    """Bytes since the start of the task; never decreases."""
     offsets: Sequence[SourceOffset] = ()
+    """Offsets that are safe to commit: all data before them is stored in the target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignTaskRun:
-    """A run of a task by a worker of another make, Java's, as it told it in the status topic.
+    """A task run by a Java worker, as that worker reported it in the status topic.
 
-    Times are wall time by that worker's clock, in milliseconds. `ended_ms` None: it never said that
-    it had ended it, as one does not that is killed, cut off or frozen. `overlaps`: nor had whoever
-    ran it before, when this run began. `removed_ms`: since then (by the leader's clock) there is no
-    such task any more, which says nothing of what its worker still does.
+    Times are wall-clock milliseconds.
     """
 
     worker_id: str
     began_ms: int
+    """Start time by that worker's clock."""
     ended_ms: int | None = None
+    """End time by that worker's clock; None if it never reported an end (killed, partitioned,
+    frozen)."""
     overlaps: bool = False
+    """True if the previous run had not reported its end when this run started."""
     removed_ms: int | None = None
+    """When the task was removed from the configuration, by the leader's clock; None if it still
+    exists.
+
+    The worker may still be running the task after that.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderlessPeriod:
-    """A time (wall, milliseconds) in which the group had no leader, as nobody renewed its session
-    key; it ended when this worker started."""
+    """A period without a leader: the session key was not rotated.
+
+    It ended when this worker started.
+
+    Times are wall-clock milliseconds.
+    """
 
     from_ms: int
     to_ms: int
@@ -227,65 +251,82 @@ class LeaderlessPeriod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatedTaskConfig:
-    """What a task was configured with (as it was written: `${…}` stands), and since when: wall
-    time by the clock of the worker that led then, in milliseconds; -1: not known."""
+    """A configuration that was published for a task."""
 
     config: Mapping[str, str | None] = field(repr=False)
+    """As written: `${…}` references are unresolved."""
     at_ms: int
+    """When it was published: wall-clock milliseconds of the leader at that time; -1 if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastTaskRuns:
-    """Who ran each task of a connector last, by number: workers of this make, or `others`.
+    """The worker that ran each task of a connector last, by task number.
 
-    Tasks that nobody ran are in neither. `ours` have the time at which such a run began (wall, that
-    worker's clock, milliseconds). `given` is what tasks were configured with, in order, as far as
-    it is still known: the newest at least. `quiet` None: no such time is known of.
+    A task is in `ours`, in `others`, or, if it never ran, in neither.
     """
 
     ours: Mapping[int, int] = field(default_factory=dict)
+    """Start of the last run by a worker of this implementation: wall-clock milliseconds of that
+    worker."""
     others: Mapping[int, ForeignTaskRun] = field(default_factory=dict)
+    """Last runs by Java workers."""
     given: Mapping[int, Sequence[DatedTaskConfig]] = field(default_factory=dict)
+    """Published configurations of each task that are still known, oldest first; always the newest.
+    """
     quiet: LeaderlessPeriod | None = None
+    """None if no leaderless period is known."""
 
 
 class PipelineTaskContext(TaskContext, Protocol):
-    """For `PipelineTask`."""
+    """Services for `PipelineTask`."""
 
     @property
     def offset_reader(self) -> OffsetReader: ...
 
     @property
     def stop_timeout_s(self) -> float:
-        """How long `stop` may take before the worker calls `abandon`."""
+        """Time limit for `stop`; after it the worker calls `abandon`."""
 
     @property
     def session_timeout_s(self) -> float:
-        """After so much silence of this worker its group gives the task to another; infinite for
-        a worker alone."""
+        """After this long without a heartbeat the group assigns the task to another worker.
+
+        Infinite for a standalone worker.
+        """
 
     def worker_properties(self, prefix: str) -> Mapping[str, str]:
-        """Properties of the Connect worker whose names begin with `prefix`, by their full names.
+        """Return the worker's properties whose names begin with `prefix`, with their full names.
 
-        For settings that only the worker's operator may decide, not users who create connectors.
+        For settings that only the worker's operator may change, not the users who create
+        connectors.
         """
 
     def confirmed_at_s(self) -> float:
-        """The time, by `clock.now_s`, at which the newest heartbeat was sent that the group
-        answered without error (a rebalance under way is one): then the task was this worker's.
+        """Return when the newest successful heartbeat was sent, by `clock.now_s`.
 
-        -inf before the first; for a worker alone, now. Any thread, at once.
+        The task belonged to this worker at that time. A response that reports a rebalance in
+        progress counts as success. Returns -inf before the first heartbeat, and the current time on
+        a standalone worker. May be called from any thread; returns at once.
         """
 
     def confirm_soon(self) -> None:
-        """Have a heartbeat sent now, not only at the next interval, since somebody waits for
-        `confirmed_at_s` to pass this moment. Any thread; returns at once."""
+        """Request a heartbeat now instead of at the next interval.
+
+        For callers that wait until `confirmed_at_s` passes the present time. May be called from any
+        thread; returns at once.
+        """
 
     def last_runs(self) -> LastTaskRuns:
-        """Who ran the connector's tasks last, as far as this worker has read the status topic (it
-        is behind by milliseconds). A task of this kind counts as run by us once it has reported
-        RUNNING. Any thread, at once."""
+        """Return the last runs of the connector's tasks, according to the status topic.
+
+        This worker's view of the topic lags by milliseconds. A pipeline task counts as run by this
+        implementation once it has reported RUNNING. May be called from any thread; returns at once.
+        """
 
     def report(self, progress: PipelineProgress) -> None:
-        """Tell the worker; returns at once. Its offsets are committed within a second or so, or
-        after `offset.flush.interval.ms` if that is less."""
+        """Report progress to the worker; returns at once.
+
+        The offsets are committed within about a second, or `offset.flush.interval.ms` if that is
+        shorter.
+        """

@@ -1,4 +1,4 @@
-"""SourceRecord and SinkRecord, with their headers.
+"""SourceRecord and SinkRecord with their headers.
 
 Headers are an ordered list in which a name may occur several times (Java's ConnectHeaders).
 """
@@ -19,7 +19,7 @@ from connect_runtime.api.structs import Struct
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A struct brings its schema with it; other values may go without."""
+    """A header. `schema` may be omitted; for a Struct it is then the struct's own schema."""
 
     key: str
     value: Any
@@ -36,11 +36,11 @@ class Header:
 
 
 HeaderChange = Callable[[Header], Header | None]
-"""What becomes of a header; None removes it."""
+"""Returns the replacement of a header; None removes the header."""
 
 
 class Headers:
-    """Mutable, as transforms need it; methods that change it return it."""
+    """Mutable list of headers for transforms. Methods that change the list return it."""
 
     __slots__ = ("_headers",)
 
@@ -48,7 +48,7 @@ class Headers:
         self._headers = list(headers)
 
     def add(self, key: str, value: Any, described: Schema | None = None) -> Headers:
-        """Append one; DataError if the value is not of the schema's class."""
+        """Append a header. Raises DataError if the value does not have the schema's class."""
         if described is not None:
             _check_header_value(described, value)
         return self.append(Header(key, value, described))
@@ -72,12 +72,12 @@ class Headers:
         return [each for each in self._headers if each.key == key]
 
     def remove(self, key: str) -> Headers:
-        """All of that name."""
+        """Remove all headers with this name."""
         self._headers = [each for each in self._headers if each.key != key]
         return self
 
     def retain_latest(self, key: str | None = None) -> Headers:
-        """Of each name, or of that one only, keep the last."""
+        """Keep only the last header of each name, or of the given name."""
         kept: list[Header] = []
         seen: set[str] = set()
         for each in reversed(self._headers):
@@ -89,7 +89,7 @@ class Headers:
         return self
 
     def apply(self, change: HeaderChange, key: str | None = None) -> Headers:
-        """Change every header, or those of that name, in its place."""
+        """Replace every header, or every header with the given name, in place."""
         changed = (change(each) if key in (None, each.key) else each for each in self._headers)
         self._headers = [each for each in changed if each is not None]
         return self
@@ -117,7 +117,7 @@ class Headers:
 
 
 def _check_header_value(described: Schema, value: Any) -> None:
-    """Java looks at the outermost class only, and so do we."""
+    """Check only the outermost class of the value, as Java does."""
     if value is None:
         if not described.optional:
             raise DataError(f"A null value requires an optional schema but was {described!r}")
@@ -145,7 +145,7 @@ _CHANGEABLE_FIELDS = frozenset(
 
 
 class TimestampType(enum.Enum):
-    """Who set a consumed record's timestamp; the value is Kafka's number for it."""
+    """Who set a consumed record's timestamp; the value is Kafka's number."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
@@ -154,10 +154,9 @@ class TimestampType(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectRecord:
-    """What both kinds share. Equal if all parts are; unhashable, as its parts may be.
+    """Base class of records. Two records are equal if all fields are; records are not hashable.
 
-    `timestamp` is in milliseconds since 1970-01-01 UTC. A key or value without a schema is
-    schemaless data: numbers, text, bytes, lists, mappings.
+    A key or value without a schema is schemaless data: numbers, text, bytes, lists, mappings.
     """
 
     topic: str
@@ -167,16 +166,17 @@ class ConnectRecord:
     value_schema: Schema | None = None
     value: Any = None
     timestamp: int | None = None
+    """Milliseconds since 1970-01-01 UTC."""
     headers: Headers = field(default_factory=Headers)
 
     __hash__ = None  # type: ignore[assignment]  # parts of it are mutable
 
     def new_record(self: AnyRecord, **changes: Any) -> AnyRecord:
-        """This record with some of `topic`, `kafka_partition`, `key_schema`, `key`,
-        `value_schema`, `value`, `timestamp`, `headers` changed.
+        """Return a copy of this record with some fields changed.
 
-        Everything else stays, above all where the record came from. Headers that are not given
-        are copied. Raises TypeError for any other name.
+        Can change `topic`, `kafka_partition`, `key_schema`, `key`, `value_schema`, `value`,
+        `timestamp` and `headers`; raises TypeError for any other name. Everything else is kept, in
+        particular the source or original position. Headers are copied.
         """
         unknown = sorted(set(changes) - _CHANGEABLE_FIELDS)
         if unknown:
@@ -188,26 +188,26 @@ class ConnectRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRecord(ConnectRecord):
-    """A record for Kafka, with what the source must know to go on after it.
+    """A record to write to Kafka, with the source position to resume from after it.
 
-    `source_partition` names a part of the source, such as `{"filename": "a.txt"}`, and
-    `source_offset` the place behind this record in it, such as `{"position": 17}`; both of JSON's
-    types. None for either: no offset is kept.
+    Position values are of JSON types. Without a partition or an offset no position is committed.
     """
 
     source_partition: Mapping[str, Any] | None = None
+    """Part of the source, such as `{"filename": "a.txt"}`."""
     source_offset: Mapping[str, Any] | None = None
+    """Position after this record in the source partition, such as `{"position": 17}`."""
 
     __hash__ = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkRecord(ConnectRecord):
-    """A record from Kafka.
+    """A record that was consumed from Kafka.
 
-    `original_…` say where it was consumed, whatever transforms have made of its topic and
-    partition (KIP-793): it is those that a task's own bookkeeping and `pre_commit` need. Left
-    out, they are this record's own.
+    The `original_…` fields are the position where it was consumed, even if transforms changed topic
+    or partition (KIP-793); use them for tracking offsets and for `pre_commit`. They default to this
+    record's own position.
     """
 
     kafka_offset: int
@@ -226,20 +226,19 @@ class SinkRecord(ConnectRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordMetadata:
-    """Where a source record is now; `offset` is -1 if the producer was not told."""
+    """Where a source record was written."""
 
     topic: str
     partition: int
     offset: int
+    """-1 if the producer received no offset."""
     timestamp: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """A place in a part of the source; `offset` None is its removal.
-
-    `partition` None: users may say so, and a connector may keep an offset for no part at all.
-    """
+    """A position in a source partition; `offset` None deletes the position."""
 
     partition: Mapping[str, Any] | None
+    """None only if a user or connector uses null as the partition."""
     offset: Mapping[str, Any] | None

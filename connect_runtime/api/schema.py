@@ -1,8 +1,6 @@
-"""Schema: describes a key, value or header, as Kafka Connect does.
+"""Schema: describes a key, value or header, as in Kafka Connect.
 
-Schemas are immutable; `schema_builder` builds them, `structs` validates values against them. Two
-schemas are equal if type, optional, default, name, version, doc, parameters, fields, and element
-schemas are.
+Schemas are immutable. `schema_builder` builds them, `structs` validates values against them.
 """
 
 from __future__ import annotations
@@ -22,10 +20,10 @@ LOGICAL_NAMES = frozenset({DECIMAL_NAME, DATE_NAME, TIME_NAME, TIMESTAMP_NAME})
 
 
 class SchemaType(enum.Enum):
-    """The value is the name that error texts and Java use.
+    """Type of a schema; the value is Java's name.
 
-    Python values: int for INT8 to INT64 (within range, no bool), float, bool, str, bytes,
-    list or tuple, mapping, Struct.
+    Python values: int for INT8 to INT64 (within range, no bool), float, bool, str, bytes, list or
+    tuple, mapping, Struct.
     """
 
     INT8 = "INT8"
@@ -59,26 +57,28 @@ _PLAIN_CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a struct; `index` is its place."""
+    """A field of a struct."""
 
     name: str
     index: int
+    """Position in the struct."""
     schema: Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Schema:
-    """Use `SchemaBuilder` or the constants below; this only holds what was built.
+    """An immutable schema; create it with `SchemaBuilder` or use the constants of this module.
 
-    `default` is a value in its logical form (a `decimal.Decimal`, not bytes). `struct_fields`,
-    `keys` and `elements` are None where the type has none, and where values that were read from
-    text have no schema in common: read them through `fields`, `key_schema` and `value_schema`,
-    which say so.
+    Two schemas are equal if all properties and all nested schemas are equal. `fields`, `key_schema`
+    and `value_schema` return the nested schemas or raise DataError; the fields `struct_fields`,
+    `keys` and `elements` are None if the type has none, or if values parsed from text have no
+    common schema.
     """
 
     type: SchemaType
     optional: bool = False
     default: Any = None
+    """In logical form: a `decimal.Decimal`, not bytes, for example."""
     name: str | None = None
     version: int | None = None
     doc: str | None = None
@@ -87,7 +87,8 @@ class Schema:
     keys: Schema | None = None
     elements: Schema | None = None
     plain: Any = field(init=False)
-    """The class whose every value fits, if there is one: what needs no closer look."""
+    """The Python class whose every value is valid, if there is one: no further validation is
+    needed."""
     _by_name: Mapping[str, Field] = field(init=False)
     _hash: int = field(init=False)
 
@@ -106,20 +107,20 @@ class Schema:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Raises DataError unless this is a STRUCT."""
+        """Fields of a STRUCT. Raises DataError for every other type."""
         if self.struct_fields is None:
             raise DataError(f"Cannot list fields on non-struct type {self.type}")
         return self.struct_fields
 
     def field(self, name: str) -> Field | None:
-        """None if there is none of that name; DataError unless this is a STRUCT."""
+        """Return the field with this name, or None. Raises DataError unless this is a STRUCT."""
         if self.struct_fields is None:
             raise DataError(f"Cannot look up fields on non-struct type {self.type}")
         return self._by_name.get(name)
 
     @property
     def key_schema(self) -> Schema:
-        """Of a MAP's keys; DataError for every other type."""
+        """Schema of a MAP's keys. Raises DataError for every other type."""
         if self.type is not SchemaType.MAP:
             raise DataError(f"Cannot look up key schema on non-map type {self.type}")
         if self.keys is None:
@@ -128,7 +129,7 @@ class Schema:
 
     @property
     def value_schema(self) -> Schema:
-        """Of a MAP's values or an ARRAY's elements; DataError for every other type."""
+        """Schema of a MAP's values or an ARRAY's elements. Raises DataError for other types."""
         if self.type not in (SchemaType.MAP, SchemaType.ARRAY):
             raise DataError(
                 f"Cannot look up value schema on non-array and non-map type {self.type}"
@@ -156,7 +157,7 @@ class Schema:
         return f"Schema{{{self.name}:{self.type}}}" if self.name else f"Schema{{{self.type}}}"
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        """Hashes differ between processes: the other one makes its own."""
+        """Pickle without the hash, because hashes differ between processes."""
         return _restore_schema, (self.default, *(getattr(self, name) for name in _COMPARED_FIELDS))
 
 
@@ -179,14 +180,14 @@ def _restore_schema(default: Any, *compared: Any) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class SchemaAndValue:
-    """A value with what describes it; without a schema the value speaks for itself."""
+    """A value with its schema; without a schema the value is schemaless data."""
 
     schema: Schema | None
     value: Any
 
 
 NULL_SCHEMA_AND_VALUE = SchemaAndValue(None, None)
-"""No schema and no value: a tombstone."""
+"""Null without a schema, as for a tombstone."""
 
 INT8_SCHEMA = Schema(type=SchemaType.INT8)
 INT16_SCHEMA = Schema(type=SchemaType.INT16)

@@ -1,4 +1,4 @@
-"""SchemaBuilder: builds schemas; each property can be set once.
+"""SchemaBuilder: builds schemas; each property can be set only once.
 
 SchemaBuilder.struct().name("com.example.Order").field("id", INT64_SCHEMA).build()
 """
@@ -14,7 +14,10 @@ from connect_runtime.api.schema import Field, Schema, SchemaType
 
 
 class SchemaBuilder:
-    """Every method but `build` returns the builder; SchemaBuilderError for what Java refuses."""
+    """Builds a Schema. Every method but `build` returns the builder.
+
+    Raises SchemaBuilderError where Java raises SchemaBuilderException.
+    """
 
     def __init__(self, of: SchemaType) -> None:
         self._type = of
@@ -28,7 +31,7 @@ class SchemaBuilder:
         self._keys: Schema | None = None
         self._elements: Schema | None = None
 
-    # One for each type
+    # Constructors, one per type
 
     @classmethod
     def int8(cls) -> SchemaBuilder:
@@ -91,13 +94,16 @@ class SchemaBuilder:
         return self
 
     def required(self) -> SchemaBuilder:
-        """The default; said, it cannot be unsaid."""
+        """Make the schema required, which is the default, and prevent a later `optional`."""
         _check_can_set("optional", self._optional, new=False)
         self._optional = False
         return self
 
     def default(self, value: Any) -> SchemaBuilder:
-        """What a null value means; it must fit what was said so far, so call it last."""
+        """Set the value that replaces null.
+
+        Call it last: the value is validated against the schema so far.
+        """
         _check_can_set("default", self._default, new=value)
         try:
             structs.validate_value(self.build(), value)
@@ -122,7 +128,7 @@ class SchemaBuilder:
         return self
 
     def parameter(self, name: str, value: str) -> SchemaBuilder:
-        """Parameters may be said again; the last word counts."""
+        """Set a parameter; unlike other properties it may be set again."""
         return self.parameters({name: value})
 
     def parameters(self, parameters: Mapping[str, str]) -> SchemaBuilder:
@@ -131,7 +137,7 @@ class SchemaBuilder:
         return self
 
     def field(self, name: str, described: Schema | SchemaBuilder) -> SchemaBuilder:
-        """The next field of a struct."""
+        """Append a field to a struct schema."""
         if self._type is not SchemaType.STRUCT:
             raise SchemaBuilderError(f"Cannot create fields on type {self._type}")
         if not name:

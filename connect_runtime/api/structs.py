@@ -1,8 +1,8 @@
 """Struct, and the validation of values against schemas (Java's Struct and ConnectSchema).
 
-Java checks the class for each type. Here the Python class and the range of an int are checked,
-and for logical types the classes that `logical_types` converts: Decimal, date, time, datetime.
-Messages name classes and fields, never values.
+Validation checks the Python class, the range of an int, and for logical types the classes that
+`logical_types` converts: Decimal, date, time, datetime. Error messages name classes and fields, but
+never contain values, which may be secret.
 """
 
 from __future__ import annotations
@@ -43,20 +43,21 @@ _LOGICAL_CLASSES: Mapping[str, tuple[type, ...]] = {
     schema.TIMESTAMP_NAME: (datetime.datetime,),
 }
 _FLOAT32_OVERFLOW = (2.0 - 2.0**-24) * 2.0**127
-"""From here on the nearest number of 32 bits is infinite."""
+"""The smallest value that rounds to infinity as a 32-bit float."""
 
 
 class Struct:
-    """Values for the fields of a STRUCT schema.
+    """Values of the fields of a STRUCT schema.
 
-    Not set means null; `get` and `[]` give the field's default then. Each value is checked when
-    it is put; `validate` finds required fields that nobody put. Equal if schema and values are.
+    An unset field is null; `get` and `[]` return the field's default instead. A value is validated
+    when it is set; `validate` finds required fields that are not set. Structs are equal if their
+    schemas and values are.
     """
 
     __slots__ = ("_values", "schema")
 
     def __init__(self, described: Schema, values: Mapping[str, Any] | None = None) -> None:
-        """Raises DataError if it is no STRUCT schema, or a value does not fit."""
+        """Raises DataError if the schema is not a STRUCT, or a value is invalid."""
         if described.type is not SchemaType.STRUCT:
             raise DataError(f"Not a struct schema: {described!r}")
         self.schema = described
@@ -65,38 +66,43 @@ class Struct:
             self.put(name, value)
 
     def put(self, name: str, value: Any) -> Struct:
-        """Set a field and return this struct; DataError if there is none or it does not fit."""
-        found = self._look_up(name)
+        """Set a field and return this struct.
+
+        Raises DataError if the field is unknown or the value invalid.
+        """
+        found = self._find_field(name)
         validate_value(found.schema, value, field=name)
         self._values[found.index] = value
         return self
 
     def get(self, name: str) -> Any:
-        """The field's value, its default if none was put; DataError if there is no such field."""
-        found = self._look_up(name)
+        """Return the field's value, or its default if it is not set.
+
+        Raises DataError for an unknown field.
+        """
+        found = self._find_field(name)
         value = self._values[found.index]
         return found.schema.default if value is None else value
 
     def get_without_default(self, name: str) -> Any:
-        return self._values[self._look_up(name).index]
+        return self._values[self._find_field(name).index]
 
     def get_typed(self, name: str, expected: SchemaType) -> Any:
-        """The value as put; DataError if the field's schema is of another type."""
-        found = self._look_up(name)
+        """Return the value that was set. Raises DataError if the field has another type."""
+        found = self._find_field(name)
         if found.schema.type is not expected:
             raise DataError(f"Field '{name}' is not of type {expected}")
         return self._values[found.index]
 
     def validate(self) -> None:
-        """Raises DataError for the first field that lacks a value it must have, or has a wrong
-        one."""
+        """Raise DataError for the first field whose value is invalid, or missing but required."""
         for each in self.schema.fields:
             value = self._values[each.index]
             if value is None and (each.schema.optional or each.schema.default is not None):
                 continue
             validate_value(each.schema, value, field=each.name)
 
-    def _look_up(self, name: str) -> Field:
+    def _find_field(self, name: str) -> Field:
         found = self.schema.field(name)
         if found is None:
             raise DataError(f"{name} is not a valid field name")
@@ -114,7 +120,7 @@ class Struct:
         return self.schema == other.schema and self._values == other._values
 
     def __hash__(self) -> int:
-        """A struct may be a map's key; do not change it there."""
+        """Allow a struct as the key of a map; do not change it while it is one."""
         return hash((self.schema, *(_to_hashable(value) for value in self._values)))
 
     def __repr__(self) -> str:
@@ -132,7 +138,7 @@ def _to_hashable(value: Any) -> object:
 
 
 def infer_schema_type(value: Any) -> SchemaType | None:
-    """What a value without a schema is taken for; None for what Connect has no type for."""
+    """Return the schema type for schemaless data; None if Connect has no type for the value."""
     if isinstance(value, Struct):
         return SchemaType.STRUCT
     if isinstance(value, bool):
@@ -148,7 +154,7 @@ def infer_schema_type(value: Any) -> SchemaType | None:
 
 
 def validate_value(described: Schema, value: Any, *, field: str | None = None) -> None:
-    """Raises DataError if the value, or anything inside it, does not fit the schema."""
+    """Raise DataError if the value, or anything nested in it, is not valid for the schema."""
     _validate_at(described, value, "value" if field is None else f'field: "{field}"')
 
 
@@ -175,10 +181,10 @@ def _validate_at(described: Schema, value: Any, where: str) -> None:
 
 
 def has_matching_class(described: Schema, value: Any) -> bool:
-    """Whether the value's class is one for that schema, whatever the value holds."""
+    """Return whether the value's class is valid for the schema; nested values are not checked."""
     logical = _LOGICAL_CLASSES.get(described.name or "")
     if logical is not None:
-        # A datetime is a date to Python; as a Date it would lose its time.
+        # A datetime is a subclass of date, but as a Date it would lose its time of day.
         too_much = described.name == schema.DATE_NAME and isinstance(value, datetime.datetime)
         return isinstance(value, logical) and not too_much
     if described.type is SchemaType.STRUCT:
@@ -197,11 +203,11 @@ def _describe_range_error(described: Schema, value: Any) -> str | None:
         if math.isfinite(value) and abs(value) >= _FLOAT32_OVERFLOW:
             return "a float that does not fit in 32 bits"
     elif isinstance(value, decimal.Decimal):
-        return None if value.is_finite() else "a Decimal that is no number"
+        return None if value.is_finite() else "a Decimal that is NaN or infinite"
     elif isinstance(value, datetime.datetime):
         return None if value.tzinfo is not None else "a datetime without a time zone"
     elif isinstance(value, datetime.time):
-        return None if value.tzinfo is None else "a time of day with a time zone (UTC is meant)"
+        return None if value.tzinfo is None else "a time with a time zone (times are UTC)"
     return None
 
 
@@ -221,9 +227,9 @@ def _validate_elements(described: Schema, value: Any, where: str) -> None:
 
 
 def is_same_struct(of_value: Schema, described: Schema) -> bool:
-    """Whether a struct of the one schema fits the other.
+    """Return whether a struct with the schema `of_value` is valid for the schema `described`.
 
-    They are equal, but for a struct that is a default: it was made before there was one.
+    The schemas must be equal; only the struct that is itself the default may lack the default.
     """
     if of_value == described:
         return True

@@ -1,8 +1,8 @@
 """Tasks: the part of a connector that moves records.
 
 A worker creates a task, calls `initialize` and `start` once, then the methods of its kind
-repeatedly, and `stop` once, all on the task's own thread. An exception fails the task, with its
-trace in the status; after a RetriableError from `poll` or `put` the call is repeated.
+repeatedly, and `stop` once, all on the task's own thread. An exception fails the task, and the
+status contains its stack trace; after a RetriableError from `poll` or `put` the call is repeated.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from connect_runtime.api.records import RecordMetadata, SinkRecord, SourceRecord
 from connect_runtime.base.ids import TopicPartition
 
 ConsumedOffsets = Mapping[TopicPartition, int]
-"""Per partition the offset to consume next."""
+"""The next offset to consume, by partition."""
 
 
 class TransactionBoundary(enum.Enum):
-    """`transaction.boundary` of a source connector: what one transaction holds."""
+    """`transaction.boundary` of a source connector: when a transaction is committed."""
 
     POLL = "poll"
     INTERVAL = "interval"
@@ -34,32 +34,34 @@ class TransactionBoundary(enum.Enum):
 
     @classmethod
     def parse(cls, text: str) -> TransactionBoundary:
-        """In any case; ConfigError for something else."""
+        """Parse the value, ignoring case. Raises ConfigError if it is not a boundary."""
         try:
             return cls(text.strip().lower())
         except ValueError as error:
             allowed = ", ".join(each.value for each in cls)
-            raise ConfigError(f"transaction.boundary is one of {allowed}, not {text}") from error
+            raise ConfigError(
+                f"transaction.boundary must be one of {allowed}, not {text}"
+            ) from error
 
 
 class Task(abc.ABC):
-    """What all kinds share."""
+    """Base class of all tasks."""
 
     def version(self) -> str:
-        """Shown in the task's status; usually the connector's."""
+        """Return the version that is shown in the task's status; usually the connector's."""
         return plugin.UNDEFINED_VERSION
 
     @abc.abstractmethod
     def start(self, props: Mapping[str, str]) -> None:
-        """Begin, with one of the configurations that the connector's `task_configs` gave."""
+        """Start with one of the configurations that the connector's `task_configs` returned."""
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """End and release everything; called also when `start` has failed."""
+        """Stop and release all resources; also called if `start` failed."""
 
 
 class SourceTask(Task):
-    """Reads a source and gives records to the worker, which writes them to Kafka."""
+    """Reads records from a source; the worker writes them to Kafka."""
 
     context: SourceTaskContext
 
@@ -68,27 +70,29 @@ class SourceTask(Task):
 
     @abc.abstractmethod
     def poll(self) -> Sequence[SourceRecord] | None:
-        """The next records; none if there are none now.
+        """Return the next records, or None or an empty sequence if there are none now.
 
-        It may wait for them (`context.wait`), but must return every second or so: only between
-        calls can the task be paused or stopped.
+        May wait for records (`context.wait`), but must return about every second, because a task
+        can only be paused or stopped between calls.
         """
 
     def commit(self) -> None:
-        """Offsets of records given so far were committed; for sources that keep their own.
+        """Called after offsets of returned records were committed; for sources that track their
+        own.
 
-        May come from another thread than `poll`, unless the task writes exactly once.
+        May be called from another thread than `poll`, unless the task writes exactly once.
         """
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
-        """Kafka has the record, or (without `metadata`) it was filtered or skipped.
+        """Called after Kafka acknowledged a record, or after it was filtered or skipped.
 
-        May come from another thread than `poll`: return soon.
+        `metadata` is None in the latter case. May be called from another thread than `poll`; must
+        return quickly.
         """
 
 
 class SinkTask(Task):
-    """Is given records that the worker has consumed, and puts them somewhere."""
+    """Writes records that the worker has consumed from Kafka to a target system."""
 
     context: SinkTaskContext
 
@@ -97,34 +101,37 @@ class SinkTask(Task):
 
     @abc.abstractmethod
     def put(self, sink_records: Sequence[SinkRecord]) -> None:
-        """Take these; perhaps none. To buffer them is fine, up to `flush`."""
+        """Write these records, possibly none. They may be buffered until `flush`."""
 
     def flush(self, offsets: ConsumedOffsets) -> None:
-        """Store everything that was put before these offsets, for good."""
+        """Store durably every record that was put before these offsets."""
 
     def pre_commit(self, offsets: ConsumedOffsets) -> ConsumedOffsets:
-        """What may be committed: all of `offsets` after a `flush`, less, or nothing (empty)."""
+        """Return the offsets to commit: by default all of `offsets`, after a `flush`.
+
+        May return lower offsets, or an empty mapping to commit nothing.
+        """
         self.flush(offsets)
         return offsets
 
     def open(self, partitions: Collection[TopicPartition]) -> None:
-        """Records of these may come from now on."""
+        """Called after these partitions were assigned, before their first records."""
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
-        """No more of these: finish what is open; offsets were committed just before."""
+        """Called after these partitions were revoked; their offsets were committed just before."""
 
 
 class PipelineTask(Task):
-    """A source task that moves its data itself, elsewhere, and reports how far it is.
+    """A source task that moves its data outside the worker, and reports its progress.
 
-    The worker treats it like any task: starts it when it is assigned, pauses and stops it, shows
-    its status, commits the offsets that it reports. It never sees the records. Calls:
+    The worker starts, pauses and stops it like any other task, publishes its status and commits the
+    offsets that it reports, but never sees the records. Order of the calls:
 
         initialize · start · (pause | resume | reconfigure | run_once)* · stop
 
-    all on the task's thread; a task that is assigned while paused is not started before it is
-    resumed. It is RUNNING once `context.report` has said so, not earlier. `run_once` raising
-    fails the task; what a pipeline can mend itself it reports as RESTARTING.
+    all on the task's thread. A task that is assigned while paused is started when it is resumed.
+    Its status becomes RUNNING only after `context.report` said so. An exception from `run_once`
+    fails the task; a pipeline that can recover by itself reports RESTARTING instead.
     """
 
     context: PipelineTaskContext
@@ -134,38 +141,43 @@ class PipelineTask(Task):
 
     @abc.abstractmethod
     def run_once(self, timeout_s: float) -> None:
-        """Look after the pipeline: wait for news no longer than that, act on it, report.
+        """Supervise the pipeline: wait up to `timeout_s` for events, handle them, and report
+        progress.
 
-        Called again and again; how often follows from how long it waits.
+        Called in a loop.
         """
 
     @abc.abstractmethod
     def pause(self) -> None:
-        """Move nothing until `resume`. Return soon; settling may go on in `run_once`."""
+        """Stop moving data until `resume`.
+
+        Must return quickly; draining may continue in `run_once`.
+        """
 
     @abc.abstractmethod
     def resume(self) -> None: ...
 
     def reconfigure(self, props: Mapping[str, str]) -> bool:
-        """Other configurations were published, this one for this task, while it runs (or rests).
+        """Apply a new configuration that was published while the task is running or paused.
 
-        True: taken up, it goes on, and the worker counts it as running with `props`. False: it is
-        stopped, and started anew with them. Not called where only the connector's own
-        configuration has changed. Return soon; raising fails the task.
+        Returns True if it was applied without a restart: the worker then treats the task as running
+        with `props`. With False the task is stopped and started with the new configuration. Not
+        called if only the connector's own configuration changed. Must return quickly; an exception
+        fails the task.
         """
         del props
         return False
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """Settle what is on its way, report the last offsets and end the pipeline.
+        """Drain the pipeline, report the last offsets and end it.
 
-        Must return within `context.stop_timeout_s`; after that nothing may be written any more,
-        since another worker may run this task.
+        Must return within `context.stop_timeout_s`; nothing may be written after that, because
+        another worker may already run this task.
         """
 
     def abandon(self) -> None:
-        """`stop` has not returned in time: end the pipeline at once, unsettled.
+        """End the pipeline at once without draining, because `stop` did not return in time.
 
-        Called from another thread, while `stop` still runs; must not wait.
+        Called from another thread while `stop` is still running; must not block.
         """

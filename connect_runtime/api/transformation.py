@@ -10,28 +10,29 @@ from connect_runtime.api.records import AnyRecord, ConnectRecord
 
 
 class Transformation(Plugin, abc.ABC):
-    """`transforms.<alias>.type`. One instance belongs to one task."""
+    """A transform, configured by `transforms.<alias>.type`. Each instance belongs to one task."""
 
     deterministic: ClassVar[bool] = False
-    """Whether the same record always becomes the same record. Declare it if so: a mirror can then
-    tell after a crash what it has written already."""
+    """True if equal input records always produce equal output records.
+
+    Declare it if that holds: replication can then recognize after a crash what is already written.
+    """
 
     @abc.abstractmethod
     def apply(self, record: AnyRecord) -> AnyRecord | None:
-        """The record, a new one (`record.new_record`), or None to drop it.
+        """Return the record, a new one (`record.new_record`), or None to drop the record.
 
-        Never change what the record holds: headers, structs, lists, mappings. Raise DataError for
-        a record that cannot be transformed.
+        Never modify headers, structs, lists or mappings of the record. Raise DataError if a record
+        cannot be transformed.
         """
 
 
 class Predicate(Plugin, abc.ABC):
-    """`predicates.<alias>.type`: whether a transform applies to a record."""
+    """Selects the records that a transform applies to, configured by `predicates.<alias>.type`."""
 
     deterministic: ClassVar[bool] = False
-    """Whether it says the same of the same record, always. Declare it if so: see
-    `Transformation.deterministic`."""
+    """True if equal records always get the same result; see `Transformation.deterministic`."""
 
     @abc.abstractmethod
     def test(self, record: ConnectRecord) -> bool:
-        """Whether it applies."""
+        """Return whether the record matches."""

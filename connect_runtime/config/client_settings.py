@@ -1,9 +1,8 @@
-"""Configurations of connectors' and tasks' Kafka clients, and what connectors may override.
+"""Configurations of connectors' Kafka clients, and what connectors may override.
 
-Precedence: a connector's override, then the worker's `producer.`, `consumer.` or `admin.`
-setting, then Connect's default. Only settings that Connect cannot work without are never
-overridden. Override policies: KIP-458, KIP-1188. Java: Worker.baseProducerConfigs and the methods
-next to it.
+Precedence: a connector's override, then the worker's `producer.`, `consumer.` or `admin.` setting,
+then Connect's default. Only settings that Connect depends on cannot be overridden. Override
+policies: KIP-458, KIP-1188. Java: Worker.baseProducerConfigs and related methods.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _CONSUMER_DEFAULTS: Mapping[str, str] = {
 
 
 class ClientKind(enum.Enum):
-    """The value is the prefix of the worker's settings for it."""
+    """Kind of client; the value is the prefix of the worker's settings for it."""
 
     PRODUCER = "producer."
     CONSUMER = "consumer."
@@ -44,13 +43,13 @@ class ClientKind(enum.Enum):
 
     @property
     def override_prefix(self) -> str:
-        """Of the settings that a connector has for it."""
+        """Prefix of a connector's overrides for it."""
         return f"{self.value}override."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """`properties` are whole, secrets included, `client.id` and `bootstrap.servers` among them."""
+    """Complete client configuration, including secrets."""
 
     client_id: str
     properties: Mapping[str, str] = field(repr=False)
@@ -61,7 +60,7 @@ def build_source_producer_config(
     config: Mapping[str, str | None],
     task: ConnectorTaskId,
 ) -> ClientConfig:
-    """For a task's records."""
+    """Build the configuration of the producer for a source task's records."""
     return _build_config(
         worker,
         config,
@@ -76,7 +75,8 @@ def build_sink_consumer_config(
     config: Mapping[str, str | None],
     task: ConnectorTaskId,
 ) -> ClientConfig:
-    """For a task's records: its group is the connector's, its offsets are committed by us."""
+    """Build the configuration of a sink task's consumer, in the connector's group, without
+    auto-commit."""
     plan = _build_sink_config(worker, config, task.connector, client_id=f"consumer-{task}")
     return ClientConfig(
         client_id=plan.client_id, properties={**plan.properties, "enable.auto.commit": "false"}
@@ -86,7 +86,7 @@ def build_sink_consumer_config(
 def get_sink_group_id(
     worker: WorkerConfig, config: Mapping[str, str | None], connector: str
 ) -> str:
-    """The consumer group of a sink connector: of each of its tasks."""
+    """Return the consumer group of a sink connector's tasks."""
     return _build_sink_config(worker, config, connector, client_id="consumer").properties[
         "group.id"
     ]
@@ -95,15 +95,18 @@ def get_sink_group_id(
 def build_admin_config(
     worker: WorkerConfig, config: Mapping[str, str | None], of: str
 ) -> ClientConfig:
-    """`of`: the connector, or the task, it is for. It begins with the worker's own settings."""
+    """Build the configuration of an admin client; inherits the worker's own client settings.
+
+    `of` is the id of the connector or task.
+    """
     return _build_admin_config_as(worker, config, client_id=f"adminclient-{of}")
 
 
 def build_offsets_admin_config(
     worker: WorkerConfig, config: Mapping[str, str | None], connector: str
 ) -> ClientConfig:
-    """For the offsets of a sink connector's group: as `build_admin_config`, by the name that Java
-    gives it."""
+    """Build the configuration of the admin client for a sink group's offsets, with Java's client
+    id."""
     return _build_admin_config_as(worker, config, client_id=f"worker-adminclient-{connector}")
 
 
@@ -136,7 +139,8 @@ def _build_sink_config(
 
 
 def find_overrides(config: Iterable[str], kind: ClientKind) -> dict[str, str]:
-    """A connector's keys that are for its clients of this kind, with what each overrides."""
+    """Return a connector's overrides for this kind of client: key in the connector -> key of the
+    client."""
     prefix = kind.override_prefix
     return {
         name: name.removeprefix(prefix)
@@ -148,7 +152,7 @@ def find_overrides(config: Iterable[str], kind: ClientKind) -> dict[str, str]:
 def find_refused_overrides(
     worker: WorkerConfig, config: Iterable[str], kind: ClientKind
 ) -> dict[str, str]:
-    """Overrides in a connector's configuration that the worker does not allow, with Java's text."""
+    """Return overrides that the worker's policy does not allow, with Java's message."""
     return {
         name: f"The '{worker.override_policy.value}' policy does not allow '{key}' to be overridden"
         " in the connector configuration."
@@ -160,11 +164,11 @@ def find_refused_overrides(
 def find_refused_token_endpoints(
     worker: WorkerConfig, config: Mapping[str, str | None]
 ) -> dict[str, str]:
-    """Keys of a configuration, a connector's or a task's, that name an issuer of tokens which the
-    worker does not allow; with the reason.
+    """Return keys that name an OAuth token endpoint the worker does not allow, with the error
+    message.
 
-    Whatever prefix they have: also connectors with clients of their own would send requests there
-    (CVE-2025-27817).
+    Applies to connectors and tasks and to keys with any prefix, because connectors with their own
+    clients would also send requests there (CVE-2025-27817).
     """
     own = {value for name, value in worker.raw.items() if name.endswith(_TOKEN_ENDPOINT_KEYS)}
     return {
@@ -196,7 +200,7 @@ def _build_config(
     base: Mapping[str, str],
     client_id: str,
 ) -> ClientConfig:
-    """Raises `ConfigError` for overrides that are not allowed."""
+    """Merge the settings. Raises `ConfigError` for overrides that are not allowed."""
     refused = find_refused_overrides(worker, config, kind)
     if refused:
         raise ConfigError(" ".join(refused.values()))

@@ -1,8 +1,7 @@
 """Configuration problems, and `SettingsError`, which reports all of them at once.
 
-A problem names its line, its key and the allowed values.
-
-Values of sensitive keys (`ConfigDef.Type.PASSWORD`) are never part of a message.
+A problem states its line, its key and the allowed values. Values of sensitive keys
+(`ConfigDef.Type.PASSWORD`) are never part of a message.
 """
 
 from __future__ import annotations
@@ -20,45 +19,44 @@ HIDDEN_VALUE = "[hidden]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigProblem:
-    """One mistake. `key` is its path in the file, such as `flows[0].tasks.max`.
-
-    Key "" and line 0 stand for the file as a whole. `given` is what the file says there (never a
-    secret's value), `allowed` what it may say, `find_nearest_name` the known key that an unknown
-    one resembles most."""
+    """One problem of a configuration file."""
 
     line: int
+    """0 if the problem concerns the file as a whole."""
     key: str
+    """Path in the file, such as `flows[0].tasks.max`; "" for the file as a whole."""
     text: str
     given: str | None = None
+    """The value in the file; never a secret."""
     allowed: str | None = None
+    """The allowed values."""
     nearest: str | None = None
+    """The known key that is most similar to an unknown one."""
 
     def describe(self, file: str) -> str:
-        """One line, `file:line: key: what is wrong`, as editors and people find it."""
+        """Format as one line: `file:line: key: problem`."""
         place = f"{file}:{self.line}" if self.line else file
         key = self.key if self.key.isprintable() else repr(self.key)
-        words = f"{place}: {key + ': ' if key else ''}{self.text}"
+        text = f"{place}: {key + ': ' if key else ''}{self.text}"
         if self.given is not None:
-            words += f"; given: {_quote(self.given)}"
+            text += f"; given: {_quote(self.given)}"
         if self.allowed is not None:
-            words += f"; allowed: {self.allowed}"
+            text += f"; allowed: {self.allowed}"
         if self.nearest is not None:
-            words += f"; did you mean {_quote(self.nearest)}?"
-        return words
+            text += f"; did you mean {_quote(self.nearest)}?"
+        return text
 
 
 class SettingsError(FatalError):
-    """A configuration that cannot be used; `problems` are in the order of the file.
-
-    `add_consequence` is what became of the command, such as "nothing was started"; "" says nothing.
-    """
+    """A configuration is invalid; `problems` are in file order."""
 
     consequence: str = ""
+    """What happened to the command, such as "nothing was started"; "" if not stated."""
 
     def __init__(self, file: str, problems: Iterable[ConfigProblem]) -> None:
         self.file = file
-        once = dict.fromkeys(problems)  # what defaults say is read for every flow
-        self.problems = tuple(sorted(once, key=lambda problem: problem.line))
+        unique = dict.fromkeys(problems)  # a problem in the defaults is found once per flow
+        self.problems = tuple(sorted(unique, key=lambda problem: problem.line))
         super().__init__(file, self.problems)
 
     def __str__(self) -> str:
@@ -70,7 +68,7 @@ class SettingsError(FatalError):
 
 @contextlib.contextmanager
 def add_consequence(text: str) -> Iterator[None]:
-    """Say so behind the problems of a `SettingsError` that is raised inside."""
+    """Context manager: append a consequence to a `SettingsError` that is raised inside."""
     try:
         yield
     except SettingsError as error:
@@ -79,12 +77,12 @@ def add_consequence(text: str) -> Iterator[None]:
 
 
 def build_unreadable_error(file: str, text: str, *, line: int = 0) -> SettingsError:
-    """One problem with the file as a whole."""
+    """Build an error for a problem of the file as a whole."""
     return SettingsError(file, [ConfigProblem(line=line, key="", text=text)])
 
 
 def find_nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a mistyped one most likely meant; None when nothing is close."""
+    """Return the known name that is most similar to a mistyped one; None if none is similar."""
     candidates = sorted(set(known))
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
@@ -92,7 +90,7 @@ def find_nearest_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def _quote(text: str) -> str:
-    """As in the file (a backslash once), unless it holds characters that a terminal obeys."""
+    """Quote a value as in the file; escape it if it contains control characters."""
     if text == HIDDEN_VALUE:
         return text
     return f"'{text}'" if text.isprintable() else repr(text)
@@ -111,5 +109,5 @@ _SENSITIVE_SUFFIXES = (
 
 
 def is_sensitive(name: str) -> bool:
-    """By the name, whatever stands before it: `producer.override.sasl.jaas.config`."""
+    """Return whether the key's value is a secret, by the end of its name."""
     return name.endswith(_SENSITIVE_SUFFIXES)

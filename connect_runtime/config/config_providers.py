@@ -1,12 +1,12 @@
 """Config providers: replaces `${env:NAME}`, `${file:path:key}` and `${dir:path:file}`.
 
-Grammar and meaning are those of Kafka's `ConfigTransformer` with `EnvVarConfigProvider`,
+Syntax and semantics are those of Kafka's `ConfigTransformer` with `EnvVarConfigProvider`,
 `FileConfigProvider` (a properties file) and `DirectoryConfigProvider` (one file per value, as
 Kubernetes mounts secrets). Unlike Kafka, a placeholder that cannot be resolved is an error, and
-every value that came from a provider counts as a secret.
+every value from a provider is treated as a secret.
 
-YAML files have the three under the names `env`, `file` and `dir`. Properties files declare their
-own with `config.providers`; other text of that form stays as it is, as in Kafka.
+YAML files have the three providers under the names `env`, `file` and `dir`. Properties files
+declare providers with `config.providers`; other placeholders are left unchanged, as in Kafka.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ ALLOWED_PLACEHOLDERS = "${env:NAME}, ${file:path:key} or ${dir:path:file}"
 
 
 def find_provider_names(text: str) -> list[str]:
-    """The providers that the text's placeholders name, in their order."""
+    """Return the provider names of the text's placeholders, in order."""
     return [each.provider for each in config_placeholders.find_placeholders(text)]
 
 
 def rewrite_placeholders(text: str, spell: Callable[[str, str, str], str]) -> str:
-    """The text with each placeholder as `spell(provider, path, key)` has it; path "": none."""
+    """Replace each placeholder with `spell(provider, path, key)`; path is "" if there is none."""
     return config_placeholders.replace_placeholders(
         text, lambda each: spell(each.provider, each.path or "", each.key)
     )
 
 
 class ProviderError(ValueError):
-    """A placeholder that cannot be filled; says why, and holds no value."""
+    """A placeholder cannot be resolved; the message contains no value."""
 
 
 class ProviderKind(enum.Enum):
-    """Where a provider's values come from."""
+    """Source of a provider's values."""
 
     ENVIRONMENT = "env"
     FILE = "file"
@@ -58,12 +58,13 @@ class ProviderKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigProvider:
-    """One declared provider. `paths`: only files in or below these (`allowed.paths`), any if
-    empty. `names`: only variables whose whole name matches (`allowlist.pattern`)."""
+    """A declared provider."""
 
     kind: ProviderKind
     paths: tuple[pathlib.Path, ...] = ()
+    """`allowed.paths`: files must be in or below these; empty allows all."""
     names: BoundedPattern | None = None
+    """`allowlist.pattern`: names of environment variables must match entirely."""
 
 
 BUILT_IN_PROVIDERS: Mapping[str, ConfigProvider] = {
@@ -73,15 +74,19 @@ BUILT_IN_PROVIDERS: Mapping[str, ConfigProvider] = {
 
 @dataclass(frozen=True, slots=True)
 class ResolvedText:
+    """Text with its placeholders replaced; `secret` if a provider contributed."""
+
     text: str = field(repr=False)
     secret: bool
 
 
 class ConfigTransformer:
-    """Fills placeholders. Relative paths start at `folder`; each properties file is read once.
+    """Replaces placeholders.
 
-    `declared` None: the three built-in ones, and whatever else looks like a placeholder is an
-    error. Otherwise exactly these, and other texts stay as they are.
+    Relative paths are relative to `folder`; each properties file is read once.
+
+    With `declared` None the built-in providers are used, and an unknown placeholder is an error.
+    Otherwise only the declared ones are used, and other placeholders are left unchanged.
     """
 
     def __init__(
@@ -100,17 +105,24 @@ class ConfigTransformer:
 
     @property
     def environment_names(self) -> frozenset[str]:
-        """The variables that values came from: secrets, which no child process should inherit."""
+        """Environment variables that were used; they are secrets that child processes should not
+        inherit."""
         return frozenset(self._names)
 
     def resolve(self, text: str) -> ResolvedText:
-        """Raises `ProviderError`. What a provider returns is not searched again."""
+        """Replace the placeholders; provided values are not searched again.
+
+        Raises `ProviderError`.
+        """
         if self._strict and "${" in config_placeholders.replace_placeholders(text, lambda _: ""):
-            # It is not repeated: it may be part of a password.
-            raise ProviderError("holds a ${ that begins no placeholder")
+            # The text is not quoted, because it may be part of a password.
+            raise ProviderError(
+                "contains '${' that does not start a valid placeholder; valid placeholders are"
+                f" {ALLOWED_PLACEHOLDERS}"
+            )
 
         def fill(found: Placeholder) -> str:
-            filled = self._fill(found)
+            filled = self._resolve_placeholder(found)
             return text[found.start : found.end] if filled is None else filled
 
         return ResolvedText(
@@ -118,32 +130,33 @@ class ConfigTransformer:
         )
 
     def fills(self, text: str) -> bool:
-        """Does the text hold a placeholder of one of these providers?"""
+        """Return whether the text contains a placeholder of one of these providers."""
         return any(
             self._strict or found.provider in self._declared
             for found in config_placeholders.find_placeholders(text)
         )
 
-    def _fill(self, found: Placeholder) -> str | None:
-        """The value; None if no provider has that name and unknown ones are left as they are."""
+    def _resolve_placeholder(self, found: Placeholder) -> str | None:
+        """Return the value; None for an unknown provider if those placeholders are left
+        unchanged."""
         name, path, key = found.provider, found.path or "", found.key
         provider = self._declared.get(name)
         if provider is None and not self._strict:
             return None
         if provider is None:
-            raise ProviderError(f"there is no provider {name!r}")
+            raise ProviderError(f"provider {name!r} does not exist")
         if provider.kind is ProviderKind.ENVIRONMENT:
             if path:
-                raise ProviderError(f"variables have no path: write ${{{name}:NAME}}")
-            return self._from_environment(key, provider)
+                raise ProviderError(f"environment variables have no path: write ${{{name}:NAME}}")
+            return self._read_environment_value(key, provider)
         file = self._folder / path
         if path and provider.paths and not any(_is_within(file, each) for each in provider.paths):
             raise ProviderError(f"{file} is not in allowed.paths of the provider {name!r}")
         if provider.kind is ProviderKind.FILE:
-            return self._from_properties(path, key)
-        return self._from_folder(path, key)
+            return self._read_properties_value(path, key)
+        return self._read_folder_value(path, key)
 
-    def _from_environment(self, name: str, provider: ConfigProvider) -> str:
+    def _read_environment_value(self, name: str, provider: ConfigProvider) -> str:
         try:
             allowed = provider.names is None or provider.names.fullmatch(name)
         except MatchLimitError as error:
@@ -151,11 +164,11 @@ class ConfigTransformer:
         if not allowed:
             raise ProviderError(f"{name!r} does not match the provider's allowlist.pattern")
         if name not in self._environment:
-            raise ProviderError(f"the environment has no variable {name!r}")
+            raise ProviderError(f"environment variable {name!r} is not set")
         self._names.add(name)
         return self._environment[name]
 
-    def _from_properties(self, path: str, key: str) -> str:
+    def _read_properties_value(self, path: str, key: str) -> str:
         if not path:
             raise ProviderError(f"${{file:{key}}} names no key: write ${{file:path:key}}")
         file = self._folder / path
@@ -169,23 +182,23 @@ class ConfigTransformer:
             raise ProviderError(f"{file} has no key {key!r}")
         return self._properties[file][key]
 
-    def _from_folder(self, path: str, name: str) -> str:
+    def _read_folder_value(self, path: str, name: str) -> str:
         if not path:
             raise ProviderError(f"${{dir:{name}}} names no file: write ${{dir:path:file}}")
         if name in ("", "..") or pathlib.PurePath(name).name != name:
-            raise ProviderError(f"{name!r} has to be a file's name in {path}, without folders")
-        # Editors and `kubectl create secret --from-file` leave a line end that nobody means.
+            raise ProviderError(f"{name!r} must be a file name in {path}, without folders")
+        # Editors and `kubectl create secret --from-file` append an unintended line break.
         return _read_file(self._folder / path / name).rstrip("\r\n")
 
 
 def _is_within(file: pathlib.Path, folder: pathlib.Path) -> bool:
-    """After `..` is taken out, as text: links are followed by whoever made them."""
+    """Compare paths textually after removing `..`; symbolic links are not resolved."""
     return pathlib.Path(os.path.abspath(file)).is_relative_to(folder)
 
 
 def _read_file(file: pathlib.Path) -> str:
     if "\0" in str(file):
-        raise ProviderError("a path cannot hold a NUL character")
+        raise ProviderError("a path must not contain a NUL character")
     try:
         content = files.read_bounded(file, most=_MAX_FILE_BYTES)
     except OSError as error:
@@ -212,7 +225,7 @@ ReportProblem = Callable[[ConfigProblem], None]
 def read_declared_providers(
     pairs: Mapping[str, JavaProperty], *, refuse: ReportProblem, warn: ReportProblem
 ) -> Mapping[str, ConfigProvider]:
-    """The providers by name; mistakes go to `refuse`, keys without effect to `warn`."""
+    """Return the declared providers by name; reports errors to `refuse`, unused keys to `warn`."""
     listed = pairs.get(PROVIDERS_KEY)
     names = [name.strip() for name in listed.value.split(",")] if listed is not None else []
     found: dict[str, ConfigProvider] = {}
@@ -231,7 +244,7 @@ def read_declared_providers(
     }
     for key, pair in pairs.items():
         if key.startswith(PROVIDERS_KEY) and key not in known:
-            warn(ConfigProblem(line=pair.line, key=key, text="has no effect: no such parameter"))
+            warn(ConfigProblem(line=pair.line, key=key, text="has no effect: unknown parameter"))
     return found
 
 
@@ -250,7 +263,7 @@ def _read_provider(
             ConfigProblem(
                 line=listed.line if given is None else given.line,
                 key=key,
-                text="is missing" if given is None else "is no provider that is here",
+                text="is missing" if given is None else "is not a supported provider class",
                 given=None if given is None else given.value,
                 allowed=", ".join(sorted(KIND_BY_JAVA_CLASS)),
             )
@@ -274,7 +287,7 @@ def _parse_allowed_paths(
         return ()
     found = [pathlib.Path(each.strip()) for each in pair.value.split(",") if each.strip()]
     if not all(each.is_absolute() for each in found):
-        text = "needs absolute paths"
+        text = "must contain only absolute paths"
         refuse(ConfigProblem(line=pair.line, key=pair.key, text=text, given=pair.value))
     return tuple(found)
 
@@ -285,16 +298,16 @@ def _parse_allowed_names(pair: JavaProperty | None, refuse: ReportProblem) -> Bo
     try:
         return bounded_regex.compile_pattern(pair.value.strip())
     except PatternError as error:
-        text = f"cannot be used: {error.reason}"
+        text = f"is not a valid pattern: {error.reason}"
         refuse(ConfigProblem(line=pair.line, key=pair.key, text=text, given=pair.value))
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorConfigTransformer:
-    """The worker's `config.providers`; what names none of them stays as it is.
+    """Resolves connector configurations with the worker's `config.providers`.
 
-    Files are read at every call: a changed secret counts from the connector's next start.
+    Files are read at every call: a changed secret takes effect at the connector's next start.
     """
 
     providers: Mapping[str, ConfigProvider]
@@ -302,7 +315,10 @@ class ConnectorConfigTransformer:
     folder: pathlib.Path
 
     def __call__(self, config: RawConfig) -> dict[str, str | None]:
-        """Raises `ConfigError` for the first that cannot be filled in; it holds no value."""
+        """Resolve a configuration.
+
+        Raises `ConfigError` for the first failure, without any value.
+        """
         source = ConfigTransformer(
             environment=self.environment, folder=self.folder, declared=self.providers
         )
@@ -311,5 +327,5 @@ class ConnectorConfigTransformer:
             try:
                 found[key] = None if value is None else source.resolve(value).text
             except ProviderError as error:
-                raise ConfigError(f"{key} cannot be filled in: {error}") from None
+                raise ConfigError(f"{key} cannot be resolved: {error}") from None
         return found

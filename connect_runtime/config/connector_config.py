@@ -31,20 +31,20 @@ DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 TOPIC_CREATION = "topic.creation."
 TOPIC_CREATION_GROUPS = f"{TOPIC_CREATION}groups"
 _TOPIC_CREATION_UNSUPPORTED = (
-    "Topics are not made by rules of a connector in this version: remove topic.creation.*, and"
-    " make them beforehand."
+    "This version does not support topic creation rules of connectors: remove topic.creation.* and"
+    " create the topics beforehand."
 )
 
 
 class ReloadAction(enum.Enum):
-    """`config.action.reload`: what follows when a provider's value changes."""
+    """`config.action.reload`: what happens when a provider's value changes."""
 
     NONE = "none"
     RESTART = "restart"
 
 
 class ErrorTolerance(enum.Enum):
-    """`errors.tolerance`: of which errors records are skipped."""
+    """`errors.tolerance`: whether records with errors are skipped."""
 
     NONE = "none"
     ALL = "all"
@@ -52,9 +52,10 @@ class ErrorTolerance(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorHandlingConfig:
-    """`errors.*`; `retry_timeout_ms` -1: for ever."""
+    """Settings `errors.*`."""
 
     retry_timeout_ms: int = 0
+    """-1 retries without limit."""
     retry_delay_max_ms: int = 60_000
     tolerance: ErrorTolerance = ErrorTolerance.NONE
     log: bool = False
@@ -63,12 +64,10 @@ class ErrorHandlingConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorConfig:
-    """What both kinds have. `raw`: everything as given, `${…}` resolved; it may hold secrets.
-
-    `find_unsupported_settings`: why it must not be run, by key.
-    """
+    """Settings common to source and sink connectors."""
 
     raw: Mapping[str, str | None] = field(repr=False)
+    """The complete configuration with `${…}` resolved; may contain secrets."""
     name: str
     connector_class: str
     tasks_max: int
@@ -78,22 +77,24 @@ class ConnectorConfig:
     predicates: tuple[str, ...]
     errors: ErrorHandlingConfig
     not_offered: Mapping[str, str]
+    """Unsupported settings, with the reason why the connector cannot run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceConnectorConfig(ConnectorConfig):
-    """What sources have besides. `boundary_interval_ms` None: the worker's flush interval."""
+    """Settings of source connectors."""
 
     topic_creation_groups: tuple[str, ...]
     exactly_once_required: bool
     boundary: TransactionBoundary
     boundary_interval_ms: int | None
+    """None selects the worker's flush interval."""
     offsets_topic: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkConnectorConfig(ConnectorConfig):
-    """What sinks have besides: exactly one of `topics` and `topics_regex`."""
+    """Settings of sink connectors; exactly one of `topics` and `topics_regex` is set."""
 
     topics: tuple[str, ...]
     topics_regex: BoundedPattern | None
@@ -105,7 +106,10 @@ class SinkConnectorConfig(ConnectorConfig):
 def parse_source_config(
     props: Mapping[str, str | None], *, load: ClassLoader = config_types.find_imported_class
 ) -> SourceConnectorConfig:
-    """Raises `ConfigError` for the first value that cannot be meant."""
+    """Parse a source connector's configuration.
+
+    Raises `ConfigError` for the first invalid value.
+    """
     found = connector_keys.SOURCE.parse(props, load=load)
     return SourceConnectorConfig(
         **_parse_common_config(props, found),
@@ -120,12 +124,12 @@ def parse_source_config(
 def parse_sink_config(
     props: Mapping[str, str | None], *, load: ClassLoader = config_types.find_imported_class
 ) -> SinkConnectorConfig:
-    """Raises `ConfigError`, also for `topics` and `topics.regex` at odds with each other."""
+    """Parse a sink connector's configuration. Raises `ConfigError`, also if its topics conflict."""
     found = connector_keys.SINK.parse(props, load=load)
     topics, pattern = tuple(found["topics"]), found["topics.regex"]
-    wrong = find_sink_topic_problems(props)
-    if wrong:
-        raise ConfigError(" ".join(dict.fromkeys(wrong.values())))
+    problems = find_sink_topic_problems(props)
+    if problems:
+        raise ConfigError(" ".join(dict.fromkeys(problems.values())))
     return SinkConnectorConfig(
         **_parse_common_config(props, found),
         topics=topics,
@@ -137,13 +141,13 @@ def parse_sink_config(
 
 
 def find_sink_topic_problems(props: Mapping[str, str | None]) -> dict[str, str]:
-    """What is wrong with a sink's `topics`, `topics.regex` and dead letter topic together, by key.
+    """Check a sink's `topics`, `topics.regex` and dead letter topic together; errors by key.
 
-    In the words of Java's SinkConnectorConfig.validate.
+    The messages are those of Java's SinkConnectorConfig.validate.
     """
     topics = [each.strip() for each in (props.get(TOPICS) or "").split(",") if each.strip()]
     pattern = (props.get(TOPICS_REGEX) or "").strip()
-    dead = (props.get(DEAD_LETTER_TOPIC) or "").strip()
+    dead_letter_topic = (props.get(DEAD_LETTER_TOPIC) or "").strip()
     if topics and pattern:
         return dict.fromkeys(
             (TOPICS, TOPICS_REGEX),
@@ -153,32 +157,34 @@ def find_sink_topic_problems(props: Mapping[str, str | None]) -> dict[str, str]:
         return dict.fromkeys(
             (TOPICS, TOPICS_REGEX), f"Must configure one of {TOPICS} or {TOPICS_REGEX}"
         )
-    if dead and dead in topics:
+    if dead_letter_topic and dead_letter_topic in topics:
         listed = config_types.format_for_message(list(dict.fromkeys(topics)))
         return {
-            TOPICS: f"The DLQ topic '{dead}' may not be included in the list of topics"
+            TOPICS: f"The DLQ topic '{dead_letter_topic}' may not be included in the list of topics"
             f" ('{TOPICS}={listed}') consumed by the connector"
         }
-    if dead and pattern and _matches_topic(pattern, dead):
+    if dead_letter_topic and pattern and _matches_topic(pattern, dead_letter_topic):
         return {
-            TOPICS_REGEX: f"The DLQ topic '{dead}' may not be matched by the regex for the topics"
-            f" ('{TOPICS_REGEX}={pattern}') consumed by the connector"
+            TOPICS_REGEX: f"The DLQ topic '{dead_letter_topic}' may not be matched by the regex for"
+            f" the topics ('{TOPICS_REGEX}={pattern}') consumed by the connector"
         }
     return {}
 
 
 def find_unsupported_settings(found: Mapping[str, Any], given: Iterable[str]) -> dict[str, str]:
-    """Why what is configured is refused, by key: what this version does not honour, with a remedy.
+    """Return the settings that this version does not support, with the reason and remedy.
 
-    `found`: parsed values; what was not understood may be missing. `given`: all names, of which
-    some mean something that no definition has. `errors.log.enable` may be anything: an error that
-    fails the task is logged in any case.
+    `found` are parsed values, without invalid ones; `given` are all names, including those without
+    a definition. `errors.log.enable` is always accepted, because an error that fails the task is
+    logged anyway.
     """
-    told = {name: text for name, wanted, text in _UNSUPPORTED_SETTINGS if wanted(found.get(name))}
+    messages = {
+        name: text for name, wanted, text in _UNSUPPORTED_SETTINGS if wanted(found.get(name))
+    }
     if TOPIC_CREATION_GROUPS in found:
         for name in sorted(each for each in given if each.startswith(TOPIC_CREATION)):
-            told[name] = _TOPIC_CREATION_UNSUPPORTED
-    return told
+            messages[name] = _TOPIC_CREATION_UNSUPPORTED
+    return messages
 
 
 def _tolerates_all(value: Any) -> bool:
@@ -190,22 +196,22 @@ def _is_required(value: Any) -> bool:
 
 
 _UNSUPPORTED_SETTINGS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    ("transforms", bool, "Transforms are not offered by this version: remove transforms."),
-    ("predicates", bool, "Predicates are not offered by this version: remove predicates."),
+    ("transforms", bool, "This version does not support transforms: remove transforms."),
+    ("predicates", bool, "This version does not support predicates: remove predicates."),
     (
         "errors.tolerance",
         _tolerates_all,
-        "Errors cannot be tolerated by this version: set errors.tolerance to none.",
+        "This version does not support error tolerance: set errors.tolerance to none.",
     ),
     (
         "errors.retry.timeout",
         bool,
-        "What failed is not tried again by this version: set errors.retry.timeout to 0.",
+        "This version does not retry failed operations: set errors.retry.timeout to 0.",
     ),
     (
         DEAD_LETTER_TOPIC,
         bool,
-        f"Dead letters are not written by this version: remove {DEAD_LETTER_TOPIC}.",
+        f"This version does not support dead letter queues: remove {DEAD_LETTER_TOPIC}.",
     ),
     (
         "exactly.once.support",
@@ -216,7 +222,7 @@ _UNSUPPORTED_SETTINGS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (
         "offsets.storage.topic",
         bool,
-        "A connector's own offsets topic is not offered by this version: remove"
+        "This version does not support separate offsets topics for connectors: remove"
         " offsets.storage.topic.",
     ),
 )
@@ -249,7 +255,7 @@ def _matches_topic(pattern: str, topic: str) -> bool:
     try:
         return bounded_regex.compile_pattern(pattern).fullmatch(topic, key=TOPICS_REGEX)
     except PatternError:
-        return False  # the key's own check says so
+        return False  # the key's own validator reports it
     except MatchLimitError as error:
         raise ConfigError(str(error)) from None
 
@@ -264,7 +270,7 @@ _SECRET_PATTERN = re.compile(
 
 
 def add_error(values: ConfigValues, name: str, message: str, *, value: str | None = None) -> None:
-    """One more error on a key, which may be one that nobody has defined."""
+    """Add an error to a key, which may be one without a definition."""
     found = values.setdefault(name, ConfigValue(name=name, value=value))
     found.error_messages.append(message)
 
@@ -276,13 +282,13 @@ def check_null_values(values: ConfigValues, config: ConnectorProps) -> None:
 
 
 def check_sink_topics(values: ConfigValues, config: ConnectorProps) -> None:
-    """Of a sink."""
+    """Add errors about conflicting topics of a sink."""
     for name, message in find_sink_topic_problems(config).items():
         add_error(values, name, message)
 
 
 def check_consumer_group(values: ConfigValues, config: ConnectorProps, *, workers: str) -> None:
-    """A sink's group must not be `workers`, the group that the workers are in."""
+    """Add an error if a sink's group is `workers`, the group of the Connect workers."""
     if _GROUP_ID_OVERRIDE in config:
         group = config[_GROUP_ID_OVERRIDE]
         if group == workers:
@@ -300,7 +306,10 @@ def check_consumer_group(values: ConfigValues, config: ConnectorProps, *, worker
 def check_unsupported_settings(
     values: ConfigValues, config: ConnectorProps, *, carried_out: Collection[str] = ()
 ) -> None:
-    """Keys that have an error already get no second one. `carried_out`: by the connector."""
+    """Add errors for unsupported settings, except to keys that already have an error.
+
+    `carried_out` are the keys that the connector applies itself.
+    """
     found = {name: each.value for name, each in values.items() if not each.error_messages}
     for name, message in find_unsupported_settings(found, config).items():
         if name not in carried_out:
@@ -310,7 +319,7 @@ def check_unsupported_settings(
 def check_token_endpoints(
     values: ConfigValues, config: ConnectorProps, worker: WorkerConfig
 ) -> None:
-    """Keys that overrides of a client have are told by `check_client_overrides`."""
+    """Add errors for token endpoints; `check_client_overrides` covers those of client overrides."""
     for name, message in client_settings.find_refused_token_endpoints(worker, config).items():
         if not any(name in client_settings.find_overrides([name], kind) for kind in _ClientKind):
             add_error(values, name, message, value=config.get(name))
@@ -319,7 +328,7 @@ def check_token_endpoints(
 def check_client_overrides(
     worker: WorkerConfig, config: ConnectorProps, *, sink: bool
 ) -> list[ConfigInfo]:
-    """Every override of a client that the connector has, with the policy's error."""
+    """Return every client override of the connector, with the errors of the worker's policy."""
     found = []
     for kind in _client_kinds(config, sink=sink):
         refused = {
@@ -339,7 +348,7 @@ def check_client_overrides(
 
 
 def _client_kinds(config: ConnectorProps, *, sink: bool) -> list[ClientKind]:
-    """Those that a connector with this configuration has."""
+    """Return the kinds of clients that a connector with this configuration has."""
     if sink:
         dead_letters = (config.get(DEAD_LETTER_TOPIC) or "").strip()
         return (

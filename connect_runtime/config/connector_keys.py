@@ -1,4 +1,4 @@
-"""Definitions of the keys that all connectors have: `CONNECTOR`, `SOURCE` and `SINK`."""
+"""Definitions of the keys that all connectors share: `CONNECTOR`, `SOURCE` and `SINK`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Importance = config_def.Importance
 Width = config_def.Width
 _COMMON, _TRANSFORMS, _ERRORS = "Common", "Transforms", "Error Handling"
 _TOPIC_KEY_COUNT = 4
-"""The place among the common keys that Java gives both, whoever stands there too."""
+"""Java's position of both keys in the common group, although other keys have the same position."""
 _CONVERTER_BASES = {
     "key": Converter,
     "value": Converter,
@@ -70,8 +70,8 @@ def _check_pattern(name: str, value: Any) -> None:
         raise config_types.invalid(name, value, f"Invalid regex: {error.reason}") from None
 
 
-_one_of = ValidString
-_one_in_any_case = CaseInsensitiveValidString
+_ValidString = ValidString
+_CaseInsensitiveValidString = CaseInsensitiveValidString
 _SHARED_NUMBERING = {
     _TRANSFORMS: _COMMON,
     "Predicates": _COMMON,
@@ -80,31 +80,34 @@ _SHARED_NUMBERING = {
 
 
 class _KeyBuilder:
-    """Numbers the keys of each group as they come; some groups share numbers, as in Java."""
+    """Numbers the keys of each group in order; some groups share a counter, as in Java."""
 
     def __init__(self, base: ConfigDef | None = None) -> None:
         self.keys = ConfigDef(base)
         self._orders: dict[str, int] = {}
         for key in self.keys.keys.values():
-            self._next(str(key.group))
+            self._next_order(str(key.group))
 
     def add(self, name: str, of: Type, text: str, *, group: str, **options: Any) -> None:
-        options.setdefault("order_in_group", self._next(group))
+        options.setdefault("order_in_group", self._next_order(group))
         self.keys.define(name, of, text, group=group, **options)
 
-    def _next(self, group: str) -> int:
+    def _next_order(self, group: str) -> int:
         counter = _SHARED_NUMBERING.get(group, group)
         self._orders[counter] = self._orders.get(counter, 0) + 1
         return self._orders[counter]
 
 
 def explain_invalid_name(name: str) -> str:
-    """Why no connector can have this name, "" where one can. Java takes these, and then no URL
-    leads to the connector, or its records cannot be written."""
+    """Return why a connector name is invalid; "" if it is valid.
+
+    Java accepts these names, but then no URL reaches the connector, or its records cannot be
+    written.
+    """
     if name in (".", ".."):
-        return f"is {name!r}, which no URL can hold"
+        return f"is {name!r}, which cannot be part of a URL"
     if any("\ud800" <= each <= "\udfff" for each in name):
-        return f"is {name!a}, which has half of a character (a lone surrogate)"
+        return f"is {name!a}, which contains a lone surrogate"
     return ""
 
 
@@ -116,39 +119,39 @@ def _check_name(name: str, value: Any) -> None:
 
 
 def _define_connector_keys() -> ConfigDef:
-    made = _KeyBuilder()
-    made.add(
+    builder = _KeyBuilder()
+    builder.add(
         "name",
         Type.STRING,
-        "Unique among connectors.",
+        "Unique name of the connector.",
         group=_COMMON,
         validator=Lambda(_check_name, str(NonEmptyStringWithoutControlChars())),
         display_name="Connector name",
         width=Width.MEDIUM,
     )
-    made.add(
+    builder.add(
         "connector.class",
         Type.STRING,
-        "The connector's class: in full, or its short name where only one has that.",
+        "Class of the connector: the full name, or the short name if it is unique.",
         group=_COMMON,
         display_name="Connector class",
         width=Width.LONG,
     )
-    _add_version_key(made, "connector")
-    made.add(
+    _add_version_key(builder, "connector")
+    builder.add(
         "tasks.max",
         Type.INT,
-        "How many tasks at most.",
+        "Maximum number of tasks.",
         group=_COMMON,
         default=1,
         validator=Range(at_least=1),
         display_name="Tasks max",
         width=Width.SHORT,
     )
-    made.add(
+    builder.add(
         "tasks.max.enforce",
         Type.BOOLEAN,
-        "Whether a connector that wants more tasks fails. Deprecated.",
+        "Whether a connector fails if it generates more than tasks.max tasks. Deprecated.",
         group=_COMMON,
         default=True,
         importance=Importance.LOW,
@@ -156,29 +159,29 @@ def _define_connector_keys() -> ConfigDef:
         width=Width.SHORT,
     )
     for part in ("key", "value", "header"):
-        _add_converter_keys(made, part)
-    _add_transform_keys(made)
-    made.add(
+        _add_converter_keys(builder, part)
+    _add_transform_keys(builder)
+    builder.add(
         "config.action.reload",
         Type.STRING,
-        "What follows when a provider's value changes.",
+        "Action when a value from a config provider changes: none or restart.",
         group=_COMMON,
         default="restart",
-        validator=_one_of("none", "restart"),
+        validator=_ValidString("none", "restart"),
         importance=Importance.LOW,
         display_name="Reload Action",
         width=Width.MEDIUM,
     )
-    _add_error_keys(made)
-    return made.keys
+    _add_error_keys(builder)
+    return builder.keys
 
 
-def _add_transform_keys(made: _KeyBuilder) -> None:
+def _add_transform_keys(builder: _KeyBuilder) -> None:
     for name in ("transforms", "predicates"):
-        made.add(
+        builder.add(
             name,
             Type.LIST,
-            f"Aliases of the {name} of records.",
+            f"Aliases of the {name} that are applied to records.",
             group=_TRANSFORMS if name == "transforms" else "Predicates",
             default=[],
             validator=_ALIASES_VALIDATOR,
@@ -188,11 +191,11 @@ def _add_transform_keys(made: _KeyBuilder) -> None:
         )
 
 
-def _add_converter_keys(made: _KeyBuilder, part: str) -> None:
-    made.add(
+def _add_converter_keys(builder: _KeyBuilder, part: str) -> None:
+    builder.add(
         f"{part}.converter",
         Type.CLASS,
-        "The class that converts; without one it is the worker's.",
+        f"Converter class for the {part}; the worker's converter by default.",
         group=_COMMON,
         default=None,
         validator=_build_class_validator(_CONVERTER_BASES[part], _CONVERTER_BASES[part].__name__),
@@ -200,14 +203,14 @@ def _add_converter_keys(made: _KeyBuilder, part: str) -> None:
         display_name=f"{part.capitalize()} converter class",
         width=Width.SHORT,
     )
-    _add_version_key(made, f"{part}.converter")
+    _add_version_key(builder, f"{part}.converter")
 
 
-def _add_version_key(made: _KeyBuilder, of: str) -> None:
-    made.add(
+def _add_version_key(builder: _KeyBuilder, of: str) -> None:
+    builder.add(
         f"{of}.plugin.version",
         Type.STRING,
-        "Which version of it; without one the newest.",
+        f"Plugin version of the {of.replace('.', ' ')}; the newest by default.",
         group=_COMMON,
         default=None,
         importance=Importance.MEDIUM if of == "connector" else Importance.LOW,
@@ -216,34 +219,34 @@ def _add_version_key(made: _KeyBuilder, of: str) -> None:
     )
 
 
-def _add_error_keys(made: _KeyBuilder) -> None:
-    made.add(
+def _add_error_keys(builder: _KeyBuilder) -> None:
+    builder.add(
         "errors.retry.timeout",
         Type.LONG,
-        "For how long a failed operation is tried again, in milliseconds; -1: for ever.",
+        "How long a failed operation is retried, in milliseconds; -1 means without limit.",
         group=_ERRORS,
         default=0,
         importance=Importance.MEDIUM,
         display_name="Retry Timeout for Errors",
         width=Width.MEDIUM,
     )
-    made.add(
+    builder.add(
         "errors.retry.delay.max.ms",
         Type.LONG,
-        "The longest wait between two tries.",
+        "Maximum delay between two retries, in milliseconds.",
         group=_ERRORS,
         default=60_000,
         importance=Importance.MEDIUM,
         display_name="Maximum Delay Between Retries for Errors",
         width=Width.MEDIUM,
     )
-    made.add(
+    builder.add(
         "errors.tolerance",
         Type.STRING,
-        "none: any error fails the task; all: records with errors are skipped.",
+        "none: every error fails the task; all: records with errors are skipped.",
         group=_ERRORS,
         default="none",
-        validator=_one_of("none", "all"),
+        validator=_ValidString("none", "all"),
         importance=Importance.MEDIUM,
         display_name="Error Tolerance",
         width=Width.SHORT,
@@ -252,10 +255,10 @@ def _add_error_keys(made: _KeyBuilder) -> None:
         ("errors.log.enable", "Log Errors"),
         ("errors.log.include.messages", "Log Error Details"),
     ):
-        made.add(
+        builder.add(
             name,
             Type.BOOLEAN,
-            "Whether errors are logged, and with the record.",
+            "Whether errors are logged, or logged with the record.",
             group=_ERRORS,
             default=False,
             importance=Importance.MEDIUM,
@@ -265,11 +268,11 @@ def _add_error_keys(made: _KeyBuilder) -> None:
 
 
 def _define_source_keys(base: ConfigDef) -> ConfigDef:
-    made = _KeyBuilder(base)
-    made.add(
+    builder = _KeyBuilder(base)
+    builder.add(
         "topic.creation.groups",
         Type.LIST,
-        "Groups of topics that are made differently.",
+        "Aliases of topic groups with their own creation settings.",
         group="Topic Creation",
         default=[],
         validator=_ALIASES_VALIDATOR,
@@ -278,32 +281,32 @@ def _define_source_keys(base: ConfigDef) -> ConfigDef:
         width=Width.LONG,
     )
     once = "Exactly Once Support"
-    made.add(
+    builder.add(
         "exactly.once.support",
         Type.STRING,
-        "required: the connector is refused unless it writes exactly once.",
+        "required: the connector is refused unless it supports exactly-once delivery.",
         group=once,
         default="requested",
-        validator=_one_in_any_case("required", "requested"),
+        validator=_CaseInsensitiveValidString("required", "requested"),
         importance=Importance.MEDIUM,
         display_name="Exactly once support",
         width=Width.SHORT,
     )
-    made.add(
+    builder.add(
         "transaction.boundary",
         Type.STRING,
-        "What one transaction holds.",
+        "When a transaction is committed: after each poll, at an interval, or by the connector.",
         group=once,
         default="poll",
-        validator=_one_in_any_case("interval", "poll", "connector"),
+        validator=_CaseInsensitiveValidString("interval", "poll", "connector"),
         importance=Importance.MEDIUM,
         display_name="Transaction Boundary",
         width=Width.SHORT,
     )
-    made.add(
+    builder.add(
         "transaction.boundary.interval.ms",
         Type.LONG,
-        "How long it lasts, under interval; without it the worker's flush interval.",
+        "Transaction interval in milliseconds; the worker's flush interval by default.",
         group=once,
         default=None,
         validator=Lambda(_check_interval, "null or [0,...]"),
@@ -311,10 +314,10 @@ def _define_source_keys(base: ConfigDef) -> ConfigDef:
         display_name="Transaction boundary interval",
         width=Width.SHORT,
     )
-    made.add(
+    builder.add(
         "offsets.storage.topic",
         Type.STRING,
-        "A topic of its own for the connector's offsets.",
+        "Separate topic for the connector's offsets.",
         group="offsets.topic",
         default=None,
         validator=NonEmptyString(),
@@ -322,7 +325,7 @@ def _define_source_keys(base: ConfigDef) -> ConfigDef:
         display_name="Offsets topic",
         width=Width.LONG,
     )
-    return made.keys
+    return builder.keys
 
 
 def _check_interval(name: str, value: Any) -> None:
@@ -331,11 +334,11 @@ def _check_interval(name: str, value: Any) -> None:
 
 
 def _define_sink_keys(base: ConfigDef) -> ConfigDef:
-    made = _KeyBuilder(base)
-    made.add(
+    builder = _KeyBuilder(base)
+    builder.add(
         "topics",
         Type.LIST,
-        "What to consume.",
+        "Topics to consume.",
         group=_COMMON,
         default=[],
         validator=ValidList(),
@@ -343,10 +346,10 @@ def _define_sink_keys(base: ConfigDef) -> ConfigDef:
         width=Width.LONG,
         order_in_group=_TOPIC_KEY_COUNT,
     )
-    made.add(
+    builder.add(
         "topics.regex",
         Type.STRING,
-        "What to consume: topics whose whole name matches.",
+        "Regular expression that must match the whole name of the topics to consume.",
         group=_COMMON,
         default="",
         validator=Lambda(_check_pattern, "valid regex"),
@@ -355,37 +358,37 @@ def _define_sink_keys(base: ConfigDef) -> ConfigDef:
         order_in_group=_TOPIC_KEY_COUNT,
     )
     dead = "errors.deadletterqueue."
-    made.add(
+    builder.add(
         f"{dead}topic.name",
         Type.STRING,
-        "Where records with errors go.",
+        "Dead letter queue topic for records with errors.",
         group=_ERRORS,
         default="",
         importance=Importance.MEDIUM,
         display_name="Dead Letter Queue Topic Name",
         width=Width.MEDIUM,
     )
-    made.add(
+    builder.add(
         f"{dead}topic.replication.factor",
         Type.SHORT,
-        "Its replicas, where it is made.",
+        "Replication factor for creating the dead letter queue topic.",
         group=_ERRORS,
         default=3,
         importance=Importance.MEDIUM,
         display_name="Dead Letter Queue Topic Replication Factor",
         width=Width.MEDIUM,
     )
-    made.add(
+    builder.add(
         f"{dead}context.headers.enable",
         Type.BOOLEAN,
-        "Whether headers tell of the error.",
+        "Whether headers of dead letter queue records describe the error.",
         group=_ERRORS,
         default=False,
         importance=Importance.MEDIUM,
         display_name="Enable Error Context Headers",
         width=Width.MEDIUM,
     )
-    return made.keys
+    return builder.keys
 
 
 CONNECTOR = _define_connector_keys()

@@ -20,26 +20,29 @@ _ESCAPE_LETTERS = {char: name for name, char in _ESCAPED_CHARS.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaProperty:
-    """One pair as it stands in the file; `line` counts from 1 and is where the pair begins."""
+    """A key-value pair of a properties file."""
 
     key: str
     value: str = field(repr=False)
     line: int
+    """Line where the pair begins, counted from 1."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The last of several equal keys wins, as in Java.
+    """Parse properties text; the last of several equal keys wins, as in Java.
 
-    Raises `ValueError` with the line's number (never its content) for a malformed `\\uXXXX`.
+    Raises `ValueError` with the line number (never the content) for a malformed `\\uXXXX`.
     """
     return {found.key: found.value for found in parse_entries(text)}
 
 
 def parse_entries(text: str) -> tuple[JavaProperty, ...]:
-    """Every pair in the file's order, equal keys included. Raises `ValueError` as
-    `parse_properties` does."""
+    """Parse properties text into all pairs in file order, including duplicate keys.
+
+    Raises `ValueError` as `parse_properties` does.
+    """
     found: list[JavaProperty] = []
-    for number, line in _logical_lines(text):
+    for number, line in _join_logical_lines(text):
         key, value = _split_line(line)
         try:
             pair = JavaProperty(key=_unescape(key), value=_unescape(value), line=number)
@@ -50,7 +53,8 @@ def parse_entries(text: str) -> tuple[JavaProperty, ...]:
 
 
 def find_non_ascii_lines(text: str) -> list[int]:
-    """The lines, comments aside, that hold more than ASCII: most editors write them as UTF-8."""
+    """Return the lines, except comments, with non-ASCII characters, which most editors write as
+    UTF-8."""
     return [
         number
         for number, line in enumerate(text.split("\n"), 1)
@@ -59,16 +63,16 @@ def find_non_ascii_lines(text: str) -> list[int]:
 
 
 def format_property(key: str, value: str) -> str:
-    """One line, ASCII alone, that reads back as this pair."""
+    """Format a pair as one ASCII line that parses to the same pair."""
     escaped = _escape(key, all_blanks=True, also="=:#!")
     return f"{escaped} = {_escape(value)}" if value else f"{escaped} ="
 
 
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with continuations joined, without comments and blank ones.
+def _join_logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Join continuation lines and skip comments and blank lines.
 
-    As in Java, a line that holds nothing but continuation signs has not begun yet: a comment may
-    follow it. Only at the end of the text it is a pair of its own, with an empty key.
+    As in Java, a line that contains only continuation characters does not begin a pair: a comment
+    may follow it. Only at the end of the text it is a pair with an empty key.
     """
     pending, started, continued = "", 0, False
     lines = re.split(r"\r\n|\r|\n", text)
@@ -109,7 +113,9 @@ def _unescape(text: str) -> str:
         return _ESCAPED_CHARS.get(char, char) if char else ""
 
     found = _ESCAPE_PATTERN.sub(replace, text)
-    if _SURROGATE_PATTERN.search(found):  # two escapes may make one character, as UTF-16 has it
+    if _SURROGATE_PATTERN.search(
+        found
+    ):  # two escapes may form one character (UTF-16 surrogate pair)
         return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return found
 
@@ -127,9 +133,9 @@ def _escape_char(char: str, *, blank: bool, also: str) -> str:
         return f"\\{char}"
     if " " <= char <= "~":
         return char
-    return "".join(f"\\u{unit:04x}" for unit in _utf16_escapes(char))
+    return "".join(f"\\u{unit:04x}" for unit in _encode_utf16_units(char))
 
 
-def _utf16_escapes(char: str) -> Iterable[int]:
+def _encode_utf16_units(char: str) -> Iterable[int]:
     data = char.encode("utf-16-be", "surrogatepass")
     return (int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2))

@@ -1,9 +1,9 @@
-"""Metrics settings of a worker: the sample window, and the Prometheus listener.
+"""Metrics settings of a worker: the sample window and the Prometheus listener.
 
-`metrics.sample.window.ms` and `metrics.num.samples` are Java's. `prometheus.listener` is ours,
-because Java exposes metrics over JMX alone: `http://host:port`; without a host all interfaces,
-port 0 any free port, empty (the default) no listener. It has no password: it exposes nothing but
-names of connectors, tasks and classes.
+`metrics.sample.window.ms` and `metrics.num.samples` are Java's. `prometheus.listener` does not
+exist in Java, which exposes metrics only over JMX. Its form is `http://host:port`: no host means
+all interfaces, port 0 any free port, empty (the default) no listener. It needs no password, because
+it exposes only names of connectors, tasks and classes.
 """
 
 from __future__ import annotations
@@ -24,22 +24,25 @@ _MIN_WINDOW_S = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsListener:
-    """`host` "" is every interface, `port` 0 any free one."""
+    """Address of the Prometheus listener."""
 
     host: str
+    """"" for all interfaces."""
     port: int
+    """0 for any free port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerMetricsSettings:
-    """`listener` None: metrics are served nowhere."""
+    """Parsed metrics settings."""
 
     sampling: SampleWindows
     listener: MetricsListener | None
+    """None if metrics are not served."""
 
 
 def validate_listener(name: str, value: Any) -> None:
-    """As a validator of `prometheus.listener`. Raises `ConfigError`."""
+    """Validate `prometheus.listener`. Raises `ConfigError`."""
     if value and _parse_listener(value) is None:
         raise config_types.invalid(
             name, value, "Value must have the form http://host:port, such as http://:9404"
@@ -47,7 +50,7 @@ def validate_listener(name: str, value: Any) -> None:
 
 
 def parse_metrics_settings(found: Mapping[str, Any]) -> WorkerMetricsSettings:
-    """From properties that were parsed, and checked."""
+    """Build the settings from parsed and validated properties."""
     window_s = float(found["metrics.sample.window.ms"]) / 1000.0
     return WorkerMetricsSettings(
         sampling=SampleWindows(
@@ -58,7 +61,7 @@ def parse_metrics_settings(found: Mapping[str, Any]) -> WorkerMetricsSettings:
 
 
 def _parse_listener(text: str) -> MetricsListener | None:
-    """None for what is none."""
+    """Parse the address; None if it is invalid or empty."""
     match = _LISTENER_PATTERN.fullmatch(text.strip())
     if match is None or int(match["port"]) > _MAX_PORT:
         return None

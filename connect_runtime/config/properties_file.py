@@ -1,7 +1,7 @@
 """Reads a worker's properties file, resolves its placeholders and collects its problems.
 
-The file is read as Java reads it, then `${provider:path:key}` is replaced. `ErrorCollector`
-keeps the first problem of each key and raises them all together.
+The file is parsed as in Java, then `${provider:path:key}` is replaced. `ErrorCollector` keeps the
+first problem of each key and raises all of them together.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from connect_runtime.system import files
 
 PropertyPairs = Mapping[str, JavaProperty]
 MAX_FILE_BYTES = 4 * 1024 * 1024
-"""Of one file: more than any configuration takes."""
+"""Size limit of a file, far above any real configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedProperties:
-    """`parse_pairs` as they stand in the file, `values` filled in; of the keys in `filled` by a
-    provider.
-
-    Keys whose placeholders cannot be filled are in `unfilled`, and not in `values`.
-    """
+    """A properties file with its placeholders resolved."""
 
     file: str
     pairs: PropertyPairs
+    """Pairs as in the file, by key."""
     values: Mapping[str, str] = field(repr=False)
+    """Resolved values; without the keys in `unfilled`."""
     filled: frozenset[str]
+    """Keys whose value came from a provider."""
     unfilled: frozenset[str]
+    """Keys whose placeholders cannot be resolved."""
     providers: Mapping[str, ConfigProvider]
     refused: tuple[ConfigProblem, ...]
     warned: tuple[ConfigProblem, ...]
 
 
 def read_text(path: pathlib.Path) -> str:
-    """Of a file of properties, in the encoding that Kafka reads them in. Raises `SettingsError`."""
+    """Read a properties file in Kafka's encoding, ISO-8859-1. Raises `SettingsError`."""
     try:
         return files.read_bounded(path, most=MAX_FILE_BYTES).decode("iso-8859-1")
     except OSError as error:
@@ -51,7 +51,7 @@ def read_text(path: pathlib.Path) -> str:
 
 
 def parse_pairs(content: str, *, file: str) -> tuple[JavaProperty, ...]:
-    """All of them, equal keys included. Raises `SettingsError`."""
+    """Parse all pairs, including duplicate keys. Raises `SettingsError`."""
     try:
         return java_properties.parse_entries(content)
     except ValueError as error:
@@ -63,7 +63,10 @@ def parse_pairs(content: str, *, file: str) -> tuple[JavaProperty, ...]:
 def parse_file(
     content: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
 ) -> ResolvedProperties:
-    """Relative paths start at `folder`. Raises `SettingsError` for what is no properties file."""
+    """Parse and resolve a properties file; relative paths are relative to `folder`.
+
+    Raises `SettingsError` if it is not a valid properties file.
+    """
     warned = [
         _build_non_ascii_warning(line) for line in java_properties.find_non_ascii_lines(content)
     ]
@@ -71,7 +74,7 @@ def parse_file(
     for pair in parse_pairs(content, file=file):
         earlier = found.pop(pair.key, None)
         if earlier is not None:
-            words = f"has no effect: the key is here again in line {pair.line}"
+            words = f"has no effect: the key is repeated in line {pair.line}"
             warned.append(_build_pair_problem(earlier, words))
         found[pair.key] = pair
     return _resolve_pairs(found, warned, file=file, folder=folder, environment=environment)
@@ -84,7 +87,7 @@ def resolve_properties(
     folder: pathlib.Path,
     environment: Mapping[str, str],
 ) -> ResolvedProperties:
-    """As `parse_file`, of properties that were derived from `file`: they stand in no line of it."""
+    """Resolve properties that were derived from `file`, and therefore have no line numbers."""
     found = {key: JavaProperty(key=key, value=value, line=0) for key, value in properties.items()}
     return _resolve_pairs(found, [], file=file, folder=folder, environment=environment)
 
@@ -102,12 +105,13 @@ def _resolve_pairs(
         found, refuse=refused.append, warn=warned.append
     )
     providers = ConfigTransformer(environment=environment, folder=folder, declared=declared)
-    filling = _PlaceholderFiller(providers)
+    filler = _PlaceholderFiller(providers)
     for pair in found.values():
-        filling.fill(pair)
+        filler.fill(pair)
         warned += [
             _build_pair_problem(
-                pair, f"is taken as it stands: {config_providers.PROVIDERS_KEY} has no '{name}'"
+                pair,
+                f"is not resolved: {config_providers.PROVIDERS_KEY} does not declare '{name}'",
             )
             for name in dict.fromkeys(config_providers.find_provider_names(pair.value))
             if name not in declared
@@ -115,11 +119,11 @@ def _resolve_pairs(
     return ResolvedProperties(
         file=file,
         pairs=found,
-        values=filling.values,
-        filled=frozenset(filling.filled),
-        unfilled=frozenset(each.key for each in filling.problems),
+        values=filler.values,
+        filled=frozenset(filler.filled),
+        unfilled=frozenset(each.key for each in filler.problems),
         providers=declared,
-        refused=(*refused, *filling.problems),
+        refused=(*refused, *filler.problems),
         warned=tuple(warned),
     )
 
@@ -135,7 +139,7 @@ class _PlaceholderFiller:
         try:
             resolved = self._providers.resolve(pair.value)
         except ProviderError as error:
-            self.problems.append(_build_pair_problem(pair, f"cannot be filled in: {error}"))
+            self.problems.append(_build_pair_problem(pair, f"cannot be resolved: {error}"))
             return
         self.values[pair.key] = resolved.text
         if resolved.secret:
@@ -147,7 +151,7 @@ def _build_pair_problem(pair: JavaProperty, words: str) -> ConfigProblem:
 
 
 def _build_non_ascii_warning(line: int) -> ConfigProblem:
-    words = "holds characters beyond ASCII, read as ISO-8859-1 as in Java: write \\uXXXX"
+    words = "contains non-ASCII characters, which are read as ISO-8859-1 as in Java: use \\uXXXX"
     return ConfigProblem(line=line, key="", text=words)
 
 
@@ -155,11 +159,14 @@ _INVALID_VALUE_PATTERN = re.compile(
     r"Invalid value .* for configuration \S+?(?:: (?P<why>.*))?", re.DOTALL
 )
 _MIN_REDACTED_LENGTH = 4
-"""Shorter texts stand in messages by chance."""
+"""Shorter secrets appear in messages by coincidence."""
 
 
 class ErrorCollector:
-    """Of each key the first problem counts; of one that could not be filled in, that alone."""
+    """Collects problems and warnings of a file, at most one problem per key.
+
+    For a key whose placeholder cannot be resolved only that problem is kept.
+    """
 
     def __init__(self, given: ResolvedProperties) -> None:
         self._given = given
@@ -168,7 +175,10 @@ class ErrorCollector:
         self.values = given.values
 
     def refuse(self, key: str, text: str, *, allowed: str | None = None) -> None:
-        """A mistake; `key` "": of the file as a whole. The text may be one of Java's ConfigDef."""
+        """Record a problem; `key` "" stands for the whole file.
+
+        `text` may be a message of Java's ConfigDef.
+        """
         if key in self.wrong:
             return
         match = _INVALID_VALUE_PATTERN.fullmatch(text)
@@ -178,53 +188,53 @@ class ErrorCollector:
             text = f"is missing: add {key}=… to the file"
         self._problems.append(
             ConfigProblem(
-                line=self._line(key),
+                line=self._get_line(key),
                 key=key,
-                text=self._discreet(key, text),
-                given=self._shown(key),
-                allowed=None if allowed is None else self._discreet(key, allowed),
+                text=self._redact(key, text),
+                given=self._get_shown_value(key),
+                allowed=None if allowed is None else self._redact(key, allowed),
             )
         )
 
     def warn(self, key: str, text: str, *, nearest: str | None = None) -> None:
-        """What has no effect, or will not do what was meant."""
+        """Record a warning about a setting without effect or with an unexpected one."""
         self._warnings.append(
             ConfigProblem(
-                line=self._line(key), key=key, text=self._discreet(key, text), nearest=nearest
+                line=self._get_line(key), key=key, text=self._redact(key, text), nearest=nearest
             )
         )
 
     @property
     def wrong(self) -> set[str]:
-        """The keys that have a problem."""
+        """Keys with a problem."""
         return {each.key for each in self._problems if each.key} | self._given.unfilled
 
     def finish(self) -> tuple[str, ...]:
-        """The warnings as lines, or else raises `SettingsError` with every problem."""
+        """Return the warnings as lines, or raise `SettingsError` with all problems."""
         if self._problems:
             raise SettingsError(self._given.file, self._problems)
         ordered = sorted(dict.fromkeys(self._warnings), key=lambda each: each.line)
         return tuple(each.describe(self._given.file) for each in ordered)
 
-    def _line(self, key: str) -> int:
+    def _get_line(self, key: str) -> int:
         pair = self._given.pairs.get(key)
         return 0 if pair is None else pair.line
 
-    def _shown(self, key: str) -> str | None:
+    def _get_shown_value(self, key: str) -> str | None:
         pair = self._given.pairs.get(key)
         if pair is None:
             return None
         return config_errors.HIDDEN_VALUE if config_errors.is_sensitive(key) else pair.value
 
-    def _discreet(self, key: str, text: str) -> str:
-        """Without any value that is secret, or came through a provider."""
-        for each in self._secrets():
+    def _redact(self, key: str, text: str) -> str:
+        """Replace the message if it contains a secret or a value from a provider."""
+        for each in self._secret_keys():
             least = 1 if each == key else _MIN_REDACTED_LENGTH
             if any(len(part) >= least for part in _find_repeated_parts(self.values[each], text)):
-                return "what it says is not allowed, and is not shown"
+                return "has an invalid value, which is not shown because it is a secret"
         return text
 
-    def _secrets(self) -> Iterable[str]:
+    def _secret_keys(self) -> Iterable[str]:
         return (
             each
             for each in self.values
@@ -233,6 +243,6 @@ class ErrorCollector:
 
 
 def _find_repeated_parts(value: str, text: str) -> list[str]:
-    """The parts of a value that the text repeats."""
+    """Return the parts of a value that appear in the text."""
     parts = {value.strip(), *(each.strip() for each in value.split(","))} - {""}
     return [each for each in parts if each.lower() in text.lower()]

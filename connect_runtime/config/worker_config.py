@@ -1,8 +1,7 @@
 """Parsed worker configuration, distributed and standalone, with the checks of Kafka 4.3.
 
-Settings of the REST API, the internal topics and secure connections are checked by the modules
-that use them: `rest`, `storage.topic_settings`, `protocol.security`. Java: WorkerConfig,
-DistributedConfig, StandaloneConfig.
+Settings of the REST API, the internal topics and secure connections are checked by the modules that
+use them. Java: WorkerConfig, DistributedConfig, StandaloneConfig.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class ExactlyOnceSourceMode(enum.Enum):
 
 
 class ClientOverridePolicy(enum.Enum):
-    """`connector.client.config.override.policy`: what connectors may set of their clients."""
+    """`connector.client.config.override.policy`: which client settings connectors may override."""
 
     ALL = "All"
     NONE = "None"
@@ -59,9 +58,10 @@ class ClientOverridePolicy(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
-    """What every worker has. `raw` are all properties as given: prefixes are looked up there."""
+    """Settings common to all workers."""
 
     raw: Mapping[str, str] = field(repr=False)
+    """All properties as given, for lookups by prefix."""
     bootstrap: str
     key_converter: str
     value_converter: str
@@ -78,13 +78,13 @@ class WorkerConfig:
     metrics: WorkerMetricsSettings
 
     def under(self, prefix: str) -> dict[str, str]:
-        """The properties under a prefix, without it."""
+        """Return the properties with this prefix, without the prefix."""
         return config_def.with_prefix(self.raw, prefix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributedConfig(WorkerConfig):
-    """What members of a group have besides; times in seconds."""
+    """Settings of workers in a group; times are in seconds."""
 
     group_id: str
     protocol: str
@@ -106,13 +106,13 @@ class DistributedConfig(WorkerConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandaloneConfig(WorkerConfig):
-    """What a worker alone has besides."""
+    """Settings of standalone workers."""
 
     offset_file: str
 
 
 def parse_distributed_config(properties: Mapping[str, str]) -> DistributedConfig:
-    """Raises `ConfigError` for the first property that cannot be meant."""
+    """Parse a distributed worker's properties. Raises `ConfigError` for the first invalid one."""
     found = _parse_properties(properties, worker_keys.DISTRIBUTED)
     return DistributedConfig(
         **_parse_common_config(properties, found),
@@ -136,7 +136,7 @@ def parse_distributed_config(properties: Mapping[str, str]) -> DistributedConfig
 
 
 def parse_standalone_config(properties: Mapping[str, str]) -> StandaloneConfig:
-    """Raises `ConfigError` for the first property that cannot be meant."""
+    """Parse a standalone worker's properties. Raises `ConfigError` for the first invalid one."""
     found = _parse_properties(properties, worker_keys.STANDALONE)
     return StandaloneConfig(
         **_parse_common_config(properties, found), offset_file=found["offset.storage.file.filename"]
@@ -144,7 +144,8 @@ def parse_standalone_config(properties: Mapping[str, str]) -> StandaloneConfig:
 
 
 def find_unknown_properties(properties: Iterable[str], definition: ConfigDef) -> list[str]:
-    """Properties that no worker knows: worth a warning, since Java takes them silently."""
+    """Return properties that no worker uses; worth a warning, because Java ignores them
+    silently."""
     return sorted(
         each
         for each in properties
@@ -173,14 +174,14 @@ def _parse_common_config(properties: Mapping[str, str], found: Mapping[str, Any]
 
 
 def _parse_override_policy(name: str) -> ClientOverridePolicy:
-    """By its alias, or by the class that Java has for it; ValueError for another."""
+    """Parse the alias or Java class name of a policy. Raises ValueError if it is unknown."""
     simple = name.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
     return ClientOverridePolicy(simple)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyProblem:
-    """`key` cannot be as it is; the text goes on from its name."""
+    """A problem of one property; the text continues a sentence that begins with the key."""
 
     key: str
     text: str
@@ -192,7 +193,7 @@ class PropertyProblem:
 def find_problems(
     properties: Mapping[str, str], definition: ConfigDef
 ) -> tuple[PropertyProblem, ...]:
-    """All that keep these properties from being parsed: the first of each key."""
+    """Return the problems of the properties, at most one per key."""
     values = definition.validate_all(properties)
     single = [
         PropertyProblem(key=each.name, text=each.error_messages[0])
@@ -212,7 +213,7 @@ def _parse_properties(properties: Mapping[str, str], definition: ConfigDef) -> d
 
 
 def _find_contradictions(found: Mapping[str, Any]) -> Iterator[PropertyProblem]:
-    """What is wrong with values that are right by themselves; some may be missing."""
+    """Find conflicts between valid values; some values may be missing."""
     policy = "connector.client.config.override.policy"
     if policy in found:
         yield from _build_unknown_policy_problem(policy, found[policy])
@@ -221,8 +222,8 @@ def _find_contradictions(found: Mapping[str, Any]) -> Iterator[PropertyProblem]:
     if {heartbeat, session} <= found.keys() and found[heartbeat] >= found[session]:
         yield PropertyProblem(
             key=heartbeat,
-            text=f"is {found[heartbeat]} and must be less than {session}, which is"
-            f" {found[session]}; a third of it is usual",
+            text=f"is {found[heartbeat]} but must be less than {session} ({found[session]});"
+            " a third of it is recommended",
         )
 
 
@@ -231,7 +232,7 @@ def _build_unknown_policy_problem(key: str, name: str) -> Iterator[PropertyProbl
         _parse_override_policy(name)
     except ValueError:
         allowed = ", ".join(each.value for each in ClientOverridePolicy)
-        text = f"'{name}' is not allowed; allowed are {allowed}: Java classes cannot be loaded here"
+        text = f"'{name}' is not supported: use one of {allowed} (Java classes cannot be loaded)"
         yield PropertyProblem(key=key, text=text)
 
 
@@ -244,7 +245,7 @@ def _find_unusable_algorithms(found: Mapping[str, Any]) -> Iterator[PropertyProb
             worker_keys.SIGNATURE_ALGORITHMS
         )
         if unknown_names:
-            text = f"there is no algorithm {', '.join(sorted(unknown_names))} here; there are"
+            text = f"unsupported algorithm {', '.join(sorted(unknown_names))}: use one of"
             yield PropertyProblem(
                 key=key, text=f"{text} {', '.join(worker_keys.SIGNATURE_ALGORITHMS)}"
             )
@@ -252,8 +253,7 @@ def _find_unusable_algorithms(found: Mapping[str, Any]) -> Iterator[PropertyProb
     if verified is not None and found.get(signature, verified[0]) not in verified:
         yield PropertyProblem(
             key=signature,
-            text=f"'{found[signature]}' must be one of {verification}, which are"
-            f" {', '.join(verified)}",
+            text=f"'{found[signature]}' must be one of {verification}: {', '.join(verified)}",
         )
 
 

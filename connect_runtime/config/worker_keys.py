@@ -23,11 +23,11 @@ PROTOCOLS = ("eager", "compatible", "sessioned")
 FILE_PATHS_KEY = "file.stream.allowed.paths"
 OAUTH_URLS_KEY = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 ALLOWLISTED_OVERRIDES = (
-    # Who the connector is, as under the policy Principal.
+    # Credentials, as in the policy Principal.
     "sasl.jaas.config",
     "sasl.mechanism",
     "security.protocol",
-    # What tunes its clients.
+    # Client tuning.
     "acks",
     "allow.auto.create.topics",
     "auto.offset.reset",
@@ -78,11 +78,11 @@ ALLOWLISTED_OVERRIDES = (
     "socket.connection.setup.timeout.ms",
     "transaction.timeout.ms",
 )
-"""What connectors may override by default: nothing that names brokers, other endpoints, classes or
-files of the worker's machine."""
+"""Default of the allowlist: no brokers or other endpoints, and no classes or files of the
+worker."""
 _INT_MAX = 2**31 - 1
 _MIN_KEY_BITS = 128
-"""Java takes 40: who has seen one signed request could then find the key."""
+"""Java accepts 40 bits, which can be brute-forced from one signed request."""
 
 _AT_LEAST_0 = Range(at_least=0)
 _AT_LEAST_1 = Range(at_least=1)
@@ -110,20 +110,20 @@ def _define_common_keys() -> ConfigDef:
     keys.define(
         "bootstrap.servers",
         Type.LIST,
-        "Brokers to begin with, as host:port.",
+        "Brokers for the initial connection, as host:port.",
         validator=ValidList(empty_allowed=False),
     )
     for name in ("key.converter", "value.converter"):
-        keys.define(name, Type.STRING, "The class that converts.", validator=_NON_EMPTY)
+        keys.define(name, Type.STRING, "Default converter class.", validator=_NON_EMPTY)
     keys.define(
         "header.converter",
         Type.STRING,
-        "The class that converts headers.",
+        "Default converter class for headers.",
         default="org.apache.kafka.connect.storage.SimpleHeaderConverter",
         validator=_NON_EMPTY,
     )
     for name in ("key.converter", "value.converter", "header.converter"):
-        keys.define(f"{name}.plugin.version", Type.STRING, "Which version of it.", default=None)
+        keys.define(f"{name}.plugin.version", Type.STRING, "Plugin version.", default=None)
     _add_time_keys(
         keys, ("task.shutdown.graceful.timeout.ms", 5000), ("offset.flush.timeout.ms", 5000)
     )
@@ -134,11 +134,11 @@ def _define_common_keys() -> ConfigDef:
         default=60_000,
         validator=_AT_LEAST_0,
     )
-    keys.define("plugin.path", Type.LIST, "Folders to look for plugins in.", default=None)
+    keys.define("plugin.path", Type.LIST, "Folders that contain plugins.", default=None)
     keys.define(
         "plugin.discovery",
         Type.STRING,
-        "Of Java's class loading: of no effect here.",
+        "Java's class loading mode; has no effect.",
         default="hybrid_warn",
         validator=CaseInsensitiveValidString(
             "only_scan", "hybrid_warn", "hybrid_fail", "service_load"
@@ -147,32 +147,36 @@ def _define_common_keys() -> ConfigDef:
     keys.define(
         FILE_PATHS_KEY,
         Type.LIST,
-        "Files, and folders of files, that FileStream connectors may read and write; if empty,"
-        " these connectors are off.",
+        "Files and folders that FileStream connectors may read and write; if empty, these"
+        " connectors are disabled.",
         default=[],
     )
-    keys.define("config.providers", Type.LIST, "Names of providers of values.", default=[])
+    keys.define("config.providers", Type.LIST, "Names of the config providers.", default=[])
     keys.define(
         "connector.client.config.override.policy",
         Type.STRING,
-        "Which settings of their Kafka clients connectors may override. (Java: All.)",
+        "Which Kafka client settings connectors may override. (Java's default: All.)",
         default="Allowlist",
     )
     keys.define(
         "connector.client.config.override.allowlist",
         Type.LIST,
-        "Settings that connectors may override under the policy Allowlist. (Java: none.)",
+        "Settings that connectors may override with the policy Allowlist. (Java's default: none.)",
         default=list(ALLOWLISTED_OVERRIDES),
     )
     keys.define(
         OAUTH_URLS_KEY,
         Type.LIST,
-        "Token endpoints that connectors may name, besides those of the worker's own file. (Java: a"
-        " system property.)",
+        "Token endpoints that connectors may use, in addition to those in the worker's own"
+        " properties. (Java: a system property.)",
         default=[],
     )
-    for name in ("topic.creation.enable", "topic.tracking.enable", "topic.tracking.allow.reset"):
-        keys.define(name, Type.BOOLEAN, "Whether that is done.", default=True)
+    for name, text in (
+        ("topic.creation.enable", "Whether topics are created for source connectors."),
+        ("topic.tracking.enable", "Whether the active topics of connectors are tracked."),
+        ("topic.tracking.allow.reset", "Whether users may reset a connector's active topics."),
+    ):
+        keys.define(name, Type.BOOLEAN, text, default=True)
     _add_rest_keys(keys)
     return _add_client_keys(keys)
 
@@ -181,47 +185,57 @@ def _add_rest_keys(keys: ConfigDef) -> None:
     keys.define(
         "listeners",
         Type.LIST,
-        "Addresses that the REST API listens on. (Java: http://:8083, every interface.)",
+        "Addresses that the REST API listens on. (Java's default: http://:8083, all interfaces.)",
         default=["http://127.0.0.1:8083"],
     )
-    keys.define("admin.listeners", Type.LIST, "Where administrators' REST does.", default=None)
+    keys.define("admin.listeners", Type.LIST, "Addresses of the admin REST API.", default=None)
     for name in ("rest.advertised.host.name", "rest.advertised.listener"):
-        keys.define(name, Type.STRING, "What other workers are told.", default=None)
-    keys.define("rest.advertised.port", Type.INT, "What other workers are told.", default=None)
+        keys.define(name, Type.STRING, "Advertised to other workers.", default=None)
+    keys.define("rest.advertised.port", Type.INT, "Advertised to other workers.", default=None)
     for name in (
         "access.control.allow.origin",
         "access.control.allow.methods",
         "response.http.headers.config",
     ):
-        keys.define(name, Type.STRING, "Of the REST API's answers.", default="")
+        keys.define(name, Type.STRING, "Header of the REST API's responses.", default="")
     keys.define(
         request_origin.ALLOWED_HOST_NAMES_KEY,
         Type.LIST,
         "Host names, besides the worker's own, that requests to the REST API may use:"
-        " *.example.org allows every name below example.org, * any name. Addresses, localhost and"
-        " names without a dot are always allowed.",
+        " *.example.org allows all subdomains of example.org, * any name. IP addresses, localhost"
+        " and names without a dot are always allowed.",
         default=[],
     )
-    keys.define("rest.extension.classes", Type.LIST, "Of the REST API.", default=[])
+    keys.define(
+        "rest.extension.classes", Type.LIST, "Extension classes of the REST API.", default=[]
+    )
 
 
 def _add_client_keys(keys: ConfigDef) -> ConfigDef:
-    keys.define("client.id", Type.STRING, "How clients call themselves.", default="")
+    keys.define("client.id", Type.STRING, "Client id for brokers.", default="")
     keys.define(
         "client.dns.lookup",
         Type.STRING,
-        "How names are resolved.",
+        "How broker host names are resolved.",
         default="use_all_dns_ips",
         validator=ValidString("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     )
-    keys.define("metric.reporters", Type.LIST, "Java's: of no effect here.", default=[])
-    keys.define("metrics.recording.level", Type.STRING, "Java's: of no effect.", default="INFO")
-    keys.define("metrics.num.samples", Type.INT, "Of metrics.", default=2, validator=_AT_LEAST_1)
+    keys.define(
+        "metric.reporters", Type.LIST, "Java's metrics reporters; has no effect.", default=[]
+    )
+    keys.define("metrics.recording.level", Type.STRING, "Has no effect.", default="INFO")
+    keys.define(
+        "metrics.num.samples",
+        Type.INT,
+        "Number of metric samples.",
+        default=2,
+        validator=_AT_LEAST_1,
+    )
     _add_time_keys(keys, ("metrics.sample.window.ms", 30_000))
     keys.define(
         metrics_settings.LISTENER_KEY,
         Type.STRING,
-        "Where metrics are served to Prometheus, as http://host:port; empty for nowhere.",
+        "Listener for Prometheus, as http://host:port; empty disables it.",
         default="",
         validator=Lambda(metrics_settings.validate_listener, "http://host:port"),
     )
@@ -237,22 +251,22 @@ def _define_standalone_keys() -> ConfigDef:
     return ConfigDef(COMMON).define(
         "offset.storage.file.filename",
         Type.STRING,
-        "The file that offsets are kept in.",
+        "File in which offsets are stored.",
         validator=_NON_EMPTY,
     )
 
 
 def _define_distributed_keys() -> ConfigDef:
     keys = ConfigDef(COMMON)
-    keys.define("group.id", Type.STRING, "The Connect cluster.", validator=_NON_EMPTY)
+    keys.define("group.id", Type.STRING, "Group id of the Connect cluster.", validator=_NON_EMPTY)
     for name in ("config", "offset", "status"):
         keys.define(
-            f"{name}.storage.topic", Type.STRING, "An internal topic.", validator=_NON_EMPTY
+            f"{name}.storage.topic", Type.STRING, f"Internal {name} topic.", validator=_NON_EMPTY
         )
         keys.define(
             f"{name}.storage.replication.factor",
             Type.SHORT,
-            "Its replicas.",
+            f"Replication factor of the {name} topic.",
             default=3,
             validator=_REPLICATION_VALIDATOR,
         )
@@ -260,7 +274,7 @@ def _define_distributed_keys() -> ConfigDef:
         keys.define(
             f"{name}.storage.partitions",
             Type.INT,
-            "Its partitions.",
+            f"Number of partitions of the {name} topic.",
             default=count,
             validator=_REPLICATION_VALIDATOR,
         )
@@ -281,21 +295,21 @@ def _add_group_keys(keys: ConfigDef) -> None:
     keys.define(
         "scheduled.rebalance.max.delay.ms",
         Type.INT,
-        "How long a lost worker's work waits for it.",
+        "Maximum delay before the work of a lost worker is reassigned, in milliseconds.",
         default=300_000,
         validator=Range(at_least=0, at_most=_INT_MAX),
     )
     keys.define(
         "connect.protocol",
         Type.STRING,
-        "How work is handed out.",
+        "Rebalance protocol of the group.",
         default="sessioned",
         validator=CaseInsensitiveValidString(*PROTOCOLS),
     )
     keys.define(
         "exactly.once.source.support",
         Type.STRING,
-        "Whether sources write exactly once.",
+        "Whether exactly-once source connectors are supported.",
         default="disabled",
         validator=CaseInsensitiveValidString("disabled", "preparing", "enabled"),
     )
@@ -305,27 +319,29 @@ def _add_security_keys(keys: ConfigDef) -> ConfigDef:
     keys.define(
         "inter.worker.key.ttl.ms",
         Type.INT,
-        "How long a session key is used.",
+        "Lifetime of a session key, in milliseconds.",
         default=3_600_000,
         validator=Range(at_least=0, at_most=_INT_MAX),
     )
     for name in ("inter.worker.key.generation.algorithm", "inter.worker.signature.algorithm"):
-        keys.define(name, Type.STRING, "Of session keys.", default="HmacSHA256")
+        keys.define(name, Type.STRING, "Algorithm of session keys.", default="HmacSHA256")
     keys.define(
         "inter.worker.key.size",
         Type.INT,
-        "In bits; None: usual.",
+        "Size of session keys in bits; by default that of the algorithm.",
         default=None,
         validator=_KEY_SIZE_VALIDATOR,
     )
     keys.define(
         "inter.worker.verification.algorithms",
         Type.LIST,
-        "Which signatures count.",
+        "Accepted signature algorithms.",
         default=["HmacSHA256"],
         validator=ValidList(empty_allowed=False),
     )
-    return keys.define("security.protocol", Type.STRING, "To brokers.", default="PLAINTEXT")
+    return keys.define(
+        "security.protocol", Type.STRING, "Protocol for brokers.", default="PLAINTEXT"
+    )
 
 
 def _add_connection_keys(keys: ConfigDef) -> None:
@@ -342,25 +358,34 @@ def _add_connection_keys(keys: ConfigDef) -> None:
         ("metadata.recovery.rebootstrap.trigger.ms", 300_000),
         ("bootstrap.resolve.timeout.ms", 0),
     )
-    idle = "How long an idle connection is kept, in ms; below 0: for ever."
+    idle = "Time before an idle connection is closed, in milliseconds; negative: never."
     keys.define("connections.max.idle.ms", Type.LONG, idle, default=540_000)
     for name, size in (("send.buffer.bytes", 131_072), ("receive.buffer.bytes", 32_768)):
         keys.define(
             name,
             Type.INT,
-            "-1: the system's default.",
+            "Socket buffer size; -1 is the system's default.",
             default=size,
             validator=Range(at_least=-1),
         )
     keys.define(
         "metadata.recovery.strategy",
         Type.STRING,
-        "When no known broker is left.",
+        "What to do when no known broker is reachable.",
         default="rebootstrap",
         validator=CaseInsensitiveValidString("none", "rebootstrap"),
     )
-    for name in ("internal.topics.automatic.creation.enable", "metadata.cluster.check.enable"):
-        keys.define(name, Type.BOOLEAN, "Whether that is done.", default=True)
+    for name, text in (
+        (
+            "internal.topics.automatic.creation.enable",
+            "Whether missing internal topics are created.",
+        ),
+        (
+            "metadata.cluster.check.enable",
+            "Whether clients check that they reach the same cluster.",
+        ),
+    ):
+        keys.define(name, Type.BOOLEAN, text, default=True)
 
 
 COMMON = _define_common_keys()

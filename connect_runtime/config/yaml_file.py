@@ -1,9 +1,9 @@
-"""YAML configuration with line numbers: every scalar is text, and nothing is guessed.
+"""YAML configuration with line numbers, in which every scalar is text.
 
-PyYAML parses, but its typing rules are off (`topics: 1.10` is the text "1.10", `no` is the text
-"no"), because Kafka's option types interpret the text later. Constructs that other loaders accept
-silently are problems here: duplicate keys, keys that are not text, several documents, recursive
-or exploding aliases, and excessive nesting, whose cost in PyYAML is quadratic in the depth.
+PyYAML parses, but its typing rules are disabled (`topics: 1.10` is the text "1.10", `no` is the
+text "no"), because Kafka's config types interpret the text later. Constructs that other loaders
+accept silently are reported as problems: duplicate keys, keys that are not text, multiple
+documents, recursive or exploding aliases, and excessive nesting, whose cost in PyYAML is quadratic.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _SIGN_BY_ERROR = {
     "undefined tag handle": "!",
     "duplicate tag handle": "!",
 }
-"""What PyYAML says of texts that begin with a sign of YAML's own; it quotes them, too."""
+"""PyYAML errors for unquoted texts that begin with a special character; their details are
+secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlScalar:
-    """A single value. `text` is None where the file has nothing, `~` or `null` (unquoted)."""
+    """A scalar. `text` is None for an empty value, `~` or `null` (unquoted)."""
 
     text: str | None = field(repr=False)
     line: int
@@ -36,12 +37,16 @@ class YamlScalar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlList:
+    """A sequence."""
+
     items: tuple[YamlNode, ...]
     line: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlEntry:
+    """A key of a mapping with its value."""
+
     key: str
     line: int
     value: YamlNode
@@ -49,7 +54,7 @@ class YamlEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlSection:
-    """A mapping, in the file's order; each key once."""
+    """A mapping in file order; keys are unique."""
 
     entries: tuple[YamlEntry, ...]
     line: int
@@ -63,7 +68,7 @@ YamlNode = YamlScalar | YamlList | YamlSection
 
 @dataclass(frozen=True, slots=True)
 class YamlProblem:
-    """What is wrong with the file as YAML. Lines count from 1."""
+    """A YAML problem of the file. Lines count from 1."""
 
     line: int
     text: str
@@ -71,14 +76,14 @@ class YamlProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlDocument:
-    """`root` is None when the file is empty or its syntax is broken."""
+    """A parsed file. `root` is None if the file is empty or its syntax is invalid."""
 
     root: YamlNode | None
     problems: tuple[YamlProblem, ...]
 
 
 def parse_yaml(text: str) -> YamlDocument:
-    """Never raises: what cannot be read is in `problems`."""
+    """Parse YAML. Never raises; errors are in `problems`."""
     try:
         nodes = list(yaml.compose_all(text, Loader=_DepthLimitedLoader))
     except yaml.YAMLError as error:
@@ -89,7 +94,8 @@ def parse_yaml(text: str) -> YamlDocument:
     if len(nodes) > 1:
         line = nodes[1].start_mark.line + 1
         return YamlDocument(
-            root=None, problems=(YamlProblem(line, "a second document begins here"),)
+            root=None,
+            problems=(YamlProblem(line, "starts a second YAML document, but only one is allowed"),),
         )
     if not nodes or nodes[0] is None:
         return YamlDocument(root=None, problems=())
@@ -97,13 +103,13 @@ def parse_yaml(text: str) -> YamlDocument:
     try:
         root = reader.read(nodes[0])
     except _AliasExplosionError as error:
-        problem = YamlProblem(error.line, "aliases repeat themselves without end")
+        problem = YamlProblem(error.line, "aliases are recursive or expand to too many values")
         return YamlDocument(root=None, problems=(problem,))
     return YamlDocument(root=root, problems=tuple(sorted(reader.problems, key=lambda p: p.line)))
 
 
 def format_yaml(tree: object) -> str:
-    """Plain data (dicts, lists, text, numbers) as YAML, in the given order."""
+    """Format plain data (dicts, lists, text, numbers) as YAML, in the given order."""
     return str(
         yaml.safe_dump(
             tree, sort_keys=False, default_flow_style=False, allow_unicode=True, width=1_000
@@ -112,7 +118,7 @@ def format_yaml(tree: object) -> str:
 
 
 class _NestingTooDeepError(Exception):
-    """More than `_MAX_DEPTH` levels."""
+    """Nesting exceeds `_MAX_DEPTH` levels."""
 
     def __init__(self, line: int) -> None:
         super().__init__(line)
@@ -120,7 +126,7 @@ class _NestingTooDeepError(Exception):
 
 
 class _DepthLimitedLoader(yaml.SafeLoader):
-    """Gives up at `_MAX_DEPTH` levels, before it has scanned what is nested deeper."""
+    """Stops at `_MAX_DEPTH` levels, before deeper levels are scanned."""
 
     _depth = 0
 
@@ -135,7 +141,7 @@ class _DepthLimitedLoader(yaml.SafeLoader):
 
 
 class _AliasExplosionError(Exception):
-    """Aliases that hold themselves, or multiply beyond any sensible size."""
+    """Aliases are recursive or expand to too many nodes."""
 
     def __init__(self, line: int) -> None:
         super().__init__(line)
@@ -143,7 +149,7 @@ class _AliasExplosionError(Exception):
 
 
 class _NodeReader:
-    """From PyYAML's nodes to ours; `problems` grows on the way."""
+    """Converts PyYAML nodes and collects `problems`."""
 
     def __init__(self) -> None:
         self.problems: list[YamlProblem] = []
@@ -169,19 +175,19 @@ class _NodeReader:
         if isinstance(node, yaml.SequenceNode):
             return YamlList(items=tuple(self.read(item) for item in node.value), line=line)
         assert isinstance(node, yaml.MappingNode), node
-        return YamlSection(entries=self._entries(node), line=line)
+        return YamlSection(entries=self._read_entries(node), line=line)
 
-    def _entries(self, node: Any) -> tuple[YamlEntry, ...]:
+    def _read_entries(self, node: Any) -> tuple[YamlEntry, ...]:
         entries: dict[str, YamlEntry] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if key_node.tag == _MERGE_TAG or not isinstance(key_node, yaml.ScalarNode):
-                self._report(line, "a key has to be plain text (merge keys are not supported)")
+                self._report(line, "keys must be plain text (merge keys are not supported)")
                 continue
             key = key_node.value
             if key in entries:
                 first = entries[key].line
-                self._report(line, f"the key {key!r} is here twice, first in line {first}")
+                self._report(line, f"duplicate key {key!r}, first defined in line {first}")
                 continue
             entries[key] = YamlEntry(key=key, line=line, value=self.read(value_node))
         return tuple(entries.values())
@@ -191,19 +197,19 @@ class _NodeReader:
 
 
 def _describe_syntax_error(error: yaml.YAMLError) -> YamlProblem:
-    """PyYAML quotes the line, which may hold a password: only its own words are kept."""
+    """Describe the error without PyYAML's quote of the line, which may contain a password."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         words = [_describe_parser_message(part) for part in (error.context, error.problem) if part]
         line = mark.line + 1 if mark is not None else 1
-        return YamlProblem(line, "is not YAML: " + ", ".join(words))
-    return YamlProblem(1, "is not YAML: it holds characters that no text file has")
+        return YamlProblem(line, "is not valid YAML: " + ", ".join(words))
+    return YamlProblem(1, "is not valid YAML: it contains characters that are not text")
 
 
-def _describe_parser_message(said: str) -> str:
-    found = next((words for words in _SIGN_BY_ERROR if words in said), None)
-    return said if found is None else f"found {found}: {_quoting_hint(_SIGN_BY_ERROR[found])}"
+def _describe_parser_message(message: str) -> str:
+    found = next((words for words in _SIGN_BY_ERROR if words in message), None)
+    return message if found is None else f"found {found}: {_quoting_hint(_SIGN_BY_ERROR[found])}"
 
 
 def _quoting_hint(sign: str) -> str:
-    return f"a text that begins with {sign} has to be in quotes"
+    return f"text that begins with {sign} must be quoted"

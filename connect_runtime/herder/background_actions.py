@@ -1,4 +1,4 @@
-"""Executes the herder's background actions: none of them blocks the herder's thread.
+"""Executes the herder's background actions without blocking the herder's thread.
 
 `PendingReplies` holds the futures of callers until the herder replies to them.
 """
@@ -59,33 +59,40 @@ SHUTTING_DOWN_REPLY = RequestRefused(500, "Worker is shutting down")
 
 
 class PendingReplies:
-    """Any thread. Every future is answered once; a second answer is dropped."""
+    """Futures of submitted requests, by ticket.
+
+    Thread-safe; a second reply to a ticket is dropped.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._numbers = itertools.count(1)
+        self._ticket_numbers = itertools.count(1)
         self._waiting: dict[int, futures.Future[WorkerReply]] = {}
 
     def issue(self) -> tuple[int, futures.Future[WorkerReply]]:
+        """Create a future and return it with its ticket."""
         future: futures.Future[WorkerReply] = futures.Future()
-        future.set_running_or_notify_cancel()  # who gives up on it must not get in the way
+        future.set_running_or_notify_cancel()  # a caller that gives up must not cancel it
         with self._lock:
-            ticket = next(self._numbers)
+            ticket = next(self._ticket_numbers)
             self._waiting[ticket] = future
         return ticket, future
 
     def answer(self, ticket: int, reply: WorkerReply) -> None:
-        future = self._take(ticket)
+        """Complete the future with this reply."""
+        future = self._pop_future(ticket)
         if future is not None:
             future.set_result(reply)
 
     def fail(self, ticket: int, error: BaseException) -> None:
-        future = self._take(ticket)
+        """Complete the future with this error."""
+        future = self._pop_future(ticket)
         if future is not None:
             future.set_exception(error)
 
     def settle(self, ticket: int, outcome: futures.Future[object]) -> None:
-        """Answer with what comes of this, a reply."""
+        """Complete the future with the result or error of `outcome`, whose result must be a
+        reply."""
 
         def done(future: futures.Future[object]) -> None:
             error = future.exception()
@@ -97,7 +104,7 @@ class PendingReplies:
         outcome.add_done_callback(done)
 
     def fail_with(self, ticket: int, outcome: futures.Future[object]) -> None:
-        """Should this fail, then so does the ticket."""
+        """Fail the future if `outcome` fails; a success leaves it pending."""
 
         def done(future: futures.Future[object]) -> None:
             error = future.exception()
@@ -107,13 +114,13 @@ class PendingReplies:
         outcome.add_done_callback(done)
 
     def refuse_all(self, reply: RequestRefused) -> None:
-        """Nobody will look any more."""
+        """Complete all pending futures with this refusal, because the herder ends."""
         with self._lock:
             waiting: Iterable[int] = list(self._waiting)
         for ticket in waiting:
             self.answer(ticket, reply)
 
-    def _take(self, ticket: int) -> futures.Future[WorkerReply] | None:
+    def _pop_future(self, ticket: int) -> futures.Future[WorkerReply] | None:
         with self._lock:
             return self._waiting.pop(ticket, None)
 
@@ -121,13 +128,13 @@ class PendingReplies:
 _LOG = logging.getLogger(__name__)
 _FENCING_UNSUPPORTED_STATUS = 501
 _LEADER_UNREACHABLE_REASON = (
-    "only the group's leader publishes them, and without internal REST this worker cannot reach it "
-    "(MirrorMaker's nodes: dedicated.mode.enable.internal.rest=true in the files of all)"
+    "only the group's leader can write task configs, and this worker cannot reach it without"
+    " internal REST (MirrorMaker nodes: set dedicated.mode.enable.internal.rest=true on every node)"
 )
 
 
 class OffsetRequestHandler(Protocol):
-    """What `PUT`, `PATCH`, `DELETE` and `GET …/offsets` come to (KIP-875). Any thread; waits."""
+    """Handles requests to `…/offsets` (KIP-875). May be called from any thread; blocks."""
 
     def read(self, connector: str, config: RawConfig) -> ConnectorOffsets: ...
 
@@ -141,9 +148,7 @@ class OffsetRequestHandler(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundActionDeps:
-    """What orders are carried out with. `signs_with`: `inter.worker.signature.algorithm`.
-    `plugin_calls`: for what is asked of plugins, which may never answer. `on_leading`: called, on a
-    thread of its own, when this worker has become the leader (Java: `rebalanceSuccess`)."""
+    """Dependencies of `BackgroundActionRunner`."""
 
     configs: ConfigBackingStore
     statuses: StatusBackingStore
@@ -151,155 +156,162 @@ class BackgroundActionDeps:
     offsets: OffsetRequestHandler
     peers: PeerClient | None
     signs_with: str
+    """`inter.worker.signature.algorithm`."""
     validate: Callable[[RawConfig], ConfigInfos]
     calls: ThreadPool
     plugin_calls: ThreadPool
+    """Threads for calls of plugin code, which may never return."""
     levels: LogLevels
     worker_id: str
     generation: Callable[[], int]
     on_leading: Callable[[], None]
+    """Called in the thread pool when this worker became the leader (Java's `rebalanceSuccess`)."""
 
 
 class BackgroundActionRunner:
-    """`obey` is for the herder's thread; what it starts posts events, or answers tickets."""
+    """Executes background actions; long ones run in thread pools and post events or complete
+    replies."""
 
     def __init__(
         self,
-        hands: BackgroundActionDeps,
+        deps: BackgroundActionDeps,
         *,
         asked: PendingReplies,
         post: Callable[[HerderEvent], object],
     ) -> None:
-        self._hands = hands
-        self._tickets = asked
+        self._deps = deps
+        self._replies = asked
         self._post = post
 
-    def obey(self, order: BackgroundAction) -> None:
-        """Orders for the group are not for here, and nothing happens."""
-        hands = self._hands
-        match order:
+    def obey(self, action: BackgroundAction) -> None:
+        """Execute an action, on the herder's thread. Actions for the group are ignored here."""
+        deps = self._deps
+        match action:
             case SendReply(ticket, reply):
-                self._tickets.answer(ticket, reply)
+                self._replies.answer(ticket, reply)
             case WriteLogLine(text, warns):
                 _LOG.log(logging.WARNING if warns else logging.INFO, "%s", text)
             case ApplyTargetState(connector=name, state=state):
-                hands.worker.set_target_state(name, state)
+                deps.worker.set_target_state(name, state)
             case PublishRestarting(what):
                 for item in what.items:
-                    self._say(item, RunState.RESTARTING)
+                    self._write_status(item, RunState.RESTARTING)
             case DeleteStatuses(subjects):
                 for subject in subjects:
-                    self._say(subject, RunState.DESTROYED)
+                    self._write_status(subject, RunState.DESTROYED)
             case ResetActiveTopics(name):
-                hands.statuses.forget_topics(name)
+                deps.statuses.forget_topics(name)
             case SetLoggerLevel(namespace, level):
-                self._set_level(namespace, level)
+                self._set_logger_level(namespace, level)
             case _:
-                self._obey_elsewhere(order)
+                self._execute_long_action(action)
 
-    def _obey_elsewhere(self, order: BackgroundAction) -> None:
-        match order:
+    def _execute_long_action(self, action: BackgroundAction) -> None:
+        match action:
             case LeadershipAcquired():
-                self._call(self._hands.on_leading, self._hands.calls).add_done_callback(
+                self._submit_call(self._deps.on_leading, self._deps.calls).add_done_callback(
                     _log_callback_failure
                 )
             case ForwardTaskConfigs():
-                self._forward(order)
+                self._forward_task_configs(action)
             case ValidateAndPutConnector():
                 self.validate_and_put(
-                    order.ticket,
-                    PutConnector(connector=order.connector, config=order.config),
+                    action.ticket,
+                    PutConnector(connector=action.connector, config=action.config),
                 )
             case HandleOffsetsRequest(ticket=ticket, request=request):
-                self._answer_by_worker(ticket, request)
+                self._handle_offsets_request(ticket, request)
             case FenceZombieProducers(ticket=ticket):
-                self._tickets.answer(
+                self._replies.answer(
                     ticket,
                     RequestRefused(
                         _FENCING_UNSUPPORTED_STATUS,
-                        "This worker cannot fence producers: exactly-once sources are not offered"
-                        " by this version; let a worker lead that offers them",
+                        "This worker cannot fence producers, because this version does not support"
+                        " exactly-once source connectors: a worker that supports them must be the"
+                        " leader",
                     ),
                 )
 
     def refuse_all(self) -> None:
-        """The herder has ended: nobody is left without an answer."""
-        self._tickets.refuse_all(SHUTTING_DOWN_REPLY)
+        """Refuse all pending requests, because the herder has ended."""
+        self._replies.refuse_all(SHUTTING_DOWN_REPLY)
 
-    def _set_level(self, namespace: str, level: str) -> None:
+    def _set_logger_level(self, namespace: str, level: str) -> None:
         if level.upper() not in log_levels.LEVELS:
-            _LOG.warning("there is no log level %s: %s stays as it is", level, namespace)
+            _LOG.warning("unknown log level %s: level of %s is unchanged", level, namespace)
             return
-        changed = self._hands.levels.set(namespace, level)
+        changed = self._deps.levels.set(namespace, level)
         loggers = plurals.format_count(len(changed), "logger")
-        _LOG.info("log level %s for %s: %s", level, namespace, loggers)
+        _LOG.info("set log level %s for %s (%s)", level, namespace, loggers)
 
     def validate_and_put(self, ticket: int, request: PutConnector) -> None:
-        """Validate, on a thread of its own, then submit it with what was found."""
+        """Validate the configuration in the thread pool, then submit the request with the
+        result."""
 
         def run() -> None:
-            infos = self._hands.validate(request.config)
-            judged = PutConnector(
+            infos = self._deps.validate(request.config)
+            validated = PutConnector(
                 connector=request.connector,
                 config=request.config,
                 target_state=request.target_state,
                 replace=request.replace,
                 invalid=herder_requests.describe_config_errors(infos),
             )
-            if not self._post(RequestSubmitted(ticket=ticket, request=judged)):
-                self._tickets.answer(ticket, SHUTTING_DOWN_REPLY)
+            if not self._post(RequestSubmitted(ticket=ticket, request=validated)):
+                self._replies.answer(ticket, SHUTTING_DOWN_REPLY)
 
-        self._tickets.fail_with(ticket, self._call(run, self._hands.plugin_calls))
+        self._replies.fail_with(ticket, self._submit_call(run, self._deps.plugin_calls))
 
-    def _say(self, subject: StatusSubject, state: RunState) -> None:
+    def _write_status(self, subject: StatusSubject, state: RunState) -> None:
         status = RunStatus(
-            state=state, worker_id=self._hands.worker_id, generation=self._hands.generation()
+            state=state, worker_id=self._deps.worker_id, generation=self._deps.generation()
         )
-        self._hands.statuses.put(subject, status)
+        self._deps.statuses.put(subject, status)
 
-    def _forward(self, order: ForwardTaskConfigs) -> None:
-        peers = self._hands.peers
+    def _forward_task_configs(self, action: ForwardTaskConfigs) -> None:
+        peers = self._deps.peers
         if peers is None:
-            self._post(TaskConfigsForwarded(token=order.token, error=_LEADER_UNREACHABLE_REASON))
+            self._post(TaskConfigsForwarded(token=action.token, error=_LEADER_UNREACHABLE_REASON))
             return
         call = peer_requests.build_task_configs_request(
-            order.leader_url,
-            order.connector,
-            order.configs,
-            key=self._hands.configs.snapshot().session_key,
-            algorithm=self._hands.signs_with,
+            action.leader_url,
+            action.connector,
+            action.configs,
+            key=self._deps.configs.snapshot().session_key,
+            algorithm=self._deps.signs_with,
         )
 
-        def told(error: BaseException | None) -> TaskConfigsForwarded:
+        def build_event(error: BaseException | None) -> TaskConfigsForwarded:
             if error is None:
-                return TaskConfigsForwarded(token=order.token)
+                return TaskConfigsForwarded(token=action.token)
             status = error.status if isinstance(error, PeerRefusedError) else None
-            return TaskConfigsForwarded(token=order.token, error=str(error), status=status)
+            return TaskConfigsForwarded(token=action.token, error=str(error), status=status)
 
-        future = self._call(lambda: peers.send_and_wait(call), self._hands.calls)
-        future.add_done_callback(lambda done: self._post(told(done.exception())))
+        future = self._submit_call(lambda: peers.send_and_wait(call), self._deps.calls)
+        future.add_done_callback(lambda done: self._post(build_event(done.exception())))
 
-    def _answer_by_worker(
+    def _handle_offsets_request(
         self, ticket: int, request: ReadConnectorOffsets | ModifyConnectorOffsets
     ) -> None:
-        config = self._hands.configs.snapshot().config(request.connector)
+        config = self._deps.configs.snapshot().config(request.connector)
         if config is None:
-            self._tickets.answer(
+            self._replies.answer(
                 ticket, RequestRefused(404, f"Connector {request.connector} not found")
             )
             return
         known = config
 
         def run() -> ConnectorOffsets | ConnectorOffsetsModified:
-            offsets = self._hands.offsets
+            offsets = self._deps.offsets
             if isinstance(request, ReadConnectorOffsets):
                 return offsets.read(request.connector, known)
             return offsets.modify(request.connector, known, request.offsets)
 
-        self._tickets.settle(ticket, self._call(run, self._hands.plugin_calls))
+        self._replies.settle(ticket, self._submit_call(run, self._deps.plugin_calls))
 
-    def _call(self, run: Callable[[], object], calls: ThreadPool) -> futures.Future[object]:
-        """On a thread that nobody waits for; fails with `QueueFull` if there is none left."""
+    def _submit_call(self, run: Callable[[], object], calls: ThreadPool) -> futures.Future[object]:
+        """Run a call in the thread pool; the future fails with `HerderQueueFullError` if the
+        pool is full."""
         try:
             return calls.submit(run)
         except ThreadPoolFull as error:
@@ -311,4 +323,4 @@ class BackgroundActionRunner:
 def _log_callback_failure(done: futures.Future[object]) -> None:
     error = done.exception()
     if error is not None:
-        _LOG.error("what the new leader had to do failed: %s", error, exc_info=error)
+        _LOG.error("the startup work of the new leader failed: %s", error, exc_info=error)

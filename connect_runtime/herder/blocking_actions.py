@@ -1,7 +1,7 @@
 """Executes the herder's blocking actions on its thread, each within its own deadline.
 
-Connectors generate task configs on separate threads, because their code may raise anything or
-never return. A call that hangs blocks the herder once, not again.
+Connectors generate task configs on separate threads, because their code may raise anything or never
+return. A call that hangs blocks the herder only once.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ from connect_runtime.system.threads import ThreadPool
 _LOG = logging.getLogger(__name__)
 
 GENERATE_TIMEOUT_S = 30.0
-"""A connector that takes longer to say what its tasks are is asked again later."""
+"""Time limit for a connector to return its task configs; the request is retried later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AppliedConfig:
-    """What the tasks of this generation were made from, and what it stood for when first seen."""
+    """The connector configuration that the current tasks were generated from, raw and resolved."""
 
     generation: int | None
     raw: RawConfig = field(repr=False)
@@ -81,21 +81,24 @@ class _AppliedConfig:
 class _GeneratedConfigs:
     configs: Sequence[RawConfig] = field(repr=False)
     applied: _AppliedConfig | None
+    """The applied configuration, to be cached; None if unknown."""
     is_applied: bool
+    """True if the tasks already run with the connector's current configuration."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _PendingCall:
-    """One that has not returned in time; `outdated`: the connector has wished for more since."""
+    """A call that exceeded its time limit."""
 
     answer: futures.Future[_GeneratedConfigs | None]
     outdated: bool = False
+    """True if the connector requested another reconfiguration after the call began."""
 
 
 class TaskConfigGenerator:
-    """For the herder's thread alone. `resolve` fills in `${…}`.
+    """Asks connectors for their task configs. Used by the herder's thread only.
 
-    Invariant: at most one call of a connector is under way, for each time that it was started.
+    Invariant: at most one call per start of a connector is in progress.
     """
 
     def __init__(
@@ -105,39 +108,41 @@ class TaskConfigGenerator:
         calls: ThreadPool,
         resolve: Callable[[RawConfig], object],
     ) -> None:
+        """`resolve` replaces `${…}` references in a configuration."""
         self._worker = worker
         self._calls = calls
         self._resolve = resolve
-        self._late: dict[str, _PendingCall] = {}
+        self._pending: dict[str, _PendingCall] = {}
         self._applied: dict[str, _AppliedConfig] = {}
 
     def started(self, name: str) -> None:
-        """What it said before it was started (again) is of no interest."""
-        self._late.pop(name, None)
+        """Forget the pending call of a connector that is being started again."""
+        self._pending.pop(name, None)
 
     def wished(self, name: str) -> None:
-        """What it is saying now may be of before this wish."""
-        if name in self._late:
-            self._late[name].outdated = True
+        """Mark the pending call as outdated, because the connector requested another
+        reconfiguration."""
+        if name in self._pending:
+            self._pending[name].outdated = True
 
     def generate(self, name: str, view: ClusterConfigState) -> ActionOutcome:
-        """The answer to `GenerateTaskConfigs`. Raises `RetriableError` when too many calls wait."""
+        """Execute `GenerateTaskConfigs`. Raises `RetriableError` if the thread pool is full."""
         self._forget_removed(view)
         config = view.config(name)
         if config is None:
             return ConnectorNotRunning()
-        call, timeout_s = self._late.pop(name, None), 0.0
+        call, timeout_s = self._pending.pop(name, None), 0.0
         if call is None or (call.outdated and call.answer.done()):
-            answer = self._calls.submit(self._question(name, config, view))
+            answer = self._calls.submit(self._prepare_call(name, config, view))
             call, timeout_s = _PendingCall(answer=answer), GENERATE_TIMEOUT_S
         if futures.wait([call.answer], timeout=timeout_s).done:
-            return self._outcome(name, call.answer)
-        self._late[name] = call
+            return self._build_outcome(name, call.answer)
+        self._pending[name] = call
         return ActionFailed(
-            reason=f"connector {name} has not said what its tasks are for {GENERATE_TIMEOUT_S:g} s"
+            reason=f"connector {name} did not return task configs within {GENERATE_TIMEOUT_S:g} s"
         )
 
-    def _question(
+    def _prepare_call(
         self, name: str, config: RawConfig, view: ClusterConfigState
     ) -> Callable[[], _GeneratedConfigs | None]:
         known, raw, generation = (
@@ -155,26 +160,30 @@ class TaskConfigGenerator:
             if known is not None and known.generation == generation and known.raw == raw:
                 applied: _AppliedConfig | None = known
             else:
-                applied = self._filled_in(raw, generation)
+                applied = self._resolve_applied_config(raw, generation)
             now = self._resolve(config)
             is_applied = applied is not None and applied.resolved == now
             return _GeneratedConfigs(configs=configs, applied=applied, is_applied=is_applied)
 
         return ask
 
-    def _filled_in(self, raw: RawConfig, generation: int | None) -> _AppliedConfig | None:
-        """None where it refers to what is not there any more: another one takes its place."""
+    def _resolve_applied_config(
+        self, raw: RawConfig, generation: int | None
+    ) -> _AppliedConfig | None:
+        """Resolve the applied configuration; None if a reference can no longer be resolved."""
         try:
             return _AppliedConfig(generation=generation, raw=raw, resolved=self._resolve(raw))
         except ConnectError as error:
-            _LOG.info("what tasks were made from cannot be told any more: %s", error)
+            _LOG.info("the applied connector configuration cannot be resolved: %s", error)
             return None
 
-    def _outcome(self, name: str, said: futures.Future[_GeneratedConfigs | None]) -> ActionOutcome:
-        error = said.exception()
+    def _build_outcome(
+        self, name: str, future: futures.Future[_GeneratedConfigs | None]
+    ) -> ActionOutcome:
+        error = future.exception()
         if error is not None:
             return _build_generation_failure(name, error)
-        answer = said.result()
+        answer = future.result()
         if answer is None:
             return ConnectorNotRunning()
         if answer.applied is not None:
@@ -182,29 +191,29 @@ class TaskConfigGenerator:
         return TaskConfigsGenerated(configs=answer.configs, config_applied=answer.is_applied)
 
     def _forget_removed(self, view: ClusterConfigState) -> None:
-        """What configurations stand for is secret."""
+        """Drop resolved configurations of removed connectors, because they contain secrets."""
         for name in [name for name in self._applied if not view.contains(name)]:
             del self._applied[name]
 
 
 def _build_generation_failure(name: str, error: BaseException) -> ActionFailed:
-    """Whatever it is, it is not the herder that is at fault."""
+    """Build the outcome of a failed call; the error is the connector's, so the herder continues."""
     if isinstance(error, ConnectError):
         lasting = isinstance(error, TooManyTasksError)
         if lasting:
             _LOG.error("%s", error)
         return ActionFailed(reason=str(error), lasting=lasting)
-    _LOG.error("connector %s threw when asked what its tasks are", name, exc_info=error)
-    return ActionFailed(reason=f"connector {name} threw when asked what its tasks are: {error!r}")
+    _LOG.error("connector %s failed to generate task configs", name, exc_info=error)
+    return ActionFailed(reason=f"connector {name} failed to generate task configs: {error!r}")
 
 
 STATUS_FLUSH_TIMEOUT_S = 10.0
-"""Enough for a broker that was elected anew; what is not acknowledged then is still tried."""
+"""Covers a leader election of a broker; writes that are still unacknowledged are retried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockingActionDeps:
-    """What questions are answered with. `resolve` is `task_bodies.Surroundings.resolved`."""
+    """Dependencies of `BlockingActionRunner`."""
 
     configs: ConfigBackingStore
     statuses: StatusBackingStore
@@ -212,84 +221,83 @@ class BlockingActionDeps:
     calls: ThreadPool
     keys: SessionKeySettings
     resolve: Callable[[RawConfig], object]
+    """Replaces `${…}` references in a configuration."""
 
 
 class BlockingActionRunner:
-    """For the herder's thread alone."""
+    """Executes blocking actions. Used by the herder's thread only."""
 
-    def __init__(self, hands: BlockingActionDeps) -> None:
-        self._hands = hands
-        self._connectors = TaskConfigGenerator(
-            hands.worker, calls=hands.calls, resolve=hands.resolve
-        )
+    def __init__(self, deps: BlockingActionDeps) -> None:
+        self._deps = deps
+        self._connectors = TaskConfigGenerator(deps.worker, calls=deps.calls, resolve=deps.resolve)
 
-    def answer(self, question: BlockingAction) -> ActionOutcome:
-        """What came of it; raises nothing that is not a mistake of ours."""
-        hands = self._hands
+    def answer(self, action: BlockingAction) -> ActionOutcome:
+        """Execute an action and return its outcome; raises only on a programming error."""
+        deps = self._deps
         try:
-            match question:
+            match action:
                 case ReadConfigTopic(timeout_s):
-                    return self._read(timeout_s)
+                    return self._read_config_topic(timeout_s)
                 case FenceConfigWriters():
-                    hands.configs.claim_writes()
+                    deps.configs.claim_writes()
                 case WriteConfigTopic(write):
-                    self._write(write)
+                    self._write_config(write)
                 case FlushStatuses():
-                    return self._flush()
+                    return self._flush_statuses()
                 case _:
-                    return self._answer_for_worker(question)
+                    return self._execute_in_worker(action)
         except WritePrivilegeLost as error:
             return ActionFailed(reason=str(error), fenced=True)
         except ConnectError as error:
             return ActionFailed(reason=str(error))
         return ActionDone()
 
-    def _answer_for_worker(
+    def _execute_in_worker(
         self,
-        question: StopConnectorsAndTasks
+        action: StopConnectorsAndTasks
         | StartConnectorsAndTasks
         | OfferTaskConfigs
         | GenerateTaskConfigs,
     ) -> ActionOutcome:
-        hands = self._hands
-        match question:
+        deps = self._deps
+        match action:
             case StopConnectorsAndTasks(what):
-                hands.worker.stop(what)
+                deps.worker.stop(what)
                 return ActionDone()
             case StartConnectorsAndTasks(what):
-                return self._start(what)
+                return self._start_items(what)
             case OfferTaskConfigs(tasks):
-                return self._renew(tasks)
+                return self._offer_task_configs(tasks)
             case GenerateTaskConfigs(name):
-                return self._connectors.generate(name, hands.configs.snapshot())
+                return self._connectors.generate(name, deps.configs.snapshot())
 
     def wished(self, connector: str) -> None:
-        """It says that its task configs would be others now."""
+        """Record that a connector requested a reconfiguration of its tasks."""
         self._connectors.wished(connector)
 
     def stop_all(self) -> None:
-        """The end: stop whatever runs still."""
-        self._hands.worker.close()
+        """Stop all connectors and tasks, because the herder ends."""
+        self._deps.worker.close()
 
-    def _read(self, timeout_s: float) -> ActionOutcome:
+    def _read_config_topic(self, timeout_s: float) -> ActionOutcome:
         try:
-            self._hands.configs.refresh(timeout_s)
+            self._deps.configs.refresh(timeout_s)
         except ConnectError as error:
             _LOG.warning("%s", error)
             return ActionTimedOut()
         return ActionDone()
 
-    def _flush(self) -> ActionOutcome:
-        """Nobody waits longer for it: so it is told here."""
+    def _flush_statuses(self) -> ActionOutcome:
+        """Flush statuses; a failure is logged here, because the herder does not retry it."""
         try:
-            self._hands.statuses.flush(STATUS_FLUSH_TIMEOUT_S)
+            self._deps.statuses.flush(STATUS_FLUSH_TIMEOUT_S)
         except ConnectError as error:
-            _LOG.warning("going on before others can know what has stopped: %s", error)
+            _LOG.warning("continuing although statuses were not flushed: %s", error)
             return ActionFailed(reason=str(error))
         return ActionDone()
 
-    def _write(self, write: ConfigWrite) -> None:
-        configs = self._hands.configs
+    def _write_config(self, write: ConfigWrite) -> None:
+        configs = self._deps.configs
         match write:
             case WriteConnectorConfig(connector=name, config=config, target_state=state):
                 configs.put_connector(name, config, target_state=state)
@@ -302,50 +310,50 @@ class BlockingActionRunner:
             case WriteRestartRequest(request):
                 configs.put_restart(request)
             case WriteSessionKey(created_ms=created_ms):
-                configs.put_session_key(self._new_key(created_ms))
+                configs.put_session_key(self._generate_session_key(created_ms))
             case WriteTaskCount(connector=name, tasks=tasks):
                 configs.put_fencing_count(name, tasks)
 
-    def _new_key(self, created_ms: int) -> SessionKey:
-        settings = self._hands.keys
+    def _generate_session_key(self, created_ms: int) -> SessionKey:
+        settings = self._deps.keys
         entropy = secrets.token_bytes(settings.key_bytes)
         return session_keys.generate_key(settings, entropy=entropy, wall_ms=created_ms)
 
-    def _start(self, what: ConnectorsAndTasks) -> ActionOutcome:
-        view = self._hands.configs.snapshot()
+    def _start_items(self, what: ConnectorsAndTasks) -> ActionOutcome:
+        view = self._deps.configs.snapshot()
         failed: list[tuple[WorkItem, str]] = []
         for item in what.items:
             try:
-                self._begin(item, view)
+                self._start_item(item, view)
             except ConnectError as error:
-                _LOG.error("%s was not started: %s", item, error)
+                _LOG.error("failed to start %s: %s", item, error)
                 failed.append((item, str(error)))
         return WorkStarted(tuple(failed))
 
-    def _renew(self, tasks: Sequence[ConnectorTaskId]) -> ActionOutcome:
-        view = self._hands.configs.snapshot()
+    def _offer_task_configs(self, tasks: Sequence[ConnectorTaskId]) -> ActionOutcome:
+        view = self._deps.configs.snapshot()
         configured: dict[ConnectorTaskId, ConfiguredTask] = {}
         for task in tasks:
             config, of_task = view.config(task.connector), view.task_config(task)
             if view.has(task) and config is not None and of_task is not None:
                 configured[task] = ConfiguredTask(connector=config, config=of_task)
-        left = self._hands.worker.renew_tasks(configured)
-        return TaskConfigsOffered(left | (set(tasks) - configured.keys()))
+        to_restart = self._deps.worker.renew_tasks(configured)
+        return TaskConfigsOffered(to_restart | (set(tasks) - configured.keys()))
 
-    def _begin(self, item: WorkItem, view: ClusterConfigState) -> None:
+    def _start_item(self, item: WorkItem, view: ClusterConfigState) -> None:
         name = item if isinstance(item, str) else item.connector
         config, state = view.config(name), view.target_state(name)
         if config is None:
-            raise FatalError(f"connector {name} is configured no more")
+            raise FatalError(f"connector {name} no longer exists")
         state = state or TargetState.STARTED
         if isinstance(item, str):
             self._connectors.started(name)
-            self._hands.worker.start_connector(name, config, state)
+            self._deps.worker.start_connector(name, config, state)
             return
         task_config = view.task_config(item)
         if task_config is None:
-            raise FatalError(f"task {item} is configured no more")
-        self._hands.worker.start_task(
+            raise FatalError(f"task {item} no longer exists")
+        self._deps.worker.start_task(
             item,
             connector=config,
             config=task_config,

@@ -1,13 +1,13 @@
-"""The herder's state machine: what to start and stop, what to write, whom to reply to.
+"""The herder's state machine: decides what to start, stop and write, and replies to requests.
 
-Like Java's tick thread it does one thing at a time: first a rebalance, then the leader's duties,
-then requests, then restarts, then changed configurations. While a blocking action is outstanding,
-events are only recorded. The driver executes actions in order and reports `ActionCompleted` for a
-blocking one. Standalone workers run the same machine, with a group of one member.
+Like Java's tick thread it does one thing at a time, in this order: rebalance, leader duties,
+requests, restarts, changed configurations. While a blocking action is in progress, events are only
+recorded. `HerderLoop` executes the actions in order and reports the outcome of a blocking one with
+`ActionCompleted`. Standalone workers use the same state machine, with a group of one member.
 
-A reconfigured connector is restarted in place, without a rebalance; new and removed connectors
-and new task configs need one. Unlike in Java, tasks whose configuration is unchanged, or that
-accept the new one, keep running.
+A reconfigured connector is restarted in place, without a rebalance; new and removed connectors and
+new task configs need one. Unlike in Java, tasks whose configuration is unchanged, or that accept
+the new one, keep running.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ from connect_runtime.storage.config_topic import (
 )
 
 
-def record_change(m: HerderState, change: ConfigChange) -> None:
-    """Remember what is to be done about a change."""
-    changes = m.changes
+def record_change(herder: HerderState, change: ConfigChange) -> None:
+    """Record a config topic change until the next tick handles it."""
+    changes = herder.changes
     match change:
         case ConnectorConfigured(connector, created):
             changes.rebalance = changes.rebalance or created
-            if not created or m.config.contains(connector):  # removed and made again in between
+            if not created or herder.config.contains(connector):  # recreated since the last tick
                 changes.connectors.add(connector)
         case ConnectorRemoved(_, existed):
             changes.rebalance = changes.rebalance or existed
@@ -92,303 +92,314 @@ def record_change(m: HerderState, change: ConfigChange) -> None:
         case TargetStateChanged(connector):
             changes.states.add(connector)
         case RestartRequested(request):
-            known = changes.restarts.get(request.connector)
+            pending = changes.restarts.get(request.connector)
             changes.restarts[request.connector] = restart_plan.choose_broader_request(
-                known, request
+                pending, request
             )
         case LoggerLevelSet():
             changes.levels.append(change)
         case SessionKeyChanged():
-            pass  # whoever needs the key takes it from the newest view
+            pass  # the key is always read from the newest config state
 
 
-def apply_logger_levels(m: HerderState) -> HerderScript[None]:
-    levels, m.changes.levels = m.changes.levels, []
+def apply_logger_levels(herder: HerderState) -> HerderScript[None]:
+    """Set the logger levels that were written to the config topic."""
+    levels, herder.changes.levels = herder.changes.levels, []
     for each in levels:
         yield SetLoggerLevel(each.namespace, each.level)
 
 
-def run_requested_restarts(m: HerderState) -> HerderScript[None]:
-    """This worker's part of what somebody asked to be restarted."""
-    wanted, m.changes.restarts = m.changes.restarts, {}
+def run_requested_restarts(herder: HerderState) -> HerderScript[None]:
+    """Restart the connectors and tasks of this worker that restart requests cover."""
+    wanted, herder.changes.restarts = herder.changes.restarts, {}
     for _, request in sorted(wanted.items()):
-        plan = restart_plan.plan_restart(request, m.seen.statuses)
+        plan = restart_plan.plan_restart(request, herder.seen.statuses)
         configured = ConnectorsAndTasks.of(
-            item for item in m.running.items if m.seen.config.has(item)
+            item for item in herder.running.items if herder.seen.config.has(item)
         )
-        ours = connectors_and_tasks.NO_WORK if plan is None else plan.own(configured)
-        if not ours:
+        own_items = connectors_and_tasks.NO_WORK if plan is None else plan.own(configured)
+        if not own_items:
             continue
-        yield WriteLogLine(f"{plan}; here {ours}")
-        yield from herder_state.stop_items(m, ours, for_good=False)
-        yield PublishRestarting(ours)
-        yield from herder_state.start_items(m, ours)
+        yield WriteLogLine(f"{plan}; on this worker: {own_items}")
+        yield from herder_state.stop_items(herder, own_items, for_good=False)
+        yield PublishRestarting(own_items)
+        yield from herder_state.start_items(herder, own_items)
 
 
-def apply_config_changes(m: HerderState) -> HerderScript[bool]:
-    """Act on changed configurations; False: a rebalance was asked for.
+def apply_config_changes(herder: HerderState) -> HerderScript[bool]:
+    """Apply changed configurations; returns False if that requires a rebalance.
 
-    Under the eager protocol that is all: everything stops for a rebalance anyway.
+    Under the eager protocol a rebalance is enough, because it stops everything anyway.
     """
-    if not m.changes.any_configs():
+    if not herder.changes.any_configs():
         return True
-    m.config = m.seen.config
-    changes = m.changes
-    m.changes = PendingConfigChanges(restarts=changes.restarts, levels=changes.levels)
-    if not (m.eager and changes.rebalance):
-        yield from _restart_connectors(m, changes.connectors)
-        yield from _apply_target_states(m, changes.states)
-        yield from _offer_task_configs(m, {task.connector for task in changes.tasks})
+    herder.config = herder.seen.config
+    changes = herder.changes
+    herder.changes = PendingConfigChanges(restarts=changes.restarts, levels=changes.levels)
+    if not (herder.eager and changes.rebalance):
+        yield from _restart_connectors(herder, changes.connectors)
+        yield from _apply_target_states(herder, changes.states)
+        yield from _offer_task_configs(herder, {task.connector for task in changes.tasks})
     if changes.rebalance:
-        yield from herder_state.rejoin_group(m, "connectors or task configs have changed")
+        yield from herder_state.rejoin_group(herder, "connectors or task configs have changed")
         return False
     return True
 
 
-def _restart_connectors(m: HerderState, names: set[str]) -> HerderScript[None]:
-    ours = tuple(name for name in m.running.connectors if name in names)
-    remaining = tuple(name for name in ours if m.config.contains(name))
-    yield from herder_state.stop_items(m, ConnectorsAndTasks(connectors=ours), for_good=False)
-    yield from herder_state.start_items(m, ConnectorsAndTasks(connectors=remaining))
+def _restart_connectors(herder: HerderState, names: set[str]) -> HerderScript[None]:
+    own_items = tuple(name for name in herder.running.connectors if name in names)
+    remaining = tuple(name for name in own_items if herder.config.contains(name))
+    yield from herder_state.stop_items(
+        herder, ConnectorsAndTasks(connectors=own_items), for_good=False
+    )
+    yield from herder_state.start_items(herder, ConnectorsAndTasks(connectors=remaining))
 
 
-def _apply_target_states(m: HerderState, names: set[str]) -> HerderScript[None]:
+def _apply_target_states(herder: HerderState, names: set[str]) -> HerderScript[None]:
     for name in sorted(names):
-        state = m.config.target_state(name)
-        if m.config.contains(name) and state is not None:
+        state = herder.config.target_state(name)
+        if herder.config.contains(name) and state is not None:
             yield ApplyTargetState(connector=name, state=state)
 
 
-def _offer_task_configs(m: HerderState, connectors: set[str]) -> HerderScript[None]:
-    """Tasks that cannot go on start again after the rebalance, wherever they are then."""
-    ours = tuple(task for task in m.running.tasks if task.connector in connectors)
-    known = tuple(task for task in ours if task not in m.to_restart)
-    outcome = (yield OfferTaskConfigs(known)) if known else None
-    left = outcome.left if isinstance(outcome, TaskConfigsOffered) else frozenset(known)
-    ending = tuple(task for task in known if task in left)
-    yield from herder_state.stop_items(m, ConnectorsAndTasks(tasks=ending), for_good=False)
-    m.to_restart.update(ending)
+def _offer_task_configs(herder: HerderState, connectors: set[str]) -> HerderScript[None]:
+    """Offer new configs to running tasks; those that refuse are restarted after the rebalance."""
+    own_items = tuple(task for task in herder.running.tasks if task.connector in connectors)
+    running = tuple(task for task in own_items if task not in herder.to_restart)
+    outcome = (yield OfferTaskConfigs(running)) if running else None
+    to_restart = outcome.left if isinstance(outcome, TaskConfigsOffered) else frozenset(running)
+    refusing = tuple(task for task in running if task in to_restart)
+    yield from herder_state.stop_items(herder, ConnectorsAndTasks(tasks=refusing), for_good=False)
+    herder.to_restart.update(refusing)
 
 
 QUEUE_FULL_STATUS = 503
 
 
 class DistributedHerder:
-    """Invariants: at most one question is outstanding; nothing is decided by a round after
-    another was asked for; after `Close` nothing is said any more."""
+    """State machine of the herder; `step` is called for each event.
+
+    Invariants: at most one blocking action is in progress; after a rejoin was requested, the
+    previous assignment is not acted on; no actions follow `CloseGroup`.
+    """
 
     def __init__(self, settings: HerderSettings, seen: EventSnapshot) -> None:
-        self._memory = HerderState(settings=settings, seen=seen)
+        self._state = HerderState(settings=settings, seen=seen)
         self._script: HerderScript[bool] | None = None
-        self._question: BlockingAction | None = None
+        self._blocking_action: BlockingAction | None = None
         self._sleeps_until_s: float | None = None
-        self._forwarded: list[TaskConfigsForwarded] = []
-        self._stirred = False
+        self._forward_results: list[TaskConfigsForwarded] = []
+        self._has_new_events = False
         self._closed = False
 
     @property
     def question(self) -> BlockingAction | None:
-        """What is to be answered."""
-        return self._question
+        """The blocking action in progress; `ActionCompleted` is expected."""
+        return self._blocking_action
 
     @property
     def closed(self) -> bool:
         return self._closed
 
     def wake_at_s(self) -> float | None:
-        """When to tell `TimePassed` at the latest; None while only other events matter."""
-        m = self._memory
-        if self._question is not None or self._closed or not m.begun:
+        """Return when the next `HerderTick` is due; None if only other events matter."""
+        herder = self._state
+        if self._blocking_action is not None or self._closed or not herder.begun:
             return None
         times = [self._sleeps_until_s]
-        if m.joined and self._script is None:
-            times += [m.queue.next_at_s, m.due_s]
-            if m.leads and m.signs:
-                times.append(leader_duties.compute_key_rotation_time_s(m))
+        if herder.joined and self._script is None:
+            times += [herder.queue.next_at_s, herder.due_s]
+            if herder.leads and herder.signs:
+                times.append(leader_duties.compute_key_rotation_time_s(herder))
         return min((each for each in times if each is not None), default=None)
 
     def step(self, event: HerderEvent, seen: EventSnapshot) -> list[HerderAction]:
-        """Take an event in, say what to do."""
+        """Process an event and return the actions to execute, in order."""
         if self._closed:
             return []
-        self._memory.seen = seen
-        said: list[HerderAction] = []
+        self._state.seen = seen
+        actions: list[HerderAction] = []
         outcome: ActionOutcome | None = None
         if isinstance(event, ActionCompleted):
-            assert self._question is not None, event
-            self._question, outcome = None, event.outcome
+            assert self._blocking_action is not None, event
+            self._blocking_action, outcome = None, event.outcome
         else:
-            self._stirred = True
-            if not self._note(event):
-                said += self._told(event)
-        if self._question is None:
-            self._go_on(outcome, said)
-        return said
+            self._has_new_events = True
+            if not self._record_event(event):
+                actions += self._handle_event(event)
+        if self._blocking_action is None:
+            self._run_script(outcome, actions)
+        return actions
 
-    def _note(self, event: HerderEvent) -> bool:
-        """Remember what the group and the config topic say; False for anybody else."""
-        m = self._memory
+    def _record_event(self, event: HerderEvent) -> bool:
+        """Record an event of the group or the config topic; returns False for other events."""
+        herder = self._state
         match event:
             case StoresLoaded():
-                m.begun, m.config = True, m.seen.config
+                herder.begun, herder.config = True, herder.seen.config
             case ConfigRecordRead(change):
-                record_change(m, change)
+                record_change(herder, change)
             case JoinRequested(stop):
-                m.join_asked = stop
+                herder.join_asked = stop
             case AssignmentReceived():
-                m.arrived = event
+                herder.arrived = event
             case CoordinatorLost(reason):
-                m.lost, m.arrived, m.join_asked = reason, None, None
+                herder.lost, herder.arrived, herder.join_asked = reason, None, None
             case HerderShutdownRequested():
-                m.closing = True
+                herder.closing = True
             case _:
                 return False
         return True
 
-    def _told(self, event: HerderEvent) -> list[HerderAction]:
-        """What the worker, the leader and askers say."""
+    def _handle_event(self, event: HerderEvent) -> list[HerderAction]:
+        """Handle an event of the worker, the leader or a caller."""
         match event:
             case ConnectorStateReached():
-                return request_service.handle_connector_state_reached(self._memory, event)
+                return request_service.handle_connector_state_reached(self._state, event)
             case TaskReconfigurationRequested(connector):
-                task_reconfiguration.schedule_reconfiguration(self._memory, connector)
+                task_reconfiguration.schedule_reconfiguration(self._state, connector)
             case TaskConfigsForwarded():
-                self._forwarded.append(event)
+                self._forward_results.append(event)
             case RequestSubmitted():
-                return self._submitted(event)
+                return self._enqueue_request(event)
         return []
 
-    def _submitted(self, event: RequestSubmitted) -> list[HerderAction]:
-        m = self._memory
+    def _enqueue_request(self, event: RequestSubmitted) -> list[HerderAction]:
+        herder = self._state
         reply: RequestRefused
-        if m.closing:
+        if herder.closing:
             reply = RequestRefused(
                 request_service.INTERNAL_ERROR_STATUS, request_service.SHUTTING_DOWN_MESSAGE
             )
         else:
             if event.ticket is None and isinstance(event.request, RestartConnector):
-                m.queue.drop_scheduled_restart(event.request.connector)
+                herder.queue.drop_scheduled_restart(event.request.connector)
             try:
-                at_s = m.seen.now_s + event.delay_s
-                m.queue.add(event.request, ticket=event.ticket, at_s=at_s)
+                at_s = herder.seen.now_s + event.delay_s
+                herder.queue.add(event.request, ticket=event.ticket, at_s=at_s)
             except HerderQueueFullError as error:
-                reply = RequestRefused(QUEUE_FULL_STATUS, f"{error}; try again later")
+                reply = RequestRefused(QUEUE_FULL_STATUS, f"{error}; retry later")
             else:
                 return []
         return [] if event.ticket is None else [SendReply(event.ticket, reply)]
 
-    def _go_on(self, outcome: ActionOutcome | None, said: list[HerderAction]) -> None:
-        """Run the script until it asks or sleeps; then, if anything stirred, the next one."""
-        if not self._awake():
+    def _run_script(self, outcome: ActionOutcome | None, actions: list[HerderAction]) -> None:
+        """Run the procedure until it blocks or sleeps, then start the next one if there are new
+        events."""
+        if not self._is_awake():
             return
-        while self._script is not None or self._stirred:
+        while self._script is not None or self._has_new_events:
             if self._script is None:
-                self._stirred = False
+                self._has_new_events = False
                 self._script = self._tick()
             try:
-                next_one = self._script.send(outcome)
+                action = self._script.send(outcome)
             except StopIteration as ended:
                 self._script = None
-                self._stirred = self._stirred or ended.value
+                self._has_new_events = self._has_new_events or ended.value
                 outcome = None
                 continue
             outcome = None
-            if isinstance(next_one, SleepUntil):
-                self._sleeps_until_s = next_one.until_s
-                if not self._awake():
+            if isinstance(action, SleepUntil):
+                self._sleeps_until_s = action.until_s
+                if not self._is_awake():
                     return
                 continue
-            said.append(next_one)
-            if isinstance(next_one, CloseGroup):
+            actions.append(action)
+            if isinstance(action, CloseGroup):
                 self._script, self._closed = None, True
                 return
-            if isinstance(next_one, herder_actions.BLOCKING_ACTIONS):
-                self._question = next_one
+            if isinstance(action, herder_actions.BLOCKING_ACTIONS):
+                self._blocking_action = action
                 return
 
-    def _awake(self) -> bool:
-        """A sleep ends when its time has come, or when nothing is worth waiting for any more."""
+    def _is_awake(self) -> bool:
+        """Return whether the sleep is over: it has expired, or shutdown or coordinator loss
+        ended it."""
         if self._sleeps_until_s is None:
             return True
-        m = self._memory
-        if m.closing or m.lost is not None:
+        herder = self._state
+        if herder.closing or herder.lost is not None:
             assert self._script is not None
             self._script.close()
-            self._script, self._stirred = None, True
-        elif m.seen.now_s < self._sleeps_until_s:
+            self._script, self._has_new_events = None, True
+        elif herder.seen.now_s < self._sleeps_until_s:
             return False
         self._sleeps_until_s = None
         return True
 
     def _tick(self) -> HerderScript[bool]:
-        """Once round. True: come round again at once."""
-        m = self._memory
-        if not m.begun and not m.closing:
+        """One iteration of the herder. Returns True if the next one must follow at once."""
+        herder = self._state
+        if not herder.begun and not herder.closing:
             return False
-        yield from apply_logger_levels(m)
-        yield from self._heed_group()
-        if m.closing:
-            yield from self._close()
+        yield from apply_logger_levels(herder)
+        yield from self._handle_group_events()
+        if herder.closing:
+            yield from self._shut_down()
             return False
-        if not m.can_read and not (yield from rebalance.sync_config_topic(m)):
+        if not herder.can_read and not (yield from rebalance.sync_config_topic(herder)):
             return True
-        if m.left:
-            yield from herder_state.rejoin_group(m, "the config topic can be read again")
-        if m.join_asked is not None:
-            stop, m.join_asked = m.join_asked, None
-            yield from rebalance.prepare_to_join(m, stop)
-        if not m.joined:
+        if herder.left:
+            yield from herder_state.rejoin_group(herder, "the config topic can be read again")
+        if herder.join_asked is not None:
+            stop, herder.join_asked = herder.join_asked, None
+            yield from rebalance.prepare_to_join(herder, stop)
+        if not herder.joined:
             return False
         return (yield from self._tick_joined())
 
-    def _heed_group(self) -> HerderScript[None]:
-        m = self._memory
-        if m.lost is not None:
-            reason, m.lost = m.lost, None
-            yield from rebalance.handle_coordinator_loss(m, reason)
-        if m.arrived is not None:
-            arrived, m.arrived = m.arrived, None
-            yield from rebalance.accept_assignment(m, arrived)
+    def _handle_group_events(self) -> HerderScript[None]:
+        herder = self._state
+        if herder.lost is not None:
+            reason, herder.lost = herder.lost, None
+            yield from rebalance.handle_coordinator_loss(herder, reason)
+        if herder.arrived is not None:
+            arrived, herder.arrived = herder.arrived, None
+            yield from rebalance.accept_assignment(herder, arrived)
 
     def _tick_joined(self) -> HerderScript[bool]:
-        m = self._memory
-        if not (yield from rebalance.apply_assignment(m)):
-            return not m.can_read
-        if not (yield from leader_duties.perform_due_duties(m)):
+        herder = self._state
+        if not (yield from rebalance.apply_assignment(herder)):
+            return not herder.can_read
+        if not (yield from leader_duties.perform_due_duties(herder)):
             return True
-        yield from self._serve()
-        yield from run_requested_restarts(m)
-        yield from apply_config_changes(m)
-        return not m.can_read or (m.write_lost and m.leads)
+        yield from self._handle_requests()
+        yield from run_requested_restarts(herder)
+        yield from apply_config_changes(herder)
+        return not herder.can_read or (herder.write_lost and herder.leads)
 
-    def _serve(self) -> HerderScript[None]:
-        m = self._memory
-        told, self._forwarded = self._forwarded, []
-        for event in told:
-            yield from task_reconfiguration.handle_forward_result(m, event)
-        while not self._disturbed() and (waiting := m.queue.take_due(m.seen.now_s)) is not None:
-            yield from request_service.handle_request(m, waiting)
+    def _handle_requests(self) -> HerderScript[None]:
+        herder = self._state
+        forward_results, self._forward_results = self._forward_results, []
+        for event in forward_results:
+            yield from task_reconfiguration.handle_forward_result(herder, event)
+        while (
+            not self._has_urgent_event()
+            and (waiting := herder.queue.take_due(herder.seen.now_s)) is not None
+        ):
+            yield from request_service.handle_request(herder, waiting)
 
-    def _disturbed(self) -> bool:
-        """Something more urgent came up than the next request."""
-        m = self._memory
+    def _has_urgent_event(self) -> bool:
+        """Return whether something more urgent than the next request has come up."""
+        herder = self._state
         return (
-            m.closing
-            or m.lost is not None
-            or m.join_asked is not None
-            or not m.can_read
-            or (m.write_lost and m.leads)
+            herder.closing
+            or herder.lost is not None
+            or herder.join_asked is not None
+            or not herder.can_read
+            or (herder.write_lost and herder.leads)
         )
 
-    def _close(self) -> HerderScript[None]:
-        m = self._memory
-        yield from herder_state.stop_items(m, m.running)
-        yield from request_service.refuse_all_requests(m)
-        m.round, m.joined = None, False
+    def _shut_down(self) -> HerderScript[None]:
+        herder = self._state
+        yield from herder_state.stop_items(herder, herder.running)
+        yield from request_service.refuse_all_requests(herder)
+        herder.round, herder.joined = None, False
         yield FlushStatuses()
         yield CloseGroup()
 
     def check_invariants(self) -> None:
-        self._memory.check_invariants()
-        assert self._question is None or self._script is not None
+        self._state.check_invariants()
+        assert self._blocking_action is None or self._script is not None
         assert self._sleeps_until_s is None or self._script is not None

@@ -1,9 +1,9 @@
-"""`WorkerGroup`: the group of workers, as the herder uses it.
+"""`WorkerGroup`: the interface through which the herder uses the worker group.
 
-The group asks the worker to prepare (`JoinRequested`), joins, and reports the assignment
+The group requests preparation (`JoinRequested`), joins, and reports the assignment
 (`AssignmentReceived`), or that it has no coordinator (`CoordinatorLost`), after which all
-connectors and tasks must stop. The herder calls the methods on the thread that takes the events,
-in order, so that both always refer to the same rebalance.
+connectors and tasks must stop. The herder's thread both pops the events and calls the methods, in
+order, so that both always refer to the same rebalance.
 """
 
 from __future__ import annotations
@@ -22,57 +22,73 @@ GroupFailed: TypeAlias = GroupSessionFailed
 GetConfiguredWork: TypeAlias = ReadConfiguredWork
 
 OnGroupEvent = Callable[[], None]
-"""There is something to `take`. Runs on a thread of the group: post an event, no more."""
+"""Called when there are events to pop. Runs on a thread of the group: must only post an event."""
 
 
 class WorkerGroup(Protocol):
-    """All but `start` and `close` return at once, and are called by the herder's thread.
+    """Membership in the worker group. All methods but `start` and `close` return at once.
 
-    Before `start` and after `close` they do nothing, and there is no news.
+    They are called by the herder's thread. Before `start` and after `close` they do nothing, and
+    there are no events.
     """
 
     @property
     def member_id(self) -> str:
-        """As the group knows this worker; "" while no round stands."""
+        """This worker's id in the group; "" before a rebalance has completed."""
 
     def start(self, on_news: OnGroupEvent, configured: GetConfiguredWork) -> None:
-        """Look for the group and join it; the first news will be `JoinAsked`.
+        """Find the group and join it; the first event is `JoinRequested`. Call once.
 
-        `configured` is asked when this worker joins, and again when it leads, at once and on any
-        thread. Raises `FatalError` for settings that cannot work. To be called once.
+        `configured` is called when this worker joins and again when it leads, on any thread, and
+        must return at once. Raises `FatalError` for invalid settings.
         """
 
     def take(self) -> list[GroupEvent]:
-        """What there is to know since the last time, in order; few, as old ones are replaced.
+        """Return the events since the last call, in order; an outdated event is replaced by its
+        successor.
 
-        `JoinAsked` may come again before a round is complete: the last one counts. After
-        `GroupFailed` (missing rights, a group of another kind, a thread that died) nothing follows:
-        close it."""
+        `JoinRequested` may be repeated before a rebalance completes: the last one applies. Nothing
+        follows `GroupSessionFailed` (missing rights, a group of another type, a dead thread): close
+        the group then.
+        """
 
     def ticked(self) -> None:
-        """The herder came round and is not stuck. To be told more often than
-        `rebalance.timeout.ms`, or the worker leaves the group, and joins it when asked again."""
+        """Report that the herder's loop is alive.
+
+        Call it more often than `rebalance.timeout.ms`; otherwise the worker leaves the group, and
+        rejoins at the next call of `rejoin`.
+        """
 
     def prepared(self) -> None:
-        """The answer to `JoinAsked`: what had to stop has stopped. Says what this worker runs and
-        knows by now. A second answer, or one that is overtaken by untaken news, does nothing."""
+        """Confirm a `JoinRequested`: revoked work has stopped, and the worker may join.
+
+        Sends the current assignment and config offset. Ignored if it is a repetition, or if newer
+        events have not been popped yet.
+        """
 
     def rejoin(self, reason: str) -> None:
-        """Ask for another round, or to be a member again. May be asked any time, again and again:
-        it holds until metadata newer than this was sent."""
+        """Request a rebalance, or rejoin after `leave`.
+
+        May be called at any time and repeatedly; it stays in effect until newer metadata was sent.
+        """
 
     def leave(self, reason: str) -> None:
-        """Leave the group and stay out of it until `rejoin`; what runs here goes on, and is told
-        to the group when it is joined again. A round that was not taken yet is forgotten."""
+        """Leave the group until `rejoin`; running work continues and is reported when the worker
+        rejoins.
+
+        An assignment that was not popped yet is dropped.
+        """
 
     def give_up_work(self) -> None:
-        """Everything has stopped: this worker has no work any more, and says so when it joins."""
+        """Record that all work has stopped, so that the worker joins without an assignment."""
 
     def close(self, timeout_s: float) -> None:
-        """Leave the group for good, within `timeout_s`; whatever came of that, nothing is left
-        running. Again: nothing happens. From any thread but the group's own."""
+        """Leave the group for good within `timeout_s`, and end all threads in any case.
 
-    # As `ports.worker.Membership`
+        Further calls do nothing. May be called from any thread but the group's own.
+        """
+
+    # Implements `GroupMembership`
 
     @property
     def session_timeout_s(self) -> float: ...

@@ -1,9 +1,8 @@
 """Membership of a worker in its group.
 
-Connects the member protocol, which only knows bytes, with assignments of connectors and tasks.
-
-Events wait here until the herder takes them. An assignment that the herder never took is dropped
-when the worker leaves the group; `prepared` is ignored if the group was lost in between.
+Connects the member protocol, which handles opaque bytes, with assignments of connectors and tasks.
+Events are queued until the herder pops them. An assignment that was never popped is dropped when
+the worker leaves the group. `prepared` is ignored if the group was lost in the meantime.
 """
 
 from __future__ import annotations
@@ -50,27 +49,30 @@ GroupSessionFailed = MembershipFailed
 GroupSessionEvent: TypeAlias = (
     JoinRequested | AssignmentReceived | CoordinatorLost | GroupSessionFailed
 )
-"""What the herder is told. `GroupSessionFailed` is the last: it cannot be a member until it is
-started anew."""
+"""Events for the herder. `GroupSessionFailed` is the last one: the session must be created anew."""
 
 ReadConfiguredWork: TypeAlias = Callable[[], ConfiguredWork]
-"""The newest view of the config topic; asked on any thread, answers at once."""
+"""Returns what the config topic asks to run; called on any thread and must return at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSessionSettings:
-    """membership: timeouts. url: where other workers reach this one. offers: `connect.protocol`.
-    delay_max_ms: `scheduled.rebalance.max.delay.ms`."""
+    """Settings of a group session."""
 
     membership: GroupRebalanceConfig
+    """Group id and timeouts."""
     url: str
+    """URL at which other workers reach this one."""
     offers: ConnectProtocol = ConnectProtocol.SESSIONED
+    """`connect.protocol`."""
     delay_max_ms: int = 300_000
+    """`scheduled.rebalance.max.delay.ms`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentRequested:
-    """This worker leads: `planned` is awaited, and heartbeats go on meanwhile."""
+    """This worker was elected leader and must call `planned`; heartbeats continue in the
+    meantime."""
 
     election: LeaderElection
     joined_with: ConfiguredWork
@@ -82,39 +84,41 @@ GroupSessionAction: TypeAlias = (
 
 
 class GroupSession:
-    """One thread at a time. After every call `outgoing` has what is to be done, in order.
+    """Group membership of one worker. Not thread-safe: only one thread may use it at a time.
 
-    Invariant: at most one of each kind of news waits to be taken; no round waits with a loss.
+    After every call, `outgoing` returns the actions to execute, in order. Invariant: at most one
+    event of each kind is queued, and no assignment together with a lost coordinator.
     """
 
     def __init__(
         self, options: GroupSessionSettings, *, rng: random.Random, configured: ReadConfiguredWork
     ) -> None:
         self._options = options
-        self._configured = configured
+        self._read_configured_work = configured
         self._machine = GroupMember(options.membership, rng=rng)
-        self._part = MemberAssignment.fresh(options.offers)
-        self._heard_part = self._part
-        """As of the last news that the herder took."""
-        self._news: list[GroupSessionEvent] = []
-        self._outgoing: list[GroupSessionAction] = []
-        self._preparing: int | None = None
+        self._assignment = MemberAssignment.fresh(options.offers)
+        self._delivered_assignment = self._assignment
+        """As of the last events that the herder popped."""
+        self._events: list[GroupSessionEvent] = []
+        self._actions: list[GroupSessionAction] = []
+        self._prepare_token: int | None = None
         self._joined_with = ConfiguredWork()
         self._owners: tuple[int, AssignmentOwners | None] = (-1, None)
 
     @property
     def member_id(self) -> str:
-        """As the group knows it; "" while this is no member of a complete round."""
+        """This worker's id in the group; "" before a rebalance has completed."""
         return self._machine.member_id
 
     @property
     def holding(self) -> ConnectorsAndTasks:
-        """What the group counts as this worker's."""
-        return self._part.holding
+        """The work that the group counts as assigned to this worker."""
+        return self._assignment.holding
 
     @property
     def confirmed_s(self) -> float:
-        """When the newest heartbeat was sent that was answered without error; -inf for none."""
+        """Monotonic time at which the newest successful heartbeat was sent; -inf if there is
+        none."""
         return self._machine.pulse.confirmed_s
 
     @property
@@ -123,143 +127,148 @@ class GroupSession:
 
     @property
     def has_news(self) -> bool:
-        return bool(self._news)
+        return bool(self._events)
 
     def due_s(self) -> float:
-        """When to tell `TimePassed` at the latest; inf for never."""
+        """Return when the next `Tick` event is due; inf for never."""
         return self._machine.due_s()
 
     def outgoing(self) -> list[GroupSessionAction]:
-        """Everything since the last time."""
-        taken, self._outgoing = self._outgoing, []
+        """Return and remove the actions since the last call."""
+        taken, self._actions = self._actions, []
         return taken
 
-    # the herder's side
+    # Called by the herder
 
     def take(self) -> list[GroupSessionEvent]:
-        """What there is to know since the last time, in order."""
-        taken, self._news = self._news, []
-        self._heard_part = self._part
+        """Return and remove the events since the last call, in order."""
+        taken, self._events = self._events, []
+        self._delivered_assignment = self._assignment
         return taken
 
     def prepared(self, now_s: float) -> None:
-        """What had to stop has stopped. Nothing happens unless the herder was asked, and has heard
-        all since that makes a difference: then it will be asked again."""
-        unheard = (JoinRequested, CoordinatorLost)
-        if self._preparing is None or any(isinstance(each, unheard) for each in self._news):
+        """Confirm that work has stopped, and join.
+
+        Does nothing if no preparation was requested, or if newer events are queued: the herder will
+        be asked again.
+        """
+        outdating = (JoinRequested, CoordinatorLost)
+        if self._prepare_token is None or any(isinstance(each, outdating) for each in self._events):
             return
-        token, self._preparing = self._preparing, None
-        self._joined_with = self._configured()
-        protocols = self._part.metadata(self._options.url, self._joined_with.offset)
+        token, self._prepare_token = self._prepare_token, None
+        self._joined_with = self._read_configured_work()
+        protocols = self._assignment.metadata(self._options.url, self._joined_with.offset)
         self.tell(JoinPrepared(token=token, protocols=protocols), now_s)
 
     def rejoin(self, reason: str, now_s: float) -> None:
         self.tell(RejoinRequested(reason), now_s)
 
     def leave(self, reason: str, now_s: float) -> None:
-        """A round that the herder has not heard of is as if it had never been."""
-        self._part = self._heard_part
-        self._drop(AssignmentReceived, JoinRequested)
-        self._preparing = None
+        """Leave the group; an assignment that the herder has not popped is discarded."""
+        self._assignment = self._delivered_assignment
+        self._drop_events(AssignmentReceived, JoinRequested)
+        self._prepare_token = None
         self.tell(LeaveRequested(reason), now_s)
 
     def give_up_work(self) -> None:
-        """Everything has stopped: say so when joining."""
-        self._part, _ = self._part.given_up()
-        self._heard_part = self._part
-        self._drop(AssignmentReceived)
+        """Record that all work has stopped, so that the worker joins without an assignment."""
+        self._assignment, _ = self._assignment.given_up()
+        self._delivered_assignment = self._assignment
+        self._drop_events(AssignmentReceived)
 
     def close(self, reason: str, now_s: float) -> None:
-        """Nothing is told any more."""
-        self._preparing = None
+        """Leave the group for good and drop all events."""
+        self._prepare_token = None
         self.tell(CloseRequested(reason), now_s)
-        self._news.clear()
+        self._events.clear()
 
-    # the group's side
+    # Called by the group's thread
 
     def planned(self, generation: int, lead: LeaderAssignments, now_s: float) -> None:
-        """The plan that was asked for; one for a generation that is over changes nothing."""
+        """Submit the assignments of all members; ignored if the generation is over."""
         self._owners = (generation, lead.owners)
         answers = AssignmentsComputed(generation=generation, answers=lead.answers)
         self.tell(answers, now_s)
 
     def fail(self, error: FatalError, now_s: float) -> None:
-        """It cannot go on: leave the group, so that nobody waits for this worker."""
+        """Leave the group after an unrecoverable error, so that no rebalance waits for this
+        worker."""
         self.close(str(error), now_s)
-        self._news.append(GroupSessionFailed(error))
+        self._events.append(GroupSessionFailed(error))
 
     def tell(self, event: MemberEvent, now_s: float) -> None:
-        for told in self._machine.step(event, now_s=now_s):
-            self._hear(told, now_s)
+        for instruction in self._machine.step(event, now_s=now_s):
+            self._handle_instruction(instruction, now_s)
 
-    def _hear(self, told: MemberInstruction, now_s: float) -> None:
-        match told:
+    def _handle_instruction(self, instruction: MemberInstruction, now_s: float) -> None:
+        match instruction:
             case SendGroupRequest() | MemberLogLine() | PollTimeoutExpired():
-                self._outgoing.append(told)
+                self._actions.append(instruction)
             case PrepareJoin(token):
-                self._preparing = token
-                self._ask_to_prepare()
+                self._prepare_token = token
+                self._request_preparation()
             case ComputeAssignments():
-                self._outgoing.append(self._plan(told))
+                self._actions.append(self._build_assignment_request(instruction))
             case RebalanceCompleted():
-                self._complete(told, now_s)
+                self._accept_assignment(instruction, now_s)
             case AbandonAssignment(reason):
-                self._lose(reason)
+                self._handle_coordinator_loss(reason)
             case MembershipFailed():
-                self._drop(AssignmentReceived, JoinRequested)
-                self._news.append(told)
+                self._drop_events(AssignmentReceived, JoinRequested)
+                self._events.append(instruction)
             case MembershipClosed():
-                pass  # `closed` says so
+                pass  # the property `closed` reports it
 
-    def _ask_to_prepare(self) -> None:
-        self._drop(JoinRequested)
-        self._news.append(JoinRequested(self._part.stop_before_joining()))
+    def _request_preparation(self) -> None:
+        self._drop_events(JoinRequested)
+        self._events.append(JoinRequested(self._assignment.stop_before_joining()))
 
-    def _lose(self, reason: str) -> None:
-        """The herder forgets what it was asked before, so it is asked again."""
-        self._part, _ = self._part.given_up()
-        self._heard_part = self._part
-        self._news[:] = [CoordinatorLost(reason)]
-        if self._preparing is not None:
-            self._ask_to_prepare()
+    def _handle_coordinator_loss(self, reason: str) -> None:
+        """Record the loss; the herder forgets earlier requests then, so preparation is requested
+        again."""
+        self._assignment, _ = self._assignment.given_up()
+        self._delivered_assignment = self._assignment
+        self._events[:] = [CoordinatorLost(reason)]
+        if self._prepare_token is not None:
+            self._request_preparation()
 
-    def _plan(self, asked: ComputeAssignments) -> AssignmentRequested:
+    def _build_assignment_request(self, request: ComputeAssignments) -> AssignmentRequested:
         election = LeaderElection(
-            leader=asked.member_id,
-            protocol=ConnectProtocol.of_wire_name(asked.protocol),
-            generation=asked.generation,
-            last_completed=self._part.completed,
-            members=asked.members,
+            leader=request.member_id,
+            protocol=ConnectProtocol.of_wire_name(request.protocol),
+            generation=request.generation,
+            last_completed=self._assignment.completed,
+            members=request.members,
         )
         return AssignmentRequested(election=election, joined_with=self._joined_with)
 
-    def _complete(self, told: RebalanceCompleted, now_s: float) -> None:
+    def _accept_assignment(self, instruction: RebalanceCompleted, now_s: float) -> None:
         try:
-            answer = self._part.answered(
-                told.assignment, protocol_name=told.protocol, generation=told.generation
+            answer = self._assignment.answered(
+                instruction.assignment,
+                protocol_name=instruction.protocol,
+                generation=instruction.generation,
             )
         except ValueError as error:
-            why = (
-                f"the leader of the group, {told.leader}, sent an assignment that is none: {error}"
-            )
-            self.fail(FatalError(f"group {self._options.membership.group_id}: {why}"), now_s)
+            reason = f"the leader {instruction.leader} sent an invalid assignment: {error}"
+            self.fail(FatalError(f"group {self._options.membership.group_id}: {reason}"), now_s)
             return
-        self._part = answer.member
+        self._assignment = answer.member
         assignment = answer.assignment
-        if not assignment.leader:  # left out: in step with what this worker knows, nothing to do
+        if not assignment.leader:  # not in the plan: nothing to run, and no need to sync
             assignment = dataclasses.replace(assignment, config_offset=self._joined_with.offset)
         generation, owners = self._owners
-        self._drop(AssignmentReceived)
-        self._news.append(
+        self._drop_events(AssignmentReceived)
+        self._events.append(
             AssignmentReceived(
-                generation=told.generation,
+                generation=instruction.generation,
                 speaks=answer.member.current,
                 assignment=assignment,
                 stop=answer.stop,
-                leads=told.leader == told.member_id,
-                owners=owners if generation == told.generation else None,
+                leads=instruction.leader == instruction.member_id,
+                owners=owners if generation == instruction.generation else None,
             )
         )
 
-    def _drop(self, *kinds: type[GroupSessionEvent]) -> None:
-        self._news = [each for each in self._news if not isinstance(each, kinds)]
+    def _drop_events(self, *kinds: type[GroupSessionEvent]) -> None:
+        self._events = [each for each in self._events if not isinstance(each, kinds)]

@@ -4,7 +4,7 @@ A blocking action is always the last of a step: the herder does nothing more unt
 `ActionCompleted` with one of the outcomes that the action names. Background actions have no
 outcome. All are executed in the order given.
 
-`describe_action` says in Java's words what the herder is doing, for requests that time out.
+`describe_action` describes a blocking action in Java's words, for requests that time out.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from connect_runtime.storage.cluster_config_state import RawConfig, TargetState
 from connect_runtime.storage.config_records import RestartRequest
 from connect_runtime.storage.status_records import StatusSubject
 
-# Writes to the config topic; each is read back before it is answered, unless it says otherwise
+# Writes to the config topic. Each is read back before it completes, unless documented otherwise.
+# A privileged write needs the leader's write privilege (see `FenceConfigWriters`).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteConnectorConfig:
-    """The configuration, with a target state before it if there is one. Privileged."""
+    """Write a connector's configuration, after its target state if there is one. Privileged."""
 
     connector: str
     config: RawConfig = field(repr=False)
@@ -39,14 +40,17 @@ class WriteConnectorConfig:
 
 @dataclass(frozen=True, slots=True)
 class RemoveConnectorConfig:
-    """Connector and target state, in one. Privileged."""
+    """Delete a connector's configuration and target state in one write. Privileged."""
 
     connector: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTaskConfigs:
-    """Read to the end; the task configs; read them back; then their commit record. Privileged."""
+    """Read to the end, write the task configs, read them back, write the commit record.
+
+    Privileged.
+    """
 
     connector: str
     configs: Sequence[RawConfig] = field(repr=False)
@@ -54,7 +58,7 @@ class WriteTaskConfigs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTargetState:
-    """Acknowledged is enough; every worker may, so it needs no privilege."""
+    """Write a connector's target state; completes when acknowledged. Not privileged."""
 
     connector: str
     state: TargetState
@@ -62,21 +66,21 @@ class WriteTargetState:
 
 @dataclass(frozen=True, slots=True)
 class WriteRestartRequest:
-    """Privileged."""
+    """Write a restart request for a connector. Privileged."""
 
     request: RestartRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSessionKey:
-    """Of random bytes that nobody else sees; `session_keys.new_key`. Privileged."""
+    """Write a new session key of random bytes (`session_keys.generate_key`). Privileged."""
 
     created_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTaskCount:
-    """Privileged."""
+    """Write the task count record that zombie fencing uses. Privileged."""
 
     connector: str
     tasks: int
@@ -92,43 +96,50 @@ ConfigWrite: TypeAlias = (
     | WriteTaskCount
 )
 
-# Questions
+# Blocking actions
 
 
 @dataclass(frozen=True, slots=True)
 class ReadConfigTopic:
-    """Read the config topic to its end as of now. Answer: `Done`, or `TimedOut`."""
+    """Read the config topic to its current end. Outcome: `ActionDone` or `ActionTimedOut`."""
 
     timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class FenceConfigWriters:
-    """Fence every other writer of the config topic, where that is configured (exactly-once
-    sources); else there is nothing to do. Answer: `Done` or `Failed`."""
+    """Fence every other writer of the config topic, if exactly-once sources are enabled.
+
+    Otherwise does nothing. Outcome: `ActionDone` or `ActionFailed`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class WriteConfigTopic:
-    """Within 30 s. Answer: `Done` or `Failed`, with `fenced` where the privilege is lost."""
+    """Write to the config topic within 30 s.
+
+    Outcome: `ActionDone`, or `ActionFailed`, with `fenced` if the write privilege is lost.
+    """
 
     write: ConfigWrite
 
 
 @dataclass(frozen=True, slots=True)
 class StopConnectorsAndTasks:
-    """Stop these connectors and tasks, all at once, within their graceful timeouts. What does not
-    run counts as stopped. Answer: `Done`, whatever came of it."""
+    """Stop connectors and tasks in parallel, within their graceful timeouts.
+
+    Items that do not run count as stopped. Outcome: always `ActionDone`.
+    """
 
     work: ConnectorsAndTasks
 
 
 @dataclass(frozen=True, slots=True)
 class StartConnectorsAndTasks:
-    """Start these from what is configured now, in the target state of now.
+    """Start connectors and tasks with the current configurations and target states.
 
-    Answer: `Started`, once all were begun; what cannot be begun, or is configured no more, is named
-    there. For every connector that was begun a `ConnectorReached` follows, sooner or later.
+    Outcome: `WorkStarted`, with the items that could not be created or no longer exist. A
+    `ConnectorStateReached` follows for every connector that was created.
     """
 
     work: ConnectorsAndTasks
@@ -136,23 +147,28 @@ class StartConnectorsAndTasks:
 
 @dataclass(frozen=True, slots=True)
 class OfferTaskConfigs:
-    """Tell these tasks, that were begun here, what is configured for them now. Answer: `Renewed`,
-    with those that do not run, or cannot go on with it."""
+    """Offer the current configs to tasks that were started on this worker.
+
+    Outcome: `TaskConfigsOffered`, with the tasks that do not run or must be restarted.
+    """
 
     tasks: tuple[ConnectorTaskId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GenerateTaskConfigs:
-    """Ask the connector, if it runs here, for its task configs. Answer: `Generated`, `NotRunning`
-    or `Failed`, with `lasting` where asking again is useless (more than `tasks.max`)."""
+    """Ask a connector for its task configs.
+
+    Outcome: `TaskConfigsGenerated`, `ConnectorNotRunning`, or `ActionFailed`, with `lasting` if a
+    retry cannot help (more than `tasks.max`).
+    """
 
     connector: str
 
 
 @dataclass(frozen=True, slots=True)
 class FlushStatuses:
-    """Wait until all statuses written so far are acknowledged. Answer: `Done`, or `Failed`."""
+    """Wait until all written statuses are acknowledged. Outcome: `ActionDone` or `ActionFailed`."""
 
 
 BlockingAction: TypeAlias = (
@@ -176,46 +192,46 @@ BLOCKING_ACTIONS = (
     FlushStatuses,
 )
 
-# Orders to the group
+# Background actions of the group
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmJoinPrepared:
-    """The answer to `JoinAsked`: what had to stop has stopped, the metadata may be taken."""
+    """Confirm a `JoinRequested`: revoked work has stopped, and the worker may join."""
 
 
 @dataclass(frozen=True, slots=True)
 class RejoinGroup:
-    """Ask for another round, or to be a member again."""
+    """Request a rebalance, or rejoin after leaving."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveGroup:
-    """Leave the group and stay out of it until `RejoinGroup`."""
+    """Leave the group until `RejoinGroup`."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class RevokeAssignment:
-    """Everything is stopped: this member has no work any more, and is to say so when it joins."""
+    """Record that all work has stopped, so that the worker joins without an assignment."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloseGroup:
-    """Leave the group for good: the herder has ended."""
+    """Leave the group for good, because the herder has ended."""
 
 
-# Orders to the worker and its stores
+# Background actions of the worker and its stores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyTargetState:
-    """Bring what runs here of the connector, itself and tasks, into this state.
+    """Set the target state of a connector and its tasks on this worker.
 
-    If the connector itself runs here, a `ConnectorReached` follows.
+    A `ConnectorStateReached` follows if the connector itself runs here.
     """
 
     connector: str
@@ -224,47 +240,47 @@ class ApplyTargetState:
 
 @dataclass(frozen=True, slots=True)
 class PublishRestarting:
-    """Write the status RESTARTING for each of these."""
+    """Write the status RESTARTING for connectors and tasks."""
 
     work: ConnectorsAndTasks
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteStatuses:
-    """Delete the statuses of what is configured no more."""
+    """Delete the statuses of connectors and tasks that no longer exist."""
 
     subjects: tuple[StatusSubject, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ResetActiveTopics:
-    """Delete the topics that the connector is known to use."""
+    """Delete the connector's set of active topics."""
 
     connector: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetLoggerLevel:
-    """Of this process."""
+    """Set a logger level in this process."""
 
     namespace: str
     level: str
 
 
-# Orders to other threads, that must not hold the herder up
+# Background actions on other threads, because they may block
 
 
 @dataclass(frozen=True, slots=True)
 class LeadershipAcquired:
-    """This worker leads the group, which it did not by the round before, and its work is begun."""
+    """This worker is the new leader, and its own work has started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardTaskConfigs:
-    """POST them to the leader, signed with the session key of then if there is one.
+    """POST task configs to the leader, signed with the session key if there is one.
 
-    `TaskConfigsForwarded` with this `token` must follow. Not to be waited for here: the leader
-    may be waiting for this very worker to join.
+    `TaskConfigsForwarded` with the same `token` must follow. Must not block the herder, because the
+    leader may be waiting for this worker to join.
     """
 
     token: int
@@ -284,9 +300,10 @@ class ValidateAndPutConnector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandleOffsetsRequest:
-    """`ReadOffsets`, or `ModifyOffsets` with all checks passed: the worker answers the ticket.
+    """Read or modify a connector's offsets; the worker replies to the ticket.
 
-    Of a source under exactly-once its producers are fenced before its offsets are modified.
+    A modification has passed all checks. For an exactly-once source, its producers are fenced
+    first.
     """
 
     ticket: int
@@ -295,23 +312,24 @@ class HandleOffsetsRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceZombieProducers:
-    """Fence so many producers of earlier tasks, then write the fencing count and answer the ticket.
+    """Fence the producers of earlier tasks, write the task count record and reply to the ticket.
 
-    It is for nothing (409) if other task configs come first: `generation` is another then.
+    Fails with 409 if the task configs, and with them the `generation`, have changed.
     """
 
     ticket: int
     connector: str
     producers: int
+    """Number of producers to fence."""
     tasks: int
     generation: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class SendReply:
-    """Tell the asker; nothing more will be said to this ticket.
+    """Reply to a request: with the request's own reply, `ForwardRequest` or `RequestRefused`.
 
-    `reply` is what the request's docstring says, `Forward` or `Refused`.
+    At most one reply is sent per ticket.
     """
 
     ticket: int
@@ -320,7 +338,7 @@ class SendReply:
 
 @dataclass(frozen=True, slots=True)
 class WriteLogLine:
-    """One line for the log: a change that an operator cares about; `warns`: and may act upon."""
+    """Log a line for operators, at INFO or, with `warns`, at WARNING."""
 
     text: str
     warns: bool = False
@@ -349,14 +367,14 @@ HerderAction: TypeAlias = BlockingAction | BackgroundAction
 
 
 STAGE_JOINING = "ensuring membership in the cluster"
-"""While no round stands."""
+"""Stage between rebalances."""
 STAGE_STARTING = "initializing and reading to the end of internal topics"
 STAGE_CLOSING = "shutting down"
 
 
-def describe_action(question: BlockingAction) -> str:
-    """A gerund with its object, fit to follow "The worker is currently"."""
-    match question:
+def describe_action(action: BlockingAction) -> str:
+    """Return a gerund phrase that can follow "The worker is currently"."""
+    match action:
         case ReadConfigTopic():
             return "reading to the end of the config topic"
         case FenceConfigWriters():
@@ -368,7 +386,7 @@ def describe_action(question: BlockingAction) -> str:
         case StartConnectorsAndTasks(what):
             return f"starting {what.counted}"
         case OfferTaskConfigs(tasks):
-            return f"telling {len(tasks)} task(s) what is configured for them now"
+            return f"offering new configurations to {len(tasks)} task(s)"
         case GenerateTaskConfigs(connector):
             return f"generating task configs for connector {connector}"
         case FlushStatuses():

@@ -1,11 +1,11 @@
-"""`Herder`: what the REST API may ask of the herder and of the worker behind it.
+"""`Herder`: the operations that the REST API can request from the herder and its worker.
 
 Every method may be called from any thread and returns at once, so that an event loop can call it;
-what takes time returns a future. REST waits for a future until its own deadline and never cancels
+slow operations return a future. REST waits for a future until its own deadline and never cancels
 it; a later result is dropped.
 
-Status of a failed future: `ConnectRestError` names its own, `NotFoundError` is 404,
-`AlreadyExistsError` 409, `HerderQueueFullError` 503, everything else 500 with its message.
+HTTP status of a failed future: the one in `ConnectRestError`, 404 for `NotFoundError`, 409 for
+`AlreadyExistsError`, 503 for `HerderQueueFullError`, and 500 with the error's message otherwise.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 
 
 class ConnectRestError(FatalError):
-    """A future fails with it where the answer is this HTTP status and message."""
+    """A request failed; the response has this HTTP status and message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -34,7 +34,8 @@ class ConnectRestError(FatalError):
 
 
 class ConnectorType(enum.Enum):
-    """UNKNOWN: the class is not installed here, or no connector."""
+    """Type of a connector; UNKNOWN if the class is not installed on this worker or not a
+    connector."""
 
     SOURCE = "source"
     SINK = "sink"
@@ -42,7 +43,7 @@ class ConnectorType(enum.Enum):
 
 
 class PluginType(enum.Enum):
-    """In the order in which they are listed."""
+    """Type of a plugin, in the order in which plugins are listed."""
 
     SINK = "sink"
     SOURCE = "source"
@@ -54,26 +55,31 @@ class PluginType(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInfo:
-    """An installed plugin; `class_name` as users may write it, `version` None: it states none."""
+    """An installed plugin."""
 
     class_name: str
+    """Name that users may write in a configuration."""
     type: PluginType
     version: str | None = None
+    """None if the plugin declares no version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HerderStage:
-    """What the herder is doing, or with `completed_ms` did last; for those who wait in vain.
+    """The herder's current operation, or its last one if `completed_ms` is set.
 
-    `description` is a gerund ("reading to the end of the config topic"), times are wall clock.
+    Explains why a request timed out.
     """
 
     description: str
+    """A gerund, such as "reading to the end of the config topic"."""
     started_ms: int
+    """Wall-clock milliseconds."""
     completed_ms: int | None = None
+    """Wall-clock milliseconds; None while the operation is in progress."""
 
     def __str__(self) -> str:
-        """In the words of Java's Stage."""
+        """Describe the stage with the text of Java's Stage."""
         began = f"{self.description}, which began at {_format_instant(self.started_ms)}"
         if self.completed_ms is None:
             return f"The worker is currently {began}."
@@ -82,7 +88,7 @@ class HerderStage:
 
 
 def _format_instant(wall_ms: int) -> str:
-    """As Java prints an Instant."""
+    """Format wall-clock milliseconds like Java's Instant."""
     second, millisecond = divmod(wall_ms, 1000)
     text = datetime.datetime.fromtimestamp(second, tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{millisecond:03d}Z" if millisecond else f"{text}Z"
@@ -90,9 +96,9 @@ def _format_instant(wall_ms: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorOffset:
-    """A source partition and its offset as the connector knows them, or a sink's
+    """The offset of a source partition, or of a topic partition of a sink.
 
-    `{"kafka_topic": …, "kafka_partition": …}` and `{"kafka_offset": …}`.
+    A sink uses `{"kafka_topic": …, "kafka_partition": …}` and `{"kafka_offset": …}`.
     """
 
     partition: Mapping[str, object]
@@ -101,14 +107,14 @@ class ConnectorOffset:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorOffsets:
-    """The answer to `ReadConnectorOffsets`."""
+    """Reply to `ReadConnectorOffsets`."""
 
     offsets: tuple[ConnectorOffset, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorOffsetsModified:
-    """The answer to `ModifyConnectorOffsets`: a sentence that says what was done."""
+    """Reply to `ModifyConnectorOffsets`; the message is one sentence about what was done."""
 
     message: str
 
@@ -119,73 +125,81 @@ WorkerReply: TypeAlias = HerderReply | ConnectorOffsets | ConnectorOffsetsModifi
 class Herder(Protocol):
     """The herder of this worker, distributed or standalone."""
 
-    # Known at once
+    # Read immediately from memory
 
     def ready(self) -> bool:
-        """Has it read its stores and, in a group, joined once?"""
+        """Return whether the stores are loaded and the worker has joined its group once."""
 
     def stage(self) -> HerderStage | None:
-        """What it is doing; None: there is nothing to tell."""
+        """Return the current or last operation; None if nothing is known."""
 
     def kafka_cluster_id(self) -> str | None:
-        """As asked once at the start."""
+        """Return the id of the Kafka cluster, which was read once at startup."""
 
     def config(self) -> ClusterConfigState:
-        """The newest view."""
+        """Return the newest state of the config topic."""
 
     def statuses(self) -> StatusSnapshot:
-        """The newest view."""
+        """Return the newest statuses of connectors and tasks."""
 
     def plugins(self) -> Sequence[PluginInfo]:
-        """What is installed here, in any order."""
+        """Return the plugins that are installed on this worker, in any order."""
 
     def connector_type(self, config: RawConfig | None) -> ConnectorType:
-        """By its `connector.class`; never raises."""
+        """Return the type of the configuration's `connector.class`; never raises."""
 
     def signs_internal_requests(self) -> bool:
-        """Does every member of the group speak `sessioned`, which signs internal requests?"""
+        """Return whether all group members use the `sessioned` protocol, which signs internal
+        requests."""
 
     def verify(
         self, body: bytes, headers: Mapping[str, str], *, must_be_signed: bool = False
     ) -> SignatureCheck:
-        """Does this internal request come from a worker of the group?
+        """Check whether an internal request comes from a worker of the group.
 
-        Without `must_be_signed` every request is genuine while the group speaks a protocol older
-        than `sessioned`, as in Java.
+        Without `must_be_signed`, every request is valid while the group uses a protocol older than
+        `sessioned`, as in Java.
         """
 
-    # Carried out one after the other, on the herder's thread
+    # Executed in order on the herder's thread
 
     def submit(self, request: HerderRequest) -> futures.Future[WorkerReply]:
-        """Ask; the reply is what the request's docstring says, `Forward` or `Refused`.
+        """Queue a request; the reply is documented at the request, or `ForwardRequest` or
+        `RequestRefused`.
 
-        A `PutConnector` comes with `invalid` None: the configuration is validated before it is
-        queued, on another thread, as by `validate`; what it gets then is of
-        `core.herder.validation`. Standalone never says `Forward`, and refuses `PutTaskConfigs` and
-        `FenceTasks`: no other worker may send them.
+        A `PutConnector` must have `invalid` None: its configuration is first validated on another
+        thread. A standalone herder never replies `ForwardRequest`, and refuses `PutTaskConfigs` and
+        `FenceZombieTasks`, which only workers of a group send.
         """
 
-    # Carried out elsewhere
+    # Executed on other threads
 
     def set_target_state(self, connector: str, state: TargetState) -> futures.Future[None]:
-        """Write it: STARTED or PAUSED, of a connector that exists. Any worker may."""
+        """Write STARTED or PAUSED as the target state of an existing connector.
+
+        Any worker may do this.
+        """
 
     def reset_topics(self, connector: str) -> futures.Future[None]:
-        """Forget which topics the connector used."""
+        """Delete the connector's set of active topics."""
 
     def set_cluster_logger_level(self, namespace: str, level: str) -> futures.Future[None]:
-        """Write it for all workers to read; `level` in Java's words. Standalone: here alone."""
+        """Write a logger level for all workers; standalone, set it in this process only.
+
+        `level` is a Java level name.
+        """
 
     def validate(self, config: RawConfig) -> futures.Future[ConfigInfos]:
-        """All that is wrong with a connector's configuration.
+        """Validate a connector's configuration and return the errors of all keys.
 
-        `ConnectRestError` 400: no `connector.class`, or none that can be used.
+        Fails with `ConnectRestError` 400 if `connector.class` is missing or unusable.
         """
 
     def plugin_config(
         self, plugin: str, version: str | None
     ) -> futures.Future[Sequence[ConfigKeyInfo]]:
-        """The keys of a plugin, by class name or alias; of the newest version when None.
+        """Return the configuration keys of a plugin, by class name or alias.
 
-        `NotFoundError`: there is no such plugin; `ConnectRestError` 400: no such version, or it is
-        no kind of plugin that has keys."""
+        `version` None selects the newest version. Fails with `NotFoundError` for an unknown plugin,
+        and with `ConnectRestError` 400 for an unknown version or a plugin type without keys.
+        """

@@ -21,172 +21,175 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSnapshot:
-    """What can be seen at the moment of an event, told along with each.
-
-    `config` and `statuses` are the stores' newest views: at least as new as the event.
-    """
+    """Time and state of the stores at an event; both are at least as new as the event."""
 
     now_s: float
+    """Monotonic time."""
     wall_ms: int
+    """Wall-clock time."""
     config: ClusterConfigState
     statuses: StatusSnapshot
 
 
 @dataclass(frozen=True, slots=True)
 class StoresLoaded:
-    """The stores are read to their ends as of the start; to be told once, first."""
+    """All stores were read to their ends; the first event, sent once."""
 
 
 @dataclass(frozen=True, slots=True)
 class HerderTick:
-    """Nothing but that; to be told at the latest when `wake_at_s` says."""
+    """Time has passed; sent when `wake_at_s` is reached or earlier."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigRecordRead:
-    """A record of the config topic was read, in their order."""
+    """A record of the config topic was read; sent in log order."""
 
     change: ConfigChange
 
 
-# From the group
+# Group events
 
 
 @dataclass(frozen=True, slots=True)
 class JoinRequested:
-    """The group is to be joined (again): `Prepared` is awaited, after `stop` has stopped."""
+    """The group is about to rebalance: stop these items, then reply with `ConfirmJoinPrepared`."""
 
     stop: ConnectorsAndTasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentReceived:
-    """The group is joined.
-
-    `assignment.assigned` is all that this worker is to run, what it ran before included; `stop` is
-    to be stopped first. `leads` says whether this worker does; `owners` then who runs what.
-    """
+    """A rebalance has completed with this assignment."""
 
     generation: int
     speaks: ConnectProtocol
     assignment: ConnectAssignment
+    """`assigned` is everything that this worker must run, including what it already runs."""
     stop: ConnectorsAndTasks
+    """Items to stop before starting others."""
     leads: bool
+    """True if this worker is the leader."""
     owners: AssignmentOwners | None = None
+    """Owner of each item; known to the leader only."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorLost:
-    """No coordinator, for too long: others may be given this worker's work (KAFKA-9184)."""
+    """The group had no coordinator for too long, so others may receive this worker's work
+    (KAFKA-9184)."""
 
     reason: str
 
 
-# From the worker
+# Worker events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorStateReached:
-    """A connector that was started, or set to another target state, is there.
-
-    Or it is not, then `error` says why; one that was overtaken by a later wish has that for one.
-    """
+    """A connector reached the target state it was started in or set to, or failed to."""
 
     connector: str
     state: TargetState
     error: str | None = None
+    """Why the state was not reached, including that a newer request replaced it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskReconfigurationRequested:
-    """The connector says that its task configs would be others now."""
+    """A connector requests a new call of `task_configs`."""
 
     connector: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskConfigsForwarded:
-    """What the leader said: `error` None for well done, else with its HTTP status if it had one."""
+    """The leader's response to forwarded task configs."""
 
     token: int
     error: str | None = None
+    """None on success."""
     status: int | None = None
+    """HTTP status of the error, if the leader responded."""
 
 
-# From askers
+# Requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSubmitted:
-    """Somebody asks; exactly one answer with this ticket follows. Due after `delay_s`.
-
-    Without a ticket nobody is answered; of restarts of one connector only the last then counts.
-    """
+    """A request to the herder. Exactly one reply with its ticket follows."""
 
     ticket: int | None
+    """None for the herder's own requests, which get no reply; a newer restart replaces an older
+    one."""
     request: HerderRequest
     delay_s: float = 0.0
+    """Delay until the request is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class HerderShutdownRequested:
-    """Stop everything, leave the group, end. The last order will be `Close`."""
+    """Stop everything and leave the group; the last action will be `CloseGroup`."""
 
 
-# Answers to questions
+# Outcomes of blocking actions
 
 
 @dataclass(frozen=True, slots=True)
 class ActionDone:
-    """It is."""
+    """The action succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionTimedOut:
-    """It was not done in time, and may yet be."""
+    """The action exceeded its time limit; it may still complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionFailed:
-    """It did not work; `fenced`, `lasting`: as the question says."""
+    """The action failed."""
 
     reason: str
     fenced: bool = False
+    """True if another worker has fenced this one as a writer of the config topic."""
     lasting: bool = False
+    """True if a retry cannot succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkStarted:
-    """All were begun but these: connectors and tasks with what was wrong.
-
-    Where something is wrong with the thing itself its status is FAILED, and it waits for somebody
-    to act; it counts as running here, all the same.
-    """
+    """Outcome of a start."""
 
     failed: tuple[tuple[WorkItem, str], ...] = ()
+    """Items that could not be created, with the error.
+
+    An item that itself is at fault has the status FAILED and still counts as running on this
+    worker.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class TaskConfigsOffered:
-    """All go on but these, which must be stopped and started anew."""
+    """Outcome of offering new configs to tasks."""
 
     left: frozenset[ConnectorTaskId]
+    """Tasks that must be restarted; all others keep running."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorNotRunning:
-    """The connector does not run here."""
+    """The connector does not run on this worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskConfigsGenerated:
-    """Task configs as they are written: with `${…}` where the connector's configuration had it.
-
-    `config_applied`: see `task_configs.changed`.
-    """
+    """A connector returned its task configs."""
 
     configs: Sequence[RawConfig] = field(repr=False)
+    """As written, with `${…}` references as in the connector's configuration."""
     config_applied: bool
+    """True if the running tasks were generated from the same connector configuration."""
 
 
 ActionOutcome: TypeAlias = (
@@ -202,7 +205,7 @@ ActionOutcome: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class ActionCompleted:
-    """The outstanding question has this outcome."""
+    """The blocking action in progress has this outcome."""
 
     outcome: ActionOutcome
 

@@ -1,4 +1,4 @@
-"""Runs the herder's state machine: one thread that passes it events and executes its actions.
+"""Runs the herder's state machine: one thread passes it events and executes its actions.
 
 Every event comes with the newest view of the stores. Events that arrive during a blocking action
 are passed on before its outcome, so that a record that was read back is known before its write
@@ -52,57 +52,64 @@ from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
 
 
 class HerderInbox:
-    """Any thread posts, one takes. Invariant: at most `herder_requests.MAX_QUEUED_REQUESTS` of
-    askers, and one of each wish for other task configs, wait here; the rest is as much as was
-    written and runs."""
+    """Queue of events for the herder: any thread posts, only the herder's thread takes.
+
+    Invariant: at most `MAX_QUEUED_REQUESTS` requests, and one reconfiguration per connector, are
+    queued; the number of other events is limited by what was written and what runs.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._events: deque[HerderEvent] = deque()
-        self._asked = 0
-        self._wishes: set[str] = set()
+        self._request_count = 0
+        self._reconfigurations: set[str] = set()
         self._woken = False
         self._closed = False
 
     def post(self, event: HerderEvent) -> bool:
-        """False: it is closed, and nobody will look. Raises `QueueFull` for an asker's."""
+        """Queue an event; returns False if the inbox is closed.
+
+        Raises `HerderQueueFullError` if the event is a request and too many are queued.
+        """
         with self._changed:
             if self._closed:
                 return False
             if isinstance(event, RequestSubmitted):
-                if self._asked >= herder_requests.MAX_QUEUED_REQUESTS:
-                    raise HerderQueueFullError(f"{self._asked} requests wait")
-                self._asked += 1
+                if self._request_count >= herder_requests.MAX_QUEUED_REQUESTS:
+                    raise HerderQueueFullError(f"{self._request_count} requests are already queued")
+                self._request_count += 1
             if isinstance(event, TaskReconfigurationRequested):
-                if event.connector in self._wishes:
+                if event.connector in self._reconfigurations:
                     return True
-                self._wishes.add(event.connector)
+                self._reconfigurations.add(event.connector)
             self._events.append(event)
             self._changed.notify_all()
         return True
 
     def wake(self) -> None:
-        """There is something to see elsewhere."""
+        """End a wait, because another source has events."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
 
     def take_all(self) -> list[HerderEvent]:
-        """Without waiting, in the order in which they came."""
+        """Return and remove all events in order of arrival, without waiting."""
         with self._changed:
-            taken, self._events = list(self._events), deque()
-            self._asked, self._woken = 0, False
-            self._wishes.clear()
-            return taken
+            events, self._events = list(self._events), deque()
+            self._request_count, self._woken = 0, False
+            self._reconfigurations.clear()
+            return events
 
     def wait(self, timeout_s: float) -> None:
-        """Until something comes, or time is up."""
+        """Wait until an event arrives or the timeout expires."""
         with self._changed:
             self._changed.wait_for(lambda: self._events or self._woken, timeout=max(0.0, timeout_s))
 
     def close(self) -> None:
-        """Take no more. What is there already can still be taken: a herder that was slow to end
-        must yet learn that it was to."""
+        """Refuse further events.
+
+        Events already queued can still be taken, such as a shutdown request.
+        """
         with self._changed:
             self._closed = True
 
@@ -110,30 +117,32 @@ class HerderInbox:
 _LOG = logging.getLogger(__name__)
 _MAX_WAIT_S = 1.0
 LEAVE_TIMEOUT_S = 3.0
-"""What leaving the group may take; then it finds out by itself."""
+"""Time limit for leaving the group; after it the group notices the absence by its session
+timeout."""
 
 
 @dataclass(slots=True, kw_only=True)
 class WorkerGroupState:
-    """How this worker stands in its group, as of the last round; written by the loop alone.
-
-    `speaks`, before any round: what is offered. `generation` is what its statuses are said in,
-    `assigned` what the round gave it to run, out of what was configured at `config_offset`;
-    `leader_url` is what the leader tells its group, "" before any round.
-    """
+    """This worker's state in its group since the last rebalance; only the herder's loop writes
+    it."""
 
     speaks: ConnectProtocol
+    """The group's protocol; before the first rebalance, the protocol that this worker offers."""
     generation: int = 0
+    """Generation in which this worker publishes statuses."""
     leads: bool = False
     leader_url: str = ""
+    """The leader's URL; "" before the first rebalance."""
     assigned: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
+    """Items that the last rebalance assigned to this worker."""
     config_offset: int = -1
+    """Config offset that the assignment is based on."""
     joined_once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HerderLoopDeps:
-    """What the loop drives the machine with. Before `start` the stores are started."""
+    """Dependencies of `HerderLoop`. The stores must be started before the loop."""
 
     settings: HerderSettings
     configs: ConfigBackingStore
@@ -148,156 +157,161 @@ class HerderLoopDeps:
 
 
 class HerderLoop:
-    """`start` once, then `ask_stop` and `join`; what is shown may be read by any thread.
+    """Thread of the herder. Call `start` once, then `ask_stop` and `join`.
 
-    Invariant: the machine, the group's methods and the worker are used by its thread alone.
+    Any thread may read the properties. Invariant: only the loop's thread uses the state machine,
+    the group's methods and the worker.
     """
 
-    def __init__(self, around: HerderLoopDeps) -> None:
-        self._around = around
-        self._machine = DistributedHerder(around.settings, self._seen())
+    def __init__(self, deps: HerderLoopDeps) -> None:
+        self._deps = deps
+        self._herder = DistributedHerder(deps.settings, self._take_snapshot())
         self._threads = ThreadGroup(on_unasked_end=_log_thread_death)
         self._thread: OwnedThread | None = None
         self.failure: str | None = None
-        """Why it ended, if nobody had asked it to."""
+        """Why the herder ended without a stop request; None otherwise."""
         self.stage = HerderStage(
-            description=herder_actions.STAGE_STARTING, started_ms=around.clock.wall_ms()
+            description=herder_actions.STAGE_STARTING, started_ms=deps.clock.wall_ms()
         )
 
     def start(self) -> None:
-        """Raises `FatalError` for settings of the group that cannot work."""
-        self._around.group.start(self._around.inbox.wake, self._configured)
+        """Join the group and start the thread. Raises `FatalError` for invalid group settings."""
+        self._deps.group.start(self._deps.inbox.wake, self._read_configured_work)
         self._thread = self._threads.start("herder", self._run)
 
     @property
     def begun(self) -> bool:
-        """Was it started, so that what it is asked will be answered?"""
+        """Whether the loop was started, so that requests will get replies."""
         return self._thread is not None
 
     def ask_stop(self) -> None:
-        """Stop all work, leave the group, end. Again: nothing happens."""
-        self._around.inbox.post(HerderShutdownRequested())
+        """Request to stop all work, leave the group and end. May be called repeatedly."""
+        self._deps.inbox.post(HerderShutdownRequested())
 
     def join(self, timeout_s: float) -> bool:
-        """Has it ended by then?"""
+        """Wait for the thread to end; returns False on timeout."""
         return self._thread is None or self._thread.join(timeout_s)
 
-    def _configured(self) -> ConfiguredWork:
-        view = self._around.configs.snapshot()
+    def _read_configured_work(self) -> ConfiguredWork:
+        view = self._deps.configs.snapshot()
         counts = {name: len(view.tasks(name)) for name in view.connectors()}
         return ConfiguredWork(offset=view.offset, task_counts=counts)
 
     def _run(self, stop: threading.Event) -> None:
         try:
-            self._tell(StoresLoaded())
+            self._process_event(StoresLoaded())
             self._begin_stage(herder_actions.STAGE_JOINING)
-            while not self._machine.closed:
-                self._turn()
+            while not self._herder.closed:
+                self._run_once()
         except BaseException as error:
-            self.failure = f"the herder ended by a mistake: {error!r}"
+            self.failure = f"the herder failed with an unexpected error: {error!r}"
             raise
         finally:
-            stop.set()  # it ends when it is done, not when it is told
-            self._end()
+            stop.set()  # the thread ends by itself; nobody else sets this event
+            self._shut_down()
 
-    def _end(self) -> None:
-        """What must be done whatever came before, and whatever comes of the rest of it."""
-        around = self._around
+    def _shut_down(self) -> None:
+        """Clean up after any end of the loop; every step runs even if another one fails."""
+        deps = self._deps
         self._begin_stage(herder_actions.STAGE_CLOSING)
         with contextlib.ExitStack() as last_first:
-            last_first.callback(around.on_end)
-            last_first.callback(around.group.close, LEAVE_TIMEOUT_S)
-            last_first.callback(around.questions.stop_all)  # before others are given it
-            last_first.callback(around.orders.refuse_all)
-            last_first.callback(around.inbox.close)
+            last_first.callback(deps.on_end)
+            last_first.callback(deps.group.close, LEAVE_TIMEOUT_S)
+            last_first.callback(deps.questions.stop_all)  # before others get the work
+            last_first.callback(deps.orders.refuse_all)
+            last_first.callback(deps.inbox.close)
 
-    def _turn(self) -> None:
-        around = self._around
-        around.group.ticked()
-        if self._machine.question is not None:
-            self._answer(self._machine.question)
+    def _run_once(self) -> None:
+        deps = self._deps
+        deps.group.ticked()
+        if self._herder.question is not None:
+            self._run_blocking_action(self._herder.question)
             return
-        around.inbox.wait(self._wait_s())
-        if not self._look_around():
-            self._tell(HerderTick())
+        deps.inbox.wait(self._wait_s())
+        if not self._process_new_events():
+            self._process_event(HerderTick())
 
     def _wait_s(self) -> float:
-        due_s = self._machine.wake_at_s()
+        due_s = self._herder.wake_at_s()
         if due_s is None:
             return _MAX_WAIT_S
-        return min(_MAX_WAIT_S, due_s - self._around.clock.now_s())
+        return min(_MAX_WAIT_S, due_s - self._deps.clock.now_s())
 
-    def _look_around(self) -> bool:
-        """Tell what came since; False: nothing did."""
-        told = self._around.inbox.take_all()  # first: what wakes it now will wake it again
-        news = self._around.group.take()
-        for each in news:
-            self._hear(each)
-        for event in told:
+    def _process_new_events(self) -> bool:
+        """Process all new events; returns False if there were none."""
+        # Before the group's events, so that no wake-up is lost.
+        posted = self._deps.inbox.take_all()
+        group_events = self._deps.group.take()
+        for each in group_events:
+            self._handle_group_event(each)
+        for event in posted:
             if isinstance(event, TaskReconfigurationRequested):
-                self._around.questions.wished(event.connector)
-            self._tell(event)
-        return bool(news or told)
+                self._deps.questions.wished(event.connector)
+            self._process_event(event)
+        return bool(group_events or posted)
 
-    def _hear(self, news: GroupEvent) -> None:
-        match news:
+    def _handle_group_event(self, event: GroupEvent) -> None:
+        match event:
             case GroupFailed(error):
                 self.failure = str(error)
-                self._tell(HerderShutdownRequested())
+                self._process_event(HerderShutdownRequested())
             case AssignmentReceived():
-                self._stand(news)
+                self._update_group_state(event)
                 if self.stage.description == herder_actions.STAGE_JOINING:
                     self._complete_stage()
-                self._tell(news)
+                self._process_event(event)
             case _:
-                self._tell(news)
+                self._process_event(event)
 
-    def _stand(self, completed: AssignmentReceived) -> None:
-        standing, speaks = self._around.standing, completed.speaks
-        signed, signs = (each is ConnectProtocol.SESSIONED for each in (standing.speaks, speaks))
-        if signed and not signs:
+    def _update_group_state(self, completed: AssignmentReceived) -> None:
+        group_state, speaks = self._deps.standing, completed.speaks
+        were_signed, are_signed = (
+            each is ConnectProtocol.SESSIONED for each in (group_state.speaks, speaks)
+        )
+        if were_signed and not are_signed:
             _LOG.warning(
-                "the group fell back to %s because a member supports nothing newer: requests"
-                " between workers are not signed, so anyone who can reach the REST API can"
+                "the group fell back to protocol %s because a member supports nothing newer:"
+                " requests between workers are not signed, so anyone who can reach the REST API can"
                 " impersonate a worker (KIP-507). With basic authentication, task configurations"
                 " from other workers are refused instead. Set connect.protocol=sessioned on all"
                 " workers",
                 speaks.name.lower(),
             )
-        elif signs and not signed:
+        elif are_signed and not were_signed:
             _LOG.info(
-                "all members speak %s again: requests between them are signed", speaks.name.lower()
+                "all members support protocol %s again: requests between workers are signed",
+                speaks.name.lower(),
             )
-        standing.config_offset = completed.assignment.config_offset
-        standing.assigned = completed.assignment.assigned
-        standing.leader_url = completed.assignment.leader_url
-        standing.generation, standing.speaks, standing.leads, standing.joined_once = (
+        group_state.config_offset = completed.assignment.config_offset
+        group_state.assigned = completed.assignment.assigned
+        group_state.leader_url = completed.assignment.leader_url
+        group_state.generation, group_state.speaks, group_state.leads, group_state.joined_once = (
             completed.generation,
             speaks,
             completed.leads,
             True,
         )
 
-    def _answer(self, question: BlockingAction) -> None:
-        self._begin_stage(herder_actions.describe_action(question))
-        outcome = self._around.questions.answer(question)
+    def _run_blocking_action(self, action: BlockingAction) -> None:
+        self._begin_stage(herder_actions.describe_action(action))
+        outcome = self._deps.questions.answer(action)
         self._complete_stage()
-        self._look_around()
-        self._tell(ActionCompleted(outcome))
+        self._process_new_events()
+        self._process_event(ActionCompleted(outcome))
 
-    def _tell(self, event: HerderEvent) -> None:
-        for said in self._machine.step(event, self._seen()):
-            if not isinstance(said, herder_actions.BLOCKING_ACTIONS):
-                self._obey(said)
+    def _process_event(self, event: HerderEvent) -> None:
+        for action in self._herder.step(event, self._take_snapshot()):
+            if not isinstance(action, herder_actions.BLOCKING_ACTIONS):
+                self._execute(action)
 
-    def _obey(self, order: BackgroundAction) -> None:
-        group = self._around.group
-        match order:
+    def _execute(self, action: BackgroundAction) -> None:
+        group = self._deps.group
+        match action:
             case ConfirmJoinPrepared():
                 group.prepared()
                 self._begin_stage(herder_actions.STAGE_JOINING)
             case RejoinGroup(reason):
-                _LOG.info("asking the group to meet: %s", reason)
+                _LOG.info("requesting a rebalance: %s", reason)
                 group.rejoin(reason)
             case LeaveGroup(reason):
                 _LOG.warning("leaving the group: %s", reason)
@@ -305,25 +319,25 @@ class HerderLoop:
             case RevokeAssignment():
                 group.give_up_work()
             case _:
-                self._around.orders.obey(order)
+                self._deps.orders.obey(action)
 
     def _begin_stage(self, description: str) -> None:
-        now_ms = self._around.clock.wall_ms()
+        now_ms = self._deps.clock.wall_ms()
         self.stage = HerderStage(description=description, started_ms=now_ms)
 
     def _complete_stage(self) -> None:
-        now_ms = self._around.clock.wall_ms()
+        now_ms = self._deps.clock.wall_ms()
         self.stage = dataclasses.replace(self.stage, completed_ms=now_ms)
 
-    def _seen(self) -> EventSnapshot:
-        around = self._around
+    def _take_snapshot(self) -> EventSnapshot:
+        deps = self._deps
         return EventSnapshot(
-            now_s=around.clock.now_s(),
-            wall_ms=around.clock.wall_ms(),
-            config=around.configs.snapshot(),
-            statuses=around.statuses.snapshot(),
+            now_s=deps.clock.now_s(),
+            wall_ms=deps.clock.wall_ms(),
+            config=deps.configs.snapshot(),
+            statuses=deps.statuses.snapshot(),
         )
 
 
 def _log_thread_death(ended: ThreadDied) -> None:
-    _LOG.error("the herder ended: %s", ended.error, exc_info=ended.error)
+    _LOG.error("the herder's thread died: %s", ended.error, exc_info=ended.error)

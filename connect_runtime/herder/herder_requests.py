@@ -1,7 +1,7 @@
-"""Requests to the herder, their replies, and the queue in which they wait.
+"""Requests to the herder, their replies, and the queue of pending requests.
 
-Not here, because every worker answers them at once without the herder: listings, statuses,
-topics, logger levels, and pause and resume, which only write a target state.
+Listings, statuses, topics and logger levels are not requests: every worker answers them without the
+herder. Neither are pause and resume, which only write a target state.
 """
 
 from __future__ import annotations
@@ -17,84 +17,95 @@ from connect_runtime.herder.restart_plan import RestartPlan
 from connect_runtime.storage.cluster_config_state import RawConfig, TargetState
 from connect_runtime.storage.config_records import RestartRequest
 
-# What can be asked
+# Requests
 
 
 @dataclass(frozen=True, slots=True)
 class CheckHealth:
-    """Does the herder come round?"""
+    """Reply when the herder's loop reaches this request, which proves that it is alive."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeConnector:
-    """A connector's configuration and tasks. Answer: `ConnectorDescription`."""
+    """Return a connector's configuration and tasks. Reply: `ConnectorDescription`."""
 
     connector: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutConnector:
-    """Create a connector, or with `replace` configure it anew. Answer: `PutConnectorResult`.
-
-    It was validated where it was received: `invalid` has the message of what was found.
-    """
+    """Create or, with `replace`, reconfigure a connector. Reply: `PutConnectorResult`."""
 
     connector: str
     config: RawConfig = field(repr=False)
     target_state: TargetState | None = None
     replace: bool = True
     invalid: str | None = None
+    """Error message of the validation, which runs where the request was received; None if valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchConnector:
-    """Merge into the configuration; None removes a property. Answer: `PutConnectorResult`, after
-    validation."""
+    """Merge properties into a connector's configuration, after validation.
+
+    Reply: `PutConnectorResult`.
+    """
 
     connector: str
     patch: RawConfig = field(repr=False)
+    """A value of None removes the property."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteConnector:
-    """Answer: `RequestAccepted`."""
+    """Delete a connector. Reply: `RequestAccepted`."""
 
     connector: str
 
 
 @dataclass(frozen=True, slots=True)
 class StopConnector:
-    """Give up its tasks and set STOPPED. Answer: `RequestAccepted`."""
+    """Remove a connector's task configs and set its target state to STOPPED.
+
+    Reply: `RequestAccepted`.
+    """
 
     connector: str
 
 
 @dataclass(frozen=True, slots=True)
 class RestartConnector:
-    """The connector alone, by the worker that runs it. Answer: `RequestAccepted`, once it is
-    started."""
+    """Restart a connector without its tasks, on its owner.
+
+    Reply: `RequestAccepted`, once started.
+    """
 
     connector: str
 
 
 @dataclass(frozen=True, slots=True)
 class RestartTask:
-    """By the worker that runs it. Answer: `RequestAccepted`, once it is started."""
+    """Restart a task on its owner. Reply: `RequestAccepted`, once started."""
 
     task: ConnectorTaskId
 
 
 @dataclass(frozen=True, slots=True)
 class RestartConnectorAndTasks:
-    """A connector with its tasks, or what of it failed, wherever it runs. Answer:
-    `RestartAccepted`."""
+    """Restart a connector and its tasks, or only the failed ones, on all workers.
+
+    Reply: `RestartAccepted`.
+    """
 
     request: RestartRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutTaskConfigs:
-    """From the worker that runs the connector, signed as it should be. Answer: `RequestAccepted`."""
+    """Write task configs that the connector's owner generated.
+
+    Internal; reply: `RequestAccepted`.
+    """
 
     connector: str
     configs: Sequence[RawConfig] = field(repr=False)
@@ -102,7 +113,10 @@ class PutTaskConfigs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceZombieTasks:
-    """Fence producers of earlier tasks; from a worker that starts one. Answer: `RequestAccepted`."""
+    """Fence producers of earlier tasks, before a task starts.
+
+    Internal; reply: `RequestAccepted`.
+    """
 
     connector: str
     is_source: bool
@@ -110,18 +124,18 @@ class FenceZombieTasks:
 
 @dataclass(frozen=True, slots=True)
 class ReadConnectorOffsets:
-    """Answered by the worker, from the offsets themselves."""
+    """Read a connector's offsets; the worker replies."""
 
     connector: str
 
 
 RequestedOffsets: TypeAlias = Sequence[tuple[Mapping[str, object], Mapping[str, object] | None]]
-"""Partitions with their offsets as REST received them; None as an offset deletes it."""
+"""Partitions with their offsets from the REST request; an offset of None deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModifyConnectorOffsets:
-    """Alter offsets, or with None reset them all; answered by the worker."""
+    """Alter the given offsets, or with None reset all offsets; the worker replies."""
 
     connector: str
     offsets: RequestedOffsets | None
@@ -129,16 +143,15 @@ class ModifyConnectorOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconfigureConnectorTasks:
-    """Ask the connector for its task configs; of the herder's own making.
-
-    `failed`: tries before this one, `asked_s` when the first was due. `waiting` are answered after
-    this try, however it ends.
-    """
+    """Ask a connector for its task configs and publish them; submitted by the herder itself."""
 
     connector: str
     asked_s: float
+    """When the first attempt was due."""
     failed: int = 0
+    """Number of failed attempts."""
     waiting: tuple[int, ...] = ()
+    """Tickets that get their reply after this attempt, whatever its outcome."""
 
 
 HerderRequest: TypeAlias = (
@@ -158,44 +171,48 @@ HerderRequest: TypeAlias = (
     | ReconfigureConnectorTasks
 )
 
-# What is answered
+# Replies
 
 
 @dataclass(frozen=True, slots=True)
 class RequestAccepted:
-    """It is done."""
+    """The request was executed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorDescription:
-    """A connector as configured; `task_configs` by number, None for one that is not known."""
+    """A connector's configuration."""
 
     connector: str
     config: RawConfig = field(repr=False)
     task_configs: tuple[RawConfig | None, ...] = field(repr=False)
+    """By task number; None for an unknown one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutConnectorResult:
-    """As written; `tasks` are those before, for new ones come later."""
+    """The configuration that was written."""
 
     connector: str
     config: RawConfig = field(repr=False)
     tasks: tuple[ConnectorTaskId, ...]
+    """Tasks before the change; new ones are generated later."""
     created: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardRequest:
-    """Another worker must be asked; `url` is None while nobody knows which. `why` is for people."""
+    """The request must be sent to another worker."""
 
     url: str | None
+    """None if the other worker is unknown."""
     why: str
+    """Explanation for users."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRefused:
-    """With this HTTP status."""
+    """The request was refused with this HTTP status."""
 
     status: int
     message: str
@@ -203,7 +220,8 @@ class RequestRefused:
 
 @dataclass(frozen=True, slots=True)
 class RestartAccepted:
-    """Every worker restarts its part; how the connector will stand, by then."""
+    """The restart was published, and every worker restarts its part; `plan` has the resulting
+    statuses."""
 
     plan: RestartPlan
 
@@ -217,89 +235,90 @@ HerderReply: TypeAlias = (
     | RequestRefused
 )
 
-# The queue
+# Request queue
 
 MAX_QUEUED_REQUESTS = 10_000
+"""Further requests are refused."""
 
 
 class HerderQueueFullError(Exception):
-    """So many requests wait that another would only wait in vain."""
+    """Too many requests are queued; a new one would only time out."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class QueuedRequest:
-    """A request in the queue: due at `at_s`; of those due together the first to come goes first.
-
-    `ticket` is the asker's, None for the herder's own requests.
-    """
+    """A request in the queue, ordered by due time and then by arrival."""
 
     at_s: float
     sequence: int
     ticket: int | None = field(compare=False)
+    """None for the herder's own requests."""
     request: HerderRequest = field(compare=False)
 
 
 @dataclass(slots=True)
 class RequestQueue:
-    """Invariant: ordered by (time, sequence)."""
+    """Queue of requests. Invariant: sorted by due time and sequence number."""
 
-    _waiting: list[QueuedRequest] = field(default_factory=list)
+    _queued: list[QueuedRequest] = field(default_factory=list)
     _sequence: int = 0
 
     def add(self, request: HerderRequest, *, ticket: int | None, at_s: float) -> None:
-        """Raises `HerderQueueFullError` for an asker's; the herder's own always find a place."""
-        if ticket is not None and len(self._waiting) >= MAX_QUEUED_REQUESTS:
-            raise HerderQueueFullError(f"{len(self._waiting)} requests wait")
+        """Add a request. Raises `HerderQueueFullError` if it has a ticket and the queue is full."""
+        if ticket is not None and len(self._queued) >= MAX_QUEUED_REQUESTS:
+            raise HerderQueueFullError(f"{len(self._queued)} requests are already queued")
         self._sequence += 1
         waiting = QueuedRequest(at_s=at_s, sequence=self._sequence, ticket=ticket, request=request)
-        bisect.insort(self._waiting, waiting)
+        bisect.insort(self._queued, waiting)
 
     def take_due(self, now_s: float) -> QueuedRequest | None:
-        if self._waiting and self._waiting[0].at_s <= now_s:
-            return self._waiting.pop(0)
+        if self._queued and self._queued[0].at_s <= now_s:
+            return self._queued.pop(0)
         return None
 
     def take_all(self) -> list[QueuedRequest]:
-        taken, self._waiting = self._waiting, []
+        taken, self._queued = self._queued, []
         return taken
 
     def take_reconfigurations(self, connector: str) -> list[ReconfigureConnectorTasks]:
-        """Remove what waits to reconfigure this connector: a new request does for all of them."""
-        taken = self._take_own(ReconfigureConnectorTasks, connector)
+        """Remove and return all reconfigurations of this connector, because a new one replaces
+        them."""
+        taken = self._remove_own(ReconfigureConnectorTasks, connector)
         return [each for each in taken if isinstance(each, ReconfigureConnectorTasks)]
 
     def drop_scheduled_restart(self, connector: str) -> None:
-        """Remove the herder's own restart of this connector: it is scheduled anew, or not at all.
+        """Remove the herder's own restart of this connector, which it scheduled for expiring
+        secrets.
 
-        (Values from a provider that live for some time: `config.action.reload`.)
+        See `config.action.reload`.
         """
-        self._take_own(RestartConnector, connector)
+        self._remove_own(RestartConnector, connector)
 
-    def _take_own(
+    def _remove_own(
         self, kind: type[ReconfigureConnectorTasks | RestartConnector], connector: str
     ) -> list[ReconfigureConnectorTasks | RestartConnector]:
         kept, taken = [], []
-        for each in self._waiting:
+        for each in self._queued:
             ours = each.ticket is None
             if isinstance(each.request, kind) and ours and each.request.connector == connector:
                 taken.append(each.request)
             else:
                 kept.append(each)
-        self._waiting = kept
+        self._queued = kept
         return taken
 
     @property
     def next_at_s(self) -> float | None:
-        return self._waiting[0].at_s if self._waiting else None
+        return self._queued[0].at_s if self._queued else None
 
     def check_invariants(self) -> None:
-        assert self._waiting == sorted(self._waiting)
+        assert self._queued == sorted(self._queued)
 
 
 def describe_config_errors(infos: ConfigInfos) -> str | None:
-    """Why the configuration must not be written, error by error; None: it may be.
+    """Build the message that lists all errors of a configuration; None if it is valid.
 
-    Answered with 400. Clients show it as it is, so the text is Java's.
+    The response has status 400 and Java's text, because clients show it unchanged.
     """
     messages = infos.error_messages
     if not messages:

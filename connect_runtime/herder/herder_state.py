@@ -40,11 +40,12 @@ from connect_runtime.storage.config_records import RestartRequest
 from connect_runtime.storage.config_topic import LoggerLevelSet
 
 MAX_SYNC_ATTEMPTS = 5
+"""Failed reads of the config topic after which a worker stops all work."""
 
 
 @dataclass(frozen=True, slots=True)
 class SleepUntil:
-    """Do nothing more of this script until then; the end of everything interrupts it."""
+    """Suspend the procedure; shutdown or a lost coordinator interrupts the sleep."""
 
     until_s: float
 
@@ -55,7 +56,7 @@ HerderScript: TypeAlias = Generator["HerderAction | SleepUntil", "ActionOutcome 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HerderSettings:
-    """The worker's settings that the herder decides by, in seconds where they are times."""
+    """The worker settings that the herder uses; times are in seconds."""
 
     sync_timeout_s: float = 3.0
     unsync_backoff_s: float = 300.0
@@ -66,12 +67,13 @@ class HerderSettings:
 
 @dataclass(slots=True)
 class PendingConfigChanges:
-    """What the config topic brought and nobody has acted on yet.
+    """Changes read from the config topic that no tick has handled yet.
 
-    Invariant: nothing here is forgotten before it was acted on, or made moot by a rebalance.
+    Invariant: a change is dropped only after it was handled or a rebalance made it irrelevant.
     """
 
     rebalance: bool = False
+    """True if a change requires a rebalance."""
     connectors: set[str] = field(default_factory=set)
     states: set[str] = field(default_factory=set)
     tasks: set[ConnectorTaskId] = field(default_factory=set)
@@ -84,49 +86,59 @@ class PendingConfigChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardedTaskConfigs:
-    """Task configs that are on their way to the leader."""
+    """Task configs that are being sent to the leader."""
 
     request: ReconfigureConnectorTasks
 
 
 @dataclass(slots=True)
 class HerderState:
-    """Invariants: `running` is what was begun and not stopped since, started well or not;
-    `to_restart` is part of it; `joined` only with a `round`; `left` only without being joined."""
+    """State of the herder between events.
+
+    Invariants: `to_restart` is part of `running`; `joined` implies a `round`; `left` excludes
+    `joined`.
+    """
 
     settings: HerderSettings
     seen: EventSnapshot
     begun: bool = False
     config: ClusterConfigState = cluster_config_state.EMPTY_CONFIG_STATE
-    """What this worker acts by: taken up when it can act on the difference."""
+    """The configurations that this worker acts on; updated when it can apply the differences."""
     can_read: bool = True
     """Whether the last attempt to read the config topic to its end succeeded."""
 
     arrived: AssignmentReceived | None = None
-    """A round that was not taken up yet."""
+    """A new assignment that no tick has handled yet."""
     join_asked: ConnectorsAndTasks | None = None
+    """Items to stop for a requested rebalance that no tick has handled yet."""
     lost: str | None = None
+    """Why the coordinator was lost, until a tick has handled it."""
     round: AssignmentReceived | None = None
+    """The last completed rebalance."""
     joined: bool = False
-    """The round stands: no other was asked for, by us or by the group."""
+    """True if the assignment is valid: no newer rebalance was requested by this worker or the
+    group."""
     left: bool = False
-    """This worker left the group of its own accord, and must ask to be a member again."""
+    """True if this worker left the group by itself and must request to rejoin."""
     resolved: bool = False
-    """What the round brought is begun."""
+    """True if the assigned work has been started."""
     led_before: bool = False
-    """Whether this worker led by the last round whose work was begun."""
+    """Whether this worker was the leader in the last assignment that it started."""
     due_s: float | None = None
-    """When the group is to meet again, because the leader waits for a lost worker."""
+    """When to rejoin, because the leader delayed the reassignment of a lost worker's items."""
     tries_left: int = MAX_SYNC_ATTEMPTS
     write_lost: bool = False
-    """The privilege to write the config topic is lost, or was never gained."""
+    """True if this worker cannot write to the config topic, because it is or was never the
+    fencing leader."""
 
     running: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
+    """Items that were started and not stopped since, failed ones included."""
     to_restart: set[ConnectorTaskId] = field(default_factory=set)
+    """Tasks to restart after the next rebalance."""
     changes: PendingConfigChanges = field(default_factory=PendingConfigChanges)
     queue: RequestQueue = field(default_factory=RequestQueue)
     restarting: dict[str, list[int]] = field(default_factory=dict)
-    """Who waits for a connector to be started again."""
+    """Tickets that wait for a connector to restart."""
     forwarded: dict[int, ForwardedTaskConfigs] = field(default_factory=dict)
     last_token: int = 0
     closing: bool = False
@@ -151,11 +163,12 @@ class HerderState:
 
     @property
     def signs(self) -> bool:
-        """Whether internal requests are signed, in this round."""
+        """Whether the group's protocol signs internal requests."""
         return self.round is not None and self.round.speaks is ConnectProtocol.SESSIONED
 
     def standing(self) -> RoutingState:
-        """Requests are judged by the newest configurations: what the one before wrote counts."""
+        """Return the routing state, with the newest configurations, so that earlier requests
+        count."""
         return RoutingState(
             config=self.seen.config,
             leads=self.leads,
@@ -168,52 +181,57 @@ class HerderState:
     def check_invariants(self) -> None:
         assert not self.joined or self.round is not None
         assert not (self.left and self.joined)
-        assert not (self.left and self.arrived is not None), "a round of a group it has left"
+        assert not (self.left and self.arrived is not None), "assignment of a group it has left"
         assert self.to_restart <= set(self.running.tasks), (self.to_restart, self.running)
         assert 0 <= self.tries_left <= MAX_SYNC_ATTEMPTS, self.tries_left
         self.queue.check_invariants()
 
 
-def rejoin_group(memory: HerderState, reason: str) -> HerderScript[None]:
-    """Ask for another round; until it comes, nothing is decided by this one."""
-    memory.joined = False
-    memory.left = False
+def rejoin_group(herder: HerderState, reason: str) -> HerderScript[None]:
+    """Request a rebalance; the current assignment is no longer acted on."""
+    herder.joined = False
+    herder.left = False
     yield RejoinGroup(reason)
 
 
 def stop_items(
-    memory: HerderState, what: ConnectorsAndTasks, *, for_good: bool = True
+    herder: HerderState, what: ConnectorsAndTasks, *, for_good: bool = True
 ) -> HerderScript[None]:
-    """Stop it; `for_good`: it is not this worker's any more, as far as it knows."""
+    """Stop connectors and tasks.
+
+    With `for_good` they also leave `running`, because they are no longer this worker's.
+    """
     if not what:
         return
     yield StopConnectorsAndTasks(what)
     if for_good:
-        memory.running = memory.running.without(what.items)
-        memory.to_restart -= set(what.tasks)
+        herder.running = herder.running.without(what.items)
+        herder.to_restart -= set(what.tasks)
 
 
-def start_items(memory: HerderState, what: ConnectorsAndTasks) -> HerderScript[WorkStarted]:
+def start_items(herder: HerderState, what: ConnectorsAndTasks) -> HerderScript[WorkStarted]:
+    """Start connectors and tasks."""
     if not what:
         return WorkStarted()
     outcome = yield StartConnectorsAndTasks(what)
-    memory.running = memory.running.then(what)
+    herder.running = herder.running.then(what)
     return outcome if isinstance(outcome, WorkStarted) else WorkStarted()
 
 
-def read_config_topic(memory: HerderState) -> HerderScript[bool]:
-    """Read the config topic to its end, and act by what is there from now on."""
-    outcome = yield ReadConfigTopic(memory.settings.sync_timeout_s)
-    memory.can_read = isinstance(outcome, ActionDone)
-    if memory.can_read:
-        memory.config = memory.seen.config
-    return memory.can_read
+def read_config_topic(herder: HerderState) -> HerderScript[bool]:
+    """Read the config topic to its end and use its configurations; returns False if it timed
+    out."""
+    outcome = yield ReadConfigTopic(herder.settings.sync_timeout_s)
+    herder.can_read = isinstance(outcome, ActionDone)
+    if herder.can_read:
+        herder.config = herder.seen.config
+    return herder.can_read
 
 
-def write_config(memory: HerderState, what: ConfigWrite) -> HerderScript[str | None]:
-    """Write to the config topic; why not, if it did not work."""
+def write_config(herder: HerderState, what: ConfigWrite) -> HerderScript[str | None]:
+    """Write to the config topic; returns the reason if it failed, otherwise None."""
     outcome = yield WriteConfigTopic(what)
     if isinstance(outcome, ActionFailed):
-        memory.write_lost = memory.write_lost or outcome.fenced
+        herder.write_lost = herder.write_lost or outcome.fenced
         return outcome.reason
     return None

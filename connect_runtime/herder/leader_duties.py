@@ -1,7 +1,5 @@
-"""Duties of the group's leader.
-
-It deletes stale statuses, fences other writers of the config topic and rotates the session key.
-"""
+"""Duties of the leader: deletes stale statuses, fences config writers and rotates the session
+key."""
 
 from __future__ import annotations
 
@@ -22,68 +20,71 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 WRITE_RETRY_DELAY_S = 0.25
 
 
-def assume_leadership(m: HerderState) -> HerderScript[None]:
-    """A round made this worker the leader, or left it that."""
-    stale = find_stale_statuses(m.seen.config, m.seen.statuses)
+def assume_leadership(herder: HerderState) -> HerderScript[None]:
+    """Delete stale statuses and fence other writers, after a rebalance that made this worker the
+    leader."""
+    stale = find_stale_statuses(herder.seen.config, herder.seen.statuses)
     if stale:
         yield DeleteStatuses(stale)
-    yield from _fence_config_writers(m)
+    yield from _fence_config_writers(herder)
 
 
 def find_stale_statuses(
     config: ClusterConfigState, statuses: StatusSnapshot
 ) -> tuple[StatusSubject, ...]:
-    """Statuses of connectors and tasks that are configured no more.
+    """Return statuses of connectors and tasks that no longer exist.
 
-    To be deleted only after a round: until then those who stop them still write UNASSIGNED.
+    Delete them only after a rebalance: before it, workers still write UNASSIGNED when they stop
+    them.
     """
     stale: list[StatusSubject] = []
     for name in sorted({*statuses.by_connector, *statuses.by_task}):
         if not config.contains(name) and name in statuses.by_connector:
             stale.append(name)
-        wanted: set[ConnectorTaskId] = set(config.tasks(name))
-        stale += [task for task in statuses.tasks(name) if task not in wanted]
+        configured: set[ConnectorTaskId] = set(config.tasks(name))
+        stale += [task for task in statuses.tasks(name) if task not in configured]
     return tuple(stale)
 
 
-def perform_due_duties(m: HerderState) -> HerderScript[bool]:
-    """What is due before anything else; False: later."""
-    if m.write_lost:
-        if not m.leads:
-            m.write_lost = False  # as it should be: another worker leads now
+def perform_due_duties(herder: HerderState) -> HerderScript[bool]:
+    """Perform the duties that are due; returns False if they failed and are retried later."""
+    if herder.write_lost:
+        if not herder.leads:
+            herder.write_lost = False  # expected: another worker is the leader now
         else:
-            yield from _fence_config_writers(m)
-            if m.write_lost:
-                yield SleepUntil(m.seen.now_s + WRITE_RETRY_DELAY_S)
+            yield from _fence_config_writers(herder)
+            if herder.write_lost:
+                yield SleepUntil(herder.seen.now_s + WRITE_RETRY_DELAY_S)
                 return False
-    if m.leads and m.signs and compute_key_rotation_time_s(m) <= m.seen.now_s:
-        return (yield from _rotate_session_key(m))
+    if herder.leads and herder.signs and compute_key_rotation_time_s(herder) <= herder.seen.now_s:
+        return (yield from _rotate_session_key(herder))
     return True
 
 
-def _fence_config_writers(m: HerderState) -> HerderScript[None]:
+def _fence_config_writers(herder: HerderState) -> HerderScript[None]:
     outcome = yield FenceConfigWriters()
-    m.write_lost = not isinstance(outcome, ActionDone)
+    herder.write_lost = not isinstance(outcome, ActionDone)
     if isinstance(outcome, ActionFailed):
         yield WriteLogLine(
-            f"no right to write to the config topic yet: {outcome.reason}", warns=True
+            f"failed to acquire write access to the config topic, retrying: {outcome.reason}",
+            warns=True,
         )
 
 
-def compute_key_rotation_time_s(m: HerderState) -> float:
-    """The monotonic time at which another session key is due."""
+def compute_key_rotation_time_s(herder: HerderState) -> float:
+    """Return the monotonic time at which the session key must be rotated."""
     due_ms = session_keys.compute_rotation_time_ms(
-        m.seen.config.session_key, m.settings.session_keys
+        herder.seen.config.session_key, herder.settings.session_keys
     )
-    return m.seen.now_s + (due_ms - m.seen.wall_ms) / 1000
+    return herder.seen.now_s + (due_ms - herder.seen.wall_ms) / 1000
 
 
-def _rotate_session_key(m: HerderState) -> HerderScript[bool]:
-    created_ms = m.seen.wall_ms
-    failure = yield from herder_state.write_config(m, WriteSessionKey(created_ms=created_ms))
+def _rotate_session_key(herder: HerderState) -> HerderScript[bool]:
+    created_ms = herder.seen.wall_ms
+    failure = yield from herder_state.write_config(herder, WriteSessionKey(created_ms=created_ms))
     if failure is None:
         return True
-    yield WriteLogLine(f"no new session key was written: {failure}", warns=True)
-    m.can_read = False  # it may have been written all the same: read before trying again
-    yield SleepUntil(m.seen.now_s + WRITE_RETRY_DELAY_S)
+    yield WriteLogLine(f"failed to write a new session key: {failure}", warns=True)
+    herder.can_read = False  # the write may have succeeded: read before retrying
+    yield SleepUntil(herder.seen.now_s + WRITE_RETRY_DELAY_S)
     return False

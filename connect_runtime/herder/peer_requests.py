@@ -1,8 +1,7 @@
 """Requests to other workers of the group, over their REST API.
 
-There are two kinds: users' requests that are forwarded to the worker that can serve them, and the
-two internal requests (task configs for the leader, zombie fencing), which are signed with the
-session key.
+Users' requests are forwarded to the worker that can serve them. Two internal requests (task configs
+for the leader, zombie fencing) are signed with the session key.
 """
 
 from __future__ import annotations
@@ -21,31 +20,33 @@ from connect_runtime.storage.java_json import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerRequest:
-    """One request. `url` is what the worker advertises, `path` is percent-encoded.
-
-    `authorization` is the header of that name as a user sent it, `signature` the headers of an
-    internal request; `body` is JSON.
-    """
+    """A request to another worker."""
 
     url: str
+    """The URL that the other worker advertises."""
     method: str
     path: str
+    """Percent-encoded."""
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = field(default=None, repr=False)
+    """JSON."""
     authorization: str | None = field(default=None, repr=False)
+    """`Authorization` header of the user's request."""
     signature: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Signature headers of an internal request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerResponse:
-    """The other worker's answer, of a status from 200 to 299; `value` None where it had no body."""
+    """The other worker's response, with a status from 200 to 299."""
 
     status: int
     value: Json = field(default=None, repr=False)
+    """Decoded JSON; None if the response had no body."""
 
 
 class PeerRefusedError(FatalError):
-    """The other worker answered with an error; the message is its own."""
+    """The other worker responded with an error; the message is from its response."""
 
     def __init__(self, message: str, *, status: int, error_code: int) -> None:
         super().__init__(message)
@@ -54,24 +55,24 @@ class PeerRefusedError(FatalError):
 
 
 class PeerUnavailableError(RetriableError):
-    """No answer, or one that makes no sense: it may or may not have done what it was asked."""
+    """No response, or an invalid one; the other worker may or may not have executed the request."""
 
 
 class PeerClient(Protocol):
-    """Safe to use from any thread. Every call ends within a deadline, 90 s unless told otherwise.
+    """Sends requests to other workers. Thread-safe; every call has a time limit, 90 s by default.
 
-    Redirections are not followed. Both raise `PeerRefusedError` and `PeerUnavailableError`.
+    Redirects are not followed. Both methods raise `PeerRefusedError` and `PeerUnavailableError`.
     """
 
     async def send(self, call: PeerRequest) -> PeerResponse:
-        """On the caller's event loop."""
+        """Send on the caller's event loop."""
 
     def send_and_wait(self, call: PeerRequest) -> PeerResponse:
-        """For threads that have no event loop."""
+        """Send from a thread without an event loop."""
 
 
 def build_connector_path(connector: str, *rest: str) -> str:
-    """`/connectors/NAME/…`, whatever characters the name has."""
+    """Build the percent-encoded path `/connectors/NAME/…`."""
     return "/" + "/".join(parse.quote(part, safe="") for part in ("connectors", connector, *rest))
 
 
@@ -83,10 +84,9 @@ def build_task_configs_request(
     key: SessionKey | None,
     algorithm: str,
 ) -> PeerRequest:
-    """Hand the leader a connector's task configs; answered with 204.
+    """Build the request that hands a connector's task configs to the leader; the response is 204.
 
-    `algorithm` is the signature's; without a key, as in groups before `sessioned`, it goes
-    unsigned.
+    Without a key (groups that do not use `sessioned`) the request is not signed.
     """
     body = java_json.encode_json([dict(config) for config in configs])
     return PeerRequest(
@@ -105,7 +105,8 @@ def build_fence_request(
     key: SessionKey | None,
     algorithm: str,
 ) -> PeerRequest:
-    """Have producers of a source connector's earlier tasks fenced; answered with 204."""
+    """Build the request to fence producers of a source connector's earlier tasks; the response
+    is 204."""
     return PeerRequest(
         url=leader_url,
         method="PUT",

@@ -1,8 +1,8 @@
-"""Rebalances: stops revoked work, applies the new assignment and keeps in step with the group.
+"""Rebalances: stops revoked work, applies the new assignment and keeps in sync with the group.
 
-Sequence and reasons are those of Java's DistributedHerder. Unlike there, an assignment that is
-delayed for a lost worker is rejoined only when its delay has passed, not at every tick; otherwise
-each record in the config topic would cause another rebalance meanwhile.
+Sequence and reasons are those of Java's DistributedHerder. Unlike Java, this herder rejoins a
+delayed rebalance (lost worker) only when the delay has expired, and not at every tick. Otherwise
+each record in the config topic would cause another rebalance during the delay.
 """
 
 from __future__ import annotations
@@ -25,151 +25,163 @@ from connect_runtime.herder.herder_events import AssignmentReceived
 from connect_runtime.herder.herder_state import HerderScript, HerderState, SleepUntil
 
 _BACKOFF_FRACTION = 10
-"""The tries to get into step wait a tenth of the rebalance delay, each over the tries left."""
+"""Retries to sync wait a tenth of the rebalance delay, divided by the remaining attempts."""
 
 
-def prepare_to_join(m: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
-    """The group wants to meet: stop what may not run meanwhile."""
-    m.joined = False
-    m.left = False
-    yield from _release_work(m, stop)
+def prepare_to_join(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
+    """Stop the work that may not run during the rebalance, then confirm."""
+    herder.joined = False
+    herder.left = False
+    yield from _release_work(herder, stop)
     yield ConfirmJoinPrepared()
 
 
-def _release_work(m: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
-    """Others may run this next: it must have stopped, and said so, before they do."""
+def _release_work(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
+    """Stop work and flush its statuses, so that other workers can start it."""
     if not stop:
         return
-    yield from herder_state.stop_items(m, stop)
-    if m.settings.topics_tracked:
+    yield from herder_state.stop_items(herder, stop)
+    if herder.settings.topics_tracked:
         names = {*stop.connectors, *(task.connector for task in stop.tasks)}
         for name in sorted(names):
-            if not m.seen.config.contains(name):
+            if not herder.seen.config.contains(name):
                 yield ResetActiveTopics(name)
     yield FlushStatuses()
 
 
-def accept_assignment(m: HerderState, arrived: AssignmentReceived) -> HerderScript[None]:
-    """A round is complete: give back what is revoked, and take up what it means to lead."""
-    lost = arrived.assignment.delay_ms > 0 or arrived.assignment.failed
-    yield WriteLogLine(_describe_assignment(arrived), warns=lost)
-    yield from _release_work(m, arrived.stop)
-    m.round, m.joined, m.resolved = arrived, True, False
-    delay_ms = arrived.assignment.delay_ms
-    m.due_s = m.seen.now_s + delay_ms / 1000 if delay_ms > 0 else None
-    if arrived.leads:
-        yield from leader_duties.assume_leadership(m)
+def accept_assignment(
+    herder: HerderState, assignment_event: AssignmentReceived
+) -> HerderScript[None]:
+    """Accept the assignment of a completed rebalance: stop revoked work and take over
+    leadership."""
+    lost = assignment_event.assignment.delay_ms > 0 or assignment_event.assignment.failed
+    yield WriteLogLine(_describe_assignment(assignment_event), warns=lost)
+    yield from _release_work(herder, assignment_event.stop)
+    herder.round, herder.joined, herder.resolved = assignment_event, True, False
+    delay_ms = assignment_event.assignment.delay_ms
+    herder.due_s = herder.seen.now_s + delay_ms / 1000 if delay_ms > 0 else None
+    if assignment_event.leads:
+        yield from leader_duties.assume_leadership(herder)
 
 
-def _describe_assignment(arrived: AssignmentReceived) -> str:
-    assignment = arrived.assignment
-    part = "leading" if arrived.leads else f"led from {assignment.leader_url or 'nowhere'}"
-    text = f"in generation {arrived.generation}, {part}: to run {assignment.assigned.counted}"
-    if arrived.stop:
-        text += f", to give back {arrived.stop.counted}"
+def _describe_assignment(assignment_event: AssignmentReceived) -> str:
+    assignment = assignment_event.assignment
+    if assignment_event.leads:
+        role = "leader"
+    else:
+        role = f"follower of {assignment.leader_url or 'an unknown leader'}"
+    text = (
+        f"joined generation {assignment_event.generation} as {role}:"
+        f" assigned {assignment.assigned.counted}"
+    )
+    if assignment_event.stop:
+        text += f", revoked {assignment_event.stop.counted}"
     if assignment.delay_ms > 0:
-        text += f"; in {assignment.delay_ms / 1000:g} s the group meets again for lost work"
+        text += f"; the next rebalance reassigns lost work in {assignment.delay_ms / 1000:g} s"
     if assignment.failed:
-        text += "; the round failed"
+        text += "; the rebalance failed"
     return text
 
 
-def handle_coordinator_loss(m: HerderState, reason: str) -> HerderScript[None]:
-    """Nobody coordinates the group any more; nothing may run until somebody does."""
+def handle_coordinator_loss(herder: HerderState, reason: str) -> HerderScript[None]:
+    """Stop everything, because without a coordinator other workers may receive the work."""
     yield WriteLogLine(f"stopping all connectors and tasks: {reason}", warns=True)
-    yield from _release_work(m, m.running)
-    m.round, m.joined, m.resolved, m.due_s = None, False, False, None
+    yield from _release_work(herder, herder.running)
+    herder.round, herder.joined, herder.resolved, herder.due_s = None, False, False, None
 
 
-def apply_assignment(m: HerderState) -> HerderScript[bool]:
-    """Bring this worker into step with the round, and start its work.
+def apply_assignment(herder: HerderState) -> HerderScript[bool]:
+    """Sync with the config offset of the assignment and start the assigned work.
 
-    False: another round was asked for, or this worker left the group.
+    Returns False if another rebalance was requested or this worker left the group.
     """
-    if m.due_s is not None and m.seen.now_s >= m.due_s:
-        m.due_s = None
-        yield from herder_state.rejoin_group(m, "the delay of the last round has passed")
+    if herder.due_s is not None and herder.seen.now_s >= herder.due_s:
+        herder.due_s = None
+        yield from herder_state.rejoin_group(herder, "the scheduled rebalance delay has expired")
         return False
-    if m.resolved:
+    if herder.resolved:
         return True
-    assert m.round is not None
-    assignment = m.round.assignment
-    behind = m.config.offset < assignment.config_offset
-    if (behind or (assignment.failed and m.round.leads)) and not (yield from sync_config_topic(m)):
+    assert herder.round is not None
+    assignment = herder.round.assignment
+    is_behind = herder.config.offset < assignment.config_offset
+    if (is_behind or (assignment.failed and herder.round.leads)) and not (
+        yield from sync_config_topic(herder)
+    ):
         return False
     if assignment.failed:
         yield from herder_state.rejoin_group(
-            m, "the round failed: somebody had read more configurations"
+            herder, "the rebalance failed: another worker had read more of the config topic"
         )
         return False
-    if m.config.offset != assignment.config_offset:
+    if herder.config.offset != assignment.config_offset:
         yield from herder_state.rejoin_group(
-            m,
-            f"the round was made at config offset {assignment.config_offset}, and this worker has"
-            f" read to {m.config.offset}",
+            herder,
+            f"the assignment is based on config offset {assignment.config_offset}, but this worker"
+            f" has read to {herder.config.offset}",
         )
         return False
-    yield from _start_assigned(m)
-    m.resolved = True
+    yield from _start_assigned(herder)
+    herder.resolved = True
     if assignment.revoked:
-        m.round = dataclasses.replace(
-            m.round,
+        herder.round = dataclasses.replace(
+            herder.round,
             assignment=dataclasses.replace(assignment, revoked=connectors_and_tasks.NO_WORK),
         )
         yield from herder_state.rejoin_group(
-            m, "what was revoked has stopped, and can be assigned again"
+            herder, "revoked connectors and tasks have stopped and can be reassigned"
         )
         return False
-    if m.leads and not m.led_before:
+    if herder.leads and not herder.led_before:
         yield LeadershipAcquired()
-    m.led_before = m.leads
+    herder.led_before = herder.leads
     return True
 
 
-def _start_assigned(m: HerderState) -> HerderScript[None]:
-    yield from _release_work(m, m.running.without(m.assigned.items))
-    m.running = m.running.without(m.to_restart)
-    m.to_restart.clear()
-    yield from herder_state.start_items(m, m.assigned.without(m.running.items))
+def _start_assigned(herder: HerderState) -> HerderScript[None]:
+    yield from _release_work(herder, herder.running.without(herder.assigned.items))
+    herder.running = herder.running.without(herder.to_restart)
+    herder.to_restart.clear()
+    yield from herder_state.start_items(herder, herder.assigned.without(herder.running.items))
 
 
-def sync_config_topic(m: HerderState) -> HerderScript[bool]:
-    """Read the config topic to its end; where that takes too long, leave the group and wait.
+def sync_config_topic(herder: HerderState) -> HerderScript[bool]:
+    """Read the config topic to its end; on timeout, leave the group and wait.
 
-    Who holds on to a round that it cannot act on holds up everybody. A follower goes on running
-    meanwhile: its leader waits longer for it than it tries. But nobody remembers what a leader
-    ran, and others run it at once. (Java's leader goes on all the same.)
+    A worker that keeps an assignment it cannot apply would block the whole group. A follower keeps
+    its work running meanwhile, because the leader waits longer for it than it retries. A leader's
+    work is not remembered by anyone and is reassigned at once, so a leader stops it first. (Java's
+    leader keeps running.)
     """
-    if (yield from herder_state.read_config_topic(m)):
-        m.tries_left = herder_state.MAX_SYNC_ATTEMPTS
+    if (yield from herder_state.read_config_topic(herder)):
+        herder.tries_left = herder_state.MAX_SYNC_ATTEMPTS
         return True
-    if not m.left:
-        if m.leads or m.eager or m.settings.rebalance_delay_max_s == 0:
-            yield from _revoke_everything(m)
-        m.left, m.joined, m.join_asked = True, False, None
-        yield LeaveGroup("reading the config topic to its end takes too long")
-    yield from _wait_before_retry(m)
+    if not herder.left:
+        if herder.leads or herder.eager or herder.settings.rebalance_delay_max_s == 0:
+            yield from _revoke_everything(herder)
+        herder.left, herder.joined, herder.join_asked = True, False, None
+        yield LeaveGroup("timed out reading the config topic to its end")
+    yield from _wait_before_retry(herder)
     return False
 
 
-def _wait_before_retry(m: HerderState) -> HerderScript[None]:
-    if m.eager:
-        yield SleepUntil(m.seen.now_s + m.settings.unsync_backoff_s)
+def _wait_before_retry(herder: HerderState) -> HerderScript[None]:
+    if herder.eager:
+        yield SleepUntil(herder.seen.now_s + herder.settings.unsync_backoff_s)
         return
-    if m.tries_left > 0:
-        wait_s = m.settings.rebalance_delay_max_s / _BACKOFF_FRACTION / m.tries_left
-        m.tries_left -= 1
-        yield SleepUntil(m.seen.now_s + wait_s)
+    if herder.tries_left > 0:
+        wait_s = herder.settings.rebalance_delay_max_s / _BACKOFF_FRACTION / herder.tries_left
+        herder.tries_left -= 1
+        yield SleepUntil(herder.seen.now_s + wait_s)
         return
-    m.tries_left = herder_state.MAX_SYNC_ATTEMPTS
+    herder.tries_left = herder_state.MAX_SYNC_ATTEMPTS
     yield WriteLogLine(
-        "stopping all work: the config topic could not be read in "
-        f"{herder_state.MAX_SYNC_ATTEMPTS} tries"
+        "stopping all work: failed to read the config topic in "
+        f"{herder_state.MAX_SYNC_ATTEMPTS} attempts"
     )
-    yield from _revoke_everything(m)
+    yield from _revoke_everything(herder)
 
 
-def _revoke_everything(m: HerderState) -> HerderScript[None]:
-    """Stop everything, and say so when joining."""
-    yield from _release_work(m, m.running)
+def _revoke_everything(herder: HerderState) -> HerderScript[None]:
+    """Stop everything and join without an assignment."""
+    yield from _release_work(herder, herder.running)
     yield RevokeAssignment()

@@ -1,6 +1,6 @@
 """Decides whether this worker handles a request, forwards it to another worker, or refuses it.
 
-Requests that depend on the present tasks and their owners are refused (409) while a rebalance is
+Requests that depend on the current tasks and their owners are refused (409) while a rebalance is
 pending. The order of the checks and the messages are Java's, because clients match on them.
 """
 
@@ -40,23 +40,22 @@ CONFLICT_STATUS = 409
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingState:
-    """How this worker stands when it is asked.
-
-    `rebalance_pending`: a change of configuration was read that will cause a rebalance.
-    `leader_url` is None, and `owners` too, while nobody leads; only the leader knows owners.
-    """
+    """State of this worker that routing depends on."""
 
     config: ClusterConfigState
     leads: bool
     leader_url: str | None
+    """None if there is no known leader."""
     assigned: ConnectorsAndTasks
     owners: AssignmentOwners | None
+    """Owner of each item; None unless this worker is the leader."""
     rebalance_pending: bool
+    """True if a configuration change was read that will cause a rebalance."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandleLocally:
-    """Here and now."""
+    """This worker handles the request now."""
 
 
 HANDLE_LOCALLY = HandleLocally()
@@ -71,8 +70,9 @@ _REFUSED_WHILE_REBALANCE_PENDING = (
 )
 
 
-def route_request(request: HerderRequest, standing: RoutingState) -> RoutingDecision:
-    if standing.rebalance_pending and isinstance(request, _REFUSED_WHILE_REBALANCE_PENDING):
+def route_request(request: HerderRequest, state: RoutingState) -> RoutingDecision:
+    """Decide where a request is handled."""
+    if state.rebalance_pending and isinstance(request, _REFUSED_WHILE_REBALANCE_PENDING):
         return RequestRefused(
             CONFLICT_STATUS,
             "Cannot complete request momentarily due to stale configuration (typically caused by a"
@@ -82,25 +82,25 @@ def route_request(request: HerderRequest, standing: RoutingState) -> RoutingDeci
         case CheckHealth() | ReconfigureConnectorTasks():
             return HANDLE_LOCALLY
         case DescribeConnector() | ReadConnectorOffsets():
-            return _require_connector(request.connector, standing)
+            return _require_connector(request.connector, state)
         case PutConnector():
-            return _route_put(request, standing)
+            return _route_put(request, state)
         case StopConnector():
             name, what = request.connector, "transition connectors to the STOPPED state"
             return _route_to_leader_if_exists(
-                name, standing, unknown=f"Unknown connector {name}", what=what
+                name, state, unknown=f"Unknown connector {name}", what=what
             )
         case RestartConnector():
-            return _route_restart(request.connector, request.connector, standing=standing)
+            return _route_restart(request.connector, request.connector, state=state)
         case RestartTask():
-            return _route_restart(request.task.connector, request.task, standing=standing)
+            return _route_restart(request.task.connector, request.task, state=state)
         case RestartConnectorAndTasks():
             name, what = request.request.connector, "process restart requests"
             return _route_to_leader_if_exists(
-                name, standing, unknown=f"Unknown connector: {name}", what=what
+                name, state, unknown=f"Unknown connector: {name}", what=what
             )
         case _:
-            return _route_leader_request(request, standing)
+            return _route_leader_request(request, state)
 
 
 def _route_leader_request(
@@ -109,17 +109,17 @@ def _route_leader_request(
     | PutTaskConfigs
     | FenceZombieTasks
     | ModifyConnectorOffsets,
-    standing: RoutingState,
+    state: RoutingState,
 ) -> RoutingDecision:
-    """What the leader does, for connectors that exist."""
-    verdict = _require_leader(standing, _LEADER_REQUESTS[type(request)])
-    if isinstance(verdict, HandleLocally):
-        verdict = _require_connector(request.connector, standing)
-    if not isinstance(verdict, HandleLocally):
-        return verdict
+    """Route a request that only the leader handles, for a connector that must exist."""
+    decision = _require_leader(state, _LEADER_REQUESTS[type(request)])
+    if isinstance(decision, HandleLocally):
+        decision = _require_connector(request.connector, state)
+    if not isinstance(decision, HandleLocally):
+        return decision
     match request:
         case PutTaskConfigs():
-            return check_task_configs_allowed(request, standing.config)
+            return check_task_configs_allowed(request, state.config)
         case FenceZombieTasks() if not request.is_source:
             return RequestRefused(
                 BAD_REQUEST_STATUS, f"Connector {request.connector} is not a source connector"
@@ -137,54 +137,54 @@ _LEADER_REQUESTS: dict[type, str] = {
 
 
 def _route_to_leader_if_exists(
-    connector: str, standing: RoutingState, *, unknown: str, what: str
+    connector: str, state: RoutingState, *, unknown: str, what: str
 ) -> RoutingDecision:
-    if not standing.config.contains(connector):
+    if not state.config.contains(connector):
         return RequestRefused(NOT_FOUND_STATUS, unknown)
-    return _require_leader(standing, what)
+    return _require_leader(state, what)
 
 
-def _require_connector(connector: str, standing: RoutingState) -> RoutingDecision:
-    if standing.config.contains(connector):
+def _require_connector(connector: str, state: RoutingState) -> RoutingDecision:
+    if state.config.contains(connector):
         return HANDLE_LOCALLY
     return RequestRefused(NOT_FOUND_STATUS, f"Connector {connector} not found")
 
 
-def _require_leader(standing: RoutingState, what: str) -> RoutingDecision:
-    if standing.leads:
+def _require_leader(state: RoutingState, what: str) -> RoutingDecision:
+    if state.leads:
         return HANDLE_LOCALLY
-    return ForwardRequest(standing.leader_url, f"Only the leader can {what}.")
+    return ForwardRequest(state.leader_url, f"Only the leader can {what}.")
 
 
-def _route_put(request: PutConnector, standing: RoutingState) -> RoutingDecision:
+def _route_put(request: PutConnector, state: RoutingState) -> RoutingDecision:
     if request.invalid is not None:
         return RequestRefused(BAD_REQUEST_STATUS, request.invalid)
-    verdict = _require_leader(standing, "set connector configs")
-    if not isinstance(verdict, HandleLocally):
-        return verdict
-    if not request.replace and standing.config.contains(request.connector):
+    decision = _require_leader(state, "set connector configs")
+    if not isinstance(decision, HandleLocally):
+        return decision
+    if not request.replace and state.config.contains(request.connector):
         return RequestRefused(CONFLICT_STATUS, f"Connector {request.connector} already exists")
     return HANDLE_LOCALLY
 
 
-def _route_restart(connector: str, item: WorkItem, *, standing: RoutingState) -> RoutingDecision:
-    if not standing.config.contains(connector):
+def _route_restart(connector: str, item: WorkItem, *, state: RoutingState) -> RoutingDecision:
+    if not state.config.contains(connector):
         return RequestRefused(NOT_FOUND_STATUS, f"Unknown connector: {connector}")
-    if isinstance(item, ConnectorTaskId) and standing.config.task_config(item) is None:
+    if isinstance(item, ConnectorTaskId) and state.config.task_config(item) is None:
         return RequestRefused(NOT_FOUND_STATUS, f"Unknown task: {item}")
-    if item in standing.assigned.items:
+    if item in state.assigned.items:
         return HANDLE_LOCALLY
-    if standing.leads:
-        url = None if standing.owners is None else standing.owners.url(item)
+    if state.leads:
+        url = None if state.owners is None else state.owners.url(item)
         what = "connector" if isinstance(item, str) else "task"
         return ForwardRequest(url, f"Cannot restart {what} since it is not assigned to this member")
-    return ForwardRequest(standing.leader_url, "Only the leader can process restart requests.")
+    return ForwardRequest(state.leader_url, "Only the leader can process restart requests.")
 
 
 def check_task_configs_allowed(
     request: PutTaskConfigs, config: ClusterConfigState
 ) -> RoutingDecision:
-    """A stopped connector has no tasks."""
+    """Refuse task configs for a stopped connector."""
     stopped = config.target_state(request.connector) is TargetState.STOPPED
     if request.configs and stopped:
         return RequestRefused(
@@ -196,7 +196,10 @@ def check_task_configs_allowed(
 
 
 def check_offsets_modifiable(connector: str, config: ClusterConfigState) -> RoutingDecision:
-    """Nobody must be using them; `config` is of the end of the topic, read for this request."""
+    """Refuse offset changes unless the connector is stopped and has no tasks.
+
+    `config` must be read to the end of the topic for this request.
+    """
     if not config.contains(connector):
         return RequestRefused(NOT_FOUND_STATUS, f"Connector {connector} not found")
     stopped = config.target_state(connector) is TargetState.STOPPED

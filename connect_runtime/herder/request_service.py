@@ -1,4 +1,4 @@
-"""Handles queued requests one after the other: routes each, carries it out and replies."""
+"""Handles queued requests in order: routes each one, executes it and replies."""
 
 from __future__ import annotations
 
@@ -60,65 +60,67 @@ from connect_runtime.storage.cluster_config_state import RawConfig, TargetState
 INTERNAL_ERROR_STATUS = 500
 SHUTTING_DOWN_MESSAGE = "Worker is shutting down"
 NO_TICKET = -1
-"""The ticket of what nobody asked for: what is said to it may be dropped."""
+"""Ticket of the herder's own requests; replies to it are dropped."""
 
 
-def handle_request(m: HerderState, waiting: QueuedRequest) -> HerderScript[None]:
-    """Carry one request out, and answer it if anybody asked."""
+def handle_request(herder: HerderState, waiting: QueuedRequest) -> HerderScript[None]:
+    """Execute one request and reply if it has a ticket."""
     if isinstance(waiting.request, ReconfigureConnectorTasks):
-        yield from task_reconfiguration.run_reconfiguration(m, waiting.request)
+        yield from task_reconfiguration.run_reconfiguration(herder, waiting.request)
         return
-    reply = yield from _handle_now(m, waiting)
+    reply = yield from _handle_now(herder, waiting)
     if reply is not None and waiting.ticket is not None:
         yield SendReply(waiting.ticket, reply)
 
 
-def _handle_now(m: HerderState, waiting: QueuedRequest) -> HerderScript[HerderReply | None]:
-    """None: somebody else answers."""
-    verdict = request_routing.route_request(waiting.request, m.standing())
-    if not isinstance(verdict, HandleLocally):
-        return verdict
+def _handle_now(herder: HerderState, waiting: QueuedRequest) -> HerderScript[HerderReply | None]:
+    """Execute a request; returns None if the reply is sent elsewhere."""
+    decision = request_routing.route_request(waiting.request, herder.standing())
+    if not isinstance(decision, HandleLocally):
+        return decision
     match waiting.request:
         case DescribeConnector(name):
-            return _describe_connector(m, name)
+            return _describe_connector(herder, name)
         case PutConnector() as request:
-            return (yield from _put_connector(m, request))
+            return (yield from _put_connector(herder, request))
         case DeleteConnector(name):
             return _build_write_reply(
-                (yield from herder_state.write_config(m, RemoveConnectorConfig(name)))
+                (yield from herder_state.write_config(herder, RemoveConnectorConfig(name)))
             )
         case StopConnector(name):
-            return (yield from _stop_connector(m, name))
+            return (yield from _stop_connector(herder, name))
         case RestartConnectorAndTasks() as request:
-            return (yield from _restart_connector_and_tasks(m, request))
+            return (yield from _restart_connector_and_tasks(herder, request))
         case PutTaskConfigs(connector=name, configs=configs):
             write = WriteTaskConfigs(connector=name, configs=configs)
-            return _build_write_reply((yield from herder_state.write_config(m, write)))
+            return _build_write_reply((yield from herder_state.write_config(herder, write)))
         case RestartTask() as request:
-            return (yield from _restart_task(m, request))
+            return (yield from _restart_task(herder, request))
         case _:
-            return (yield from _handle_deferred(m, waiting))
+            return (yield from _handle_deferred(herder, waiting))
 
 
-def _handle_deferred(m: HerderState, waiting: QueuedRequest) -> HerderScript[HerderReply | None]:
-    """Requests that others answer, or this worker when something else has happened."""
+def _handle_deferred(
+    herder: HerderState, waiting: QueuedRequest
+) -> HerderScript[HerderReply | None]:
+    """Start a request whose reply is sent by another thread or after a later event."""
     ticket = NO_TICKET if waiting.ticket is None else waiting.ticket
     match waiting.request:
         case PatchConnector() as request:
             yield ValidateAndPutConnector(
-                ticket=ticket, connector=request.connector, config=_apply_patch(m, request)
+                ticket=ticket, connector=request.connector, config=_apply_patch(herder, request)
             )
             return None
         case RestartConnector(name):
-            return (yield from _restart_connector(m, name, waiting.ticket))
+            return (yield from _restart_connector(herder, name, waiting.ticket))
         case FenceZombieTasks(connector=name):
-            return (yield from _fence_zombie_tasks(m, name, ticket))
+            return (yield from _fence_zombie_tasks(herder, name, ticket))
         case ReadConnectorOffsets() as request:
             yield HandleOffsetsRequest(ticket=ticket, request=request)
             return None
         case ModifyConnectorOffsets() as request:
-            return (yield from _modify_offsets(m, request, ticket))
-        case _:  # a check of health: it came round
+            return (yield from _modify_offsets(herder, request, ticket))
+        case _:  # CheckHealth: the loop is alive
             return RequestAccepted()
 
 
@@ -130,11 +132,11 @@ def _build_failure(reason: str) -> RequestRefused:
     return RequestRefused(INTERNAL_ERROR_STATUS, reason)
 
 
-def _describe_connector(m: HerderState, name: str) -> HerderReply:
-    config = m.seen.config.config(name)
+def _describe_connector(herder: HerderState, name: str) -> HerderReply:
+    config = herder.seen.config.config(name)
     assert config is not None, name
-    entry = m.seen.config.entries[name]
-    numbers = range(m.seen.config.task_count(name))
+    entry = herder.seen.config.entries[name]
+    numbers = range(herder.seen.config.task_count(name))
     return ConnectorDescription(
         connector=name,
         config=config,
@@ -142,11 +144,11 @@ def _describe_connector(m: HerderState, name: str) -> HerderReply:
     )
 
 
-def _put_connector(m: HerderState, request: PutConnector) -> HerderScript[HerderReply]:
-    created = not m.seen.config.contains(request.connector)
-    tasks = tuple(m.seen.config.tasks(request.connector))
+def _put_connector(herder: HerderState, request: PutConnector) -> HerderScript[HerderReply]:
+    created = not herder.seen.config.contains(request.connector)
+    tasks = tuple(herder.seen.config.tasks(request.connector))
     failure = yield from herder_state.write_config(
-        m,
+        herder,
         WriteConnectorConfig(
             connector=request.connector, config=request.config, target_state=request.target_state
         ),
@@ -158,38 +160,38 @@ def _put_connector(m: HerderState, request: PutConnector) -> HerderScript[Herder
     )
 
 
-def _apply_patch(m: HerderState, request: PatchConnector) -> RawConfig:
-    config = dict(m.seen.config.config(request.connector) or {})
+def _apply_patch(herder: HerderState, request: PatchConnector) -> RawConfig:
+    config = dict(herder.seen.config.config(request.connector) or {})
     config.update(request.patch)
     removed = {name for name, value in request.patch.items() if value is None}
     return {name: value for name, value in config.items() if name not in removed}
 
 
-def _stop_connector(m: HerderState, name: str) -> HerderScript[HerderReply]:
-    """First it gives up its tasks: a running connector without any is less of a surprise, should
-    the second write fail, than a stopped one with tasks."""
+def _stop_connector(herder: HerderState, name: str) -> HerderScript[HerderReply]:
+    """Remove the task configs first: if the second write fails, a running connector without
+    tasks is easier to understand than a stopped one with tasks."""
     writes: tuple[ConfigWrite, ...] = (
         WriteTaskConfigs(connector=name, configs=()),
         WriteTargetState(connector=name, state=TargetState.STOPPED),
     )
     for write in writes:
-        failure = yield from herder_state.write_config(m, write)
+        failure = yield from herder_state.write_config(herder, write)
         if failure is not None:
             return _build_failure(failure)
-    if not (yield from herder_state.read_config_topic(m)):
+    if not (yield from herder_state.read_config_topic(herder)):
         yield WriteLogLine(
-            f"{name} is stopped, but the config topic was not read in time", warns=True
+            f"connector {name} is stopped, but reading the config topic timed out", warns=True
         )
     return RequestAccepted()
 
 
 def _restart_connector_and_tasks(
-    m: HerderState, request: RestartConnectorAndTasks
+    herder: HerderState, request: RestartConnectorAndTasks
 ) -> HerderScript[HerderReply]:
-    failure = yield from herder_state.write_config(m, WriteRestartRequest(request.request))
+    failure = yield from herder_state.write_config(herder, WriteRestartRequest(request.request))
     if failure is not None:
         return _build_failure(failure)
-    plan = restart_plan.plan_restart(request.request, m.seen.statuses)
+    plan = restart_plan.plan_restart(request.request, herder.seen.statuses)
     if plan is None:
         name = request.request.connector
         return RequestRefused(
@@ -199,40 +201,42 @@ def _restart_connector_and_tasks(
 
 
 def _restart_connector(
-    m: HerderState, name: str, ticket: int | None
+    herder: HerderState, name: str, ticket: int | None
 ) -> HerderScript[HerderReply | None]:
-    ours = ConnectorsAndTasks(connectors=(name,))
-    yield from herder_state.stop_items(m, ours, for_good=False)
+    items = ConnectorsAndTasks(connectors=(name,))
+    yield from herder_state.stop_items(herder, items, for_good=False)
     if ticket is not None:
-        m.restarting.setdefault(name, []).append(ticket)
-    started = yield from herder_state.start_items(m, ours)
+        herder.restarting.setdefault(name, []).append(ticket)
+    started = yield from herder_state.start_items(herder, items)
     if not started.failed:
         return None
     if ticket is not None:
-        m.restarting[name].remove(ticket)
+        herder.restarting[name].remove(ticket)
     return _build_failure(f"Failed to start connector: {name}: {started.failed[0][1]}")
 
 
-def _restart_task(m: HerderState, request: RestartTask) -> HerderScript[HerderReply]:
-    ours = ConnectorsAndTasks(tasks=(request.task,))
-    yield from herder_state.stop_items(m, ours, for_good=False)
-    started = yield from herder_state.start_items(m, ours)
+def _restart_task(herder: HerderState, request: RestartTask) -> HerderScript[HerderReply]:
+    items = ConnectorsAndTasks(tasks=(request.task,))
+    yield from herder_state.stop_items(herder, items, for_good=False)
+    started = yield from herder_state.start_items(herder, items)
     if started.failed:
         return _build_failure(f"Failed to start task: {request.task}: {started.failed[0][1]}")
     return RequestAccepted()
 
 
-def _fence_zombie_tasks(m: HerderState, name: str, ticket: int) -> HerderScript[HerderReply | None]:
-    if not (yield from herder_state.read_config_topic(m)):
+def _fence_zombie_tasks(
+    herder: HerderState, name: str, ticket: int
+) -> HerderScript[HerderReply | None]:
+    if not (yield from herder_state.read_config_topic(herder)):
         return _build_failure(
             "Failed to read to end of config topic before performing zombie fencing"
         )
-    match zombie_fencing.plan_fencing(m.seen.config, name):
+    match zombie_fencing.plan_fencing(herder.seen.config, name):
         case FencingNotNeeded():
             return RequestAccepted()
         case RecordTaskCount(tasks):
             write = WriteTaskCount(connector=name, tasks=tasks)
-            return _build_write_reply((yield from herder_state.write_config(m, write)))
+            return _build_write_reply((yield from herder_state.write_config(herder, write)))
         case FencePreviousProducers() as plan:
             yield FenceZombieProducers(
                 ticket=ticket,
@@ -245,49 +249,49 @@ def _fence_zombie_tasks(m: HerderState, name: str, ticket: int) -> HerderScript[
 
 
 def _modify_offsets(
-    m: HerderState, request: ModifyConnectorOffsets, ticket: int
+    herder: HerderState, request: ModifyConnectorOffsets, ticket: int
 ) -> HerderScript[HerderReply | None]:
-    if not (yield from herder_state.read_config_topic(m)):
+    if not (yield from herder_state.read_config_topic(herder)):
         return _build_failure(
             "Failed to read to end of config topic before modifying connector offsets"
         )
-    verdict = request_routing.check_offsets_modifiable(request.connector, m.seen.config)
-    if not isinstance(verdict, HandleLocally):
-        return verdict
+    decision = request_routing.check_offsets_modifiable(request.connector, herder.seen.config)
+    if not isinstance(decision, HandleLocally):
+        return decision
     yield HandleOffsetsRequest(ticket=ticket, request=request)
     return None
 
 
 def handle_connector_state_reached(
-    m: HerderState, event: ConnectorStateReached
+    herder: HerderState, event: ConnectorStateReached
 ) -> list[HerderAction]:
-    """A connector started, paused, stopped, or failed to: who waited for that is answered.
+    """Reply to requests that wait for a connector to start, pause, stop or fail.
 
-    A started one is asked for its task configs; its askers are answered after that.
+    A started connector is first asked for its task configs; the replies follow after that.
     """
-    waiting = tuple(m.restarting.pop(event.connector, ()))
+    waiting = tuple(herder.restarting.pop(event.connector, ()))
     if event.error is not None:
         reply: HerderReply = _build_failure(
             f"Failed to start connector: {event.connector}: {event.error}"
         )
     elif event.state is TargetState.STARTED:
-        task_reconfiguration.schedule_reconfiguration(m, event.connector, waiting=waiting)
+        task_reconfiguration.schedule_reconfiguration(herder, event.connector, waiting=waiting)
         return []
     else:
         reply = RequestAccepted()
     return [SendReply(ticket, reply) for ticket in waiting]
 
 
-def refuse_all_requests(m: HerderState) -> HerderScript[None]:
-    """The end: nobody is left without an answer."""
+def refuse_all_requests(herder: HerderState) -> HerderScript[None]:
+    """Refuse all pending requests, because the worker shuts down."""
     tickets: list[int] = []
-    for each in m.queue.take_all():
+    for each in herder.queue.take_all():
         if isinstance(each.request, ReconfigureConnectorTasks):
             tickets += each.request.waiting
         elif each.ticket is not None:
             tickets.append(each.ticket)
-    for waiting in m.restarting.values():
+    for waiting in herder.restarting.values():
         tickets += waiting
-    m.restarting.clear()
+    herder.restarting.clear()
     for ticket in tickets:
         yield SendReply(ticket, _build_failure(SHUTTING_DOWN_MESSAGE))

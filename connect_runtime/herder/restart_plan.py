@@ -1,4 +1,5 @@
-"""Restart plan of a connector and its tasks (KIP-745): what is restarted, given their statuses."""
+"""Restart plan of a connector and its tasks (KIP-745): which of them restart, given their
+statuses."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPlan:
-    """`connector` and `tasks` say how the connector stands, RESTARTING what is restarted."""
+    """Statuses of a connector and its tasks, with RESTARTING for those that the plan restarts."""
 
     request: RestartRequest
     connector: RunStatus
@@ -27,16 +28,16 @@ class RestartPlan:
         return self.connector.state is RunState.RESTARTING
 
     def restarted_tasks(self) -> tuple[ConnectorTaskId, ...]:
-        """By number."""
+        """Return the tasks to restart, in order."""
         restarting = RunState.RESTARTING
         return tuple(task for task, each in self.tasks.items() if each.state is restarting)
 
     def own(self, assigned: ConnectorsAndTasks) -> ConnectorsAndTasks:
-        """What of it a worker with this assignment has to restart."""
+        """Return the part of the plan that a worker with this assignment executes."""
         name = self.request.connector
         connectors = (name,) if self.restarts_connector and name in assigned.connectors else ()
-        ours = frozenset(assigned.tasks)
-        tasks = tuple(each for each in self.restarted_tasks() if each in ours)
+        own_tasks = frozenset(assigned.tasks)
+        tasks = tuple(each for each in self.restarted_tasks() if each in own_tasks)
         return ConnectorsAndTasks(connectors=connectors, tasks=tasks)
 
     def __str__(self) -> str:
@@ -46,17 +47,17 @@ class RestartPlan:
 
 
 def plan_restart(request: RestartRequest, statuses: StatusSnapshot) -> RestartPlan | None:
-    """None where the connector has no status: there is nothing to say what to restart."""
+    """Plan a restart; returns None if the connector has no status yet."""
     connector = statuses.connector(request.connector)
     if connector is None:
         return None
     tasks = statuses.tasks(request.connector)
     return RestartPlan(
         request=request,
-        connector=_mark_restarting(connector, wanted=_matches_request(request, connector)),
+        connector=_mark_restarting(connector, restarts=_matches_request(request, connector)),
         tasks={
             task: _mark_restarting(
-                each, wanted=request.include_tasks and _matches_request(request, each)
+                each, restarts=request.include_tasks and _matches_request(request, each)
             )
             for task, each in tasks.items()
         },
@@ -67,12 +68,12 @@ def _matches_request(request: RestartRequest, status: RunStatus) -> bool:
     return not request.only_failed or status.state is RunState.FAILED
 
 
-def _mark_restarting(status: RunStatus, *, wanted: bool) -> RunStatus:
-    if not wanted:
+def _mark_restarting(status: RunStatus, *, restarts: bool) -> RunStatus:
+    if not restarts:
         return status
     return dataclasses.replace(status, state=RunState.RESTARTING)
 
 
 def choose_broader_request(known: RestartRequest | None, request: RestartRequest) -> RestartRequest:
-    """Which of two requests for one connector is carried out: the one that restarts more."""
+    """Of two restart requests for one connector, return the one that restarts more."""
     return known if known is not None and known.impact >= request.impact else request

@@ -1,8 +1,9 @@
 """Session keys (KIP-507): signing, verification and replay protection of internal requests.
 
-The group has one key. It is stored in the config topic, and the leader rotates it. Only the two
-internal requests (task configs, zombie fencing) are signed, and only while every member uses the
-`sessioned` protocol.
+The group has one key, which is stored in the config topic and rotated by the leader. Requests are
+signed only while every member uses the `sessioned` protocol. As in Java, the two internal requests
+(task configs, zombie fencing) are signed; in addition, users' requests that a worker forwards are
+signed as `SignedUserRequest`.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
 TIMESTAMP_HEADER = "X-Connect-Request-Timestamp"
 NONCE_HEADER = "X-Connect-Request-Nonce"
-"""Ours: of users' requests that workers forward. The nonce is 32 hexadecimal digits."""
+"""Not in Java: for forwarded user requests. 32 hexadecimal digits."""
 BODY_HEADER = "X-Connect-Body-SHA256"
-"""Ours, too: `compute_body_digest` of the body that follows."""
+"""Not in Java: `compute_body_digest` of the request body."""
 
 FORBIDDEN_STATUS = 403
 KEY_CHANGE_GRACE_S = 60.0
-"""A request refused for its signature within so long of being made may have met a new key."""
+"""A signature that is refused this soon after the request was created may be due to a new key."""
 
 REPLAY_WINDOW_MS = 60_000
-"""A forwarded request counts so long before and after it was signed."""
+"""A forwarded request is valid for this long before and after its signing time."""
 CLOCK_SKEW_MS = 2_000
-"""A request may be signed so long before its receiver started: the sender's clock may be behind."""
+"""A request may be signed this long before its receiver started, because clocks differ."""
 _MAX_NONCES = 10_000
 _TIMESTAMP_PATTERN = re.compile(r"[0-9]{1,15}")
 _NONCE_PATTERN = re.compile(r"[0-9a-f]{32}")
@@ -46,23 +47,23 @@ _HASH_BY_ALGORITHM = {
     "hmacsha384": "sha384",
     "hmacsha512": "sha512",
 }
-"""Java's names of keys and of signatures (which are one here), in lower case: Java does not care.
-"""
+"""Java's names of key and signature algorithms, in lower case because Java ignores case."""
 _KEY_BYTES_BY_HASH = {"sha1": 64, "sha224": 28, "sha256": 32, "sha384": 48, "sha512": 64}
-"""As Java's key generators choose without a size."""
+"""Default key sizes of Java's key generators."""
 
 
 class UnknownSignatureAlgorithmError(FatalError):
-    """No such signature; the message names those there are."""
+    """The signature algorithm is not supported; the message lists the supported ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionKeySettings:
-    """The worker's settings `inter.worker.*`; `size_bits` None is the algorithm's own."""
+    """The worker's settings `inter.worker.*`."""
 
     ttl_ms: int = 3_600_000
     generation_algorithm: str = "HmacSHA256"
     size_bits: int | None = None
+    """None selects the algorithm's default."""
     signature_algorithm: str = "HmacSHA256"
     verification_algorithms: tuple[str, ...] = ("HmacSHA256",)
 
@@ -84,12 +85,14 @@ def _get_hash_name(algorithm: str) -> str:
     name = _HASH_BY_ALGORITHM.get(algorithm.lower())
     if name is None:
         known = "HmacSHA1, HmacSHA224, HmacSHA256, HmacSHA384, HmacSHA512"
-        raise UnknownSignatureAlgorithmError(f"'{algorithm}' signs nothing here; there are {known}")
+        raise UnknownSignatureAlgorithmError(
+            f"unsupported signature algorithm '{algorithm}': use one of {known}"
+        )
     return name
 
 
 def compute_rotation_time_ms(key: SessionKey | None, settings: SessionKeySettings) -> int:
-    """The wall time at which the leader must write another key; in the past: at once."""
+    """Return the wall-clock time at which the leader must write a new key; 0 for at once."""
     if key is None or key.algorithm != settings.generation_algorithm:
         return 0
     if len(key.key) != settings.key_bytes:
@@ -98,13 +101,13 @@ def compute_rotation_time_ms(key: SessionKey | None, settings: SessionKeySetting
 
 
 def generate_key(settings: SessionKeySettings, *, entropy: bytes, wall_ms: int) -> SessionKey:
-    """A key of `entropy`: that many bytes as `key_bytes` says, from a source fit for secrets."""
+    """Build a key from `entropy`: `key_bytes` bytes from a cryptographically secure source."""
     assert len(entropy) == settings.key_bytes, len(entropy)
     return SessionKey(key=entropy, algorithm=settings.generation_algorithm, created_ms=wall_ms)
 
 
 def sign_body(key: SessionKey, body: bytes, *, algorithm: str) -> str:
-    """The signature as its header carries it; a request without body signs none.
+    """Sign a request body and return the value of the signature header; an absent body is empty.
 
     Raises `UnknownSignatureAlgorithmError`.
     """
@@ -116,7 +119,8 @@ def _compute_hmac(key: SessionKey, body: bytes, *, algorithm: str) -> bytes:
 
 
 def build_headers(key: SessionKey | None, body: bytes, *, algorithm: str) -> dict[str, str]:
-    """What to send along. Without a key nothing: who receives it answers that it waits for one."""
+    """Build the signature headers; empty without a key, in which case the receiver refuses the
+    request."""
     if key is None:
         return {}
     return {
@@ -126,40 +130,42 @@ def build_headers(key: SessionKey | None, body: bytes, *, algorithm: str) -> dic
 
 
 def compute_body_digest(body: bytes) -> str:
-    """As `BODY_HEADER` carries it."""
+    """Return the value of `BODY_HEADER`."""
     return hashlib.sha256(body).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedUserRequest:
-    """A request of one worker to another of which all is signed: method, path, receiver, time and a
-    nonce, so that a recorded request can be sent again neither to the same nor to another worker;
-    and its body by `compute_body_digest`, so that the head can be verified before the body is read.
-    (Java signs two requests of its own, and of these the body alone.)
+    """A user's request that one worker forwards to another, with all that the signature covers.
 
-    `receiver`: the URL that the receiver advertises. `target`: path and query. `signed_ms`: wall
-    time.
+    Method, path, receiver, time and a nonce are signed, so that a recorded request cannot be
+    replayed to any worker. The body is signed by its digest, so that the headers can be verified
+    before the body is read. (Java signs only two internal requests, and only their body.)
     """
 
     receiver: str
+    """The URL that the receiver advertises."""
     method: str
     target: str
+    """Path and query."""
     digest: str
+    """`compute_body_digest` of the body."""
     signed_ms: int
+    """Wall-clock time."""
     nonce: str
 
     @property
     def signed(self) -> bytes:
-        """The bytes that the signature is of."""
+        """The bytes to sign."""
         when = f"{self.signed_ms} {self.nonce}"
         receiver = self.receiver.rstrip("/")
         return f"{receiver}\n{self.method} {self.target}\n{when}\n{self.digest}".encode()
 
     def headers(self, key: SessionKey | None, *, algorithm: str) -> dict[str, str]:
-        """As the function `build_headers`, and what the receiver needs besides."""
-        found = build_headers(key, self.signed, algorithm=algorithm)
-        return found and {
-            **found,
+        """Build the signature headers, with time, nonce and body digest; empty without a key."""
+        signature = build_headers(key, self.signed, algorithm=algorithm)
+        return signature and {
+            **signature,
             TIMESTAMP_HEADER: str(self.signed_ms),
             NONCE_HEADER: self.nonce,
             BODY_HEADER: self.digest,
@@ -173,7 +179,7 @@ class SignatureValid:
 
 @dataclass(frozen=True, slots=True)
 class SignatureInvalid:
-    """The request is to be refused with this HTTP status."""
+    """The request must be refused with this HTTP status."""
 
     status: int
     message: str
@@ -183,14 +189,14 @@ SignatureCheck: TypeAlias = SignatureValid | SignatureInvalid
 
 
 class ReplayGuard:
-    """Accepts each `SignedUserRequest` to one worker once, and soon after it was signed. Not
-    thread-safe.
+    """Accepts each `SignedUserRequest` to this worker once and within the replay window.
 
-    Nonces are forgotten when the process ends, so requests signed before are refused.
+    Not thread-safe. Nonces are lost when the process ends, so requests that were signed before its
+    start are refused.
     """
 
     def __init__(self, receiver: str, *, started_ms: int) -> None:
-        """`receiver`: the URL that this worker advertises. `started_ms`: wall time."""
+        """`receiver` is the URL that this worker advertises, `started_ms` a wall-clock time."""
         self._receiver = receiver
         self._started_ms = started_ms
         self._expires_ms: dict[str, int] = {}  # by nonce, in the order in which they came
@@ -199,20 +205,23 @@ class ReplayGuard:
         self,
         method: str,
         target: str,
-        given: Mapping[str, str],
+        headers: Mapping[str, str],
         *,
         key: SessionKey | None,
         settings: SessionKeySettings,
         wall_ms: int,
     ) -> SignatureCheck:
-        """As the function `verify_signature`, of what a `SignedUserRequest` says in its headers:
-        all but the body itself, whose digest the caller compares with that of `BODY_HEADER`."""
-        by_name = {name.lower(): value for name, value in given.items()}
+        """Verify the headers of a `SignedUserRequest`.
+
+        The caller must still compare the body's digest with `BODY_HEADER`.
+        """
+        by_name = {name.lower(): value for name, value in headers.items()}
         signed_at = by_name.get(TIMESTAMP_HEADER.lower(), "")
         nonce = by_name.get(NONCE_HEADER.lower(), "")
         if not _TIMESTAMP_PATTERN.fullmatch(signed_at) or not _NONCE_PATTERN.fullmatch(nonce):
             return SignatureInvalid(
-                400, f"Forwarded request needs the headers {TIMESTAMP_HEADER} and {NONCE_HEADER}"
+                400,
+                f"Forwarded request must have valid headers {TIMESTAMP_HEADER} and {NONCE_HEADER}",
             )
         request = SignedUserRequest(
             receiver=self._receiver,
@@ -222,12 +231,12 @@ class ReplayGuard:
             signed_ms=int(signed_at),
             nonce=nonce,
         )
-        verdict = verify_signature(request.signed, given, key=key, settings=settings)
-        if isinstance(verdict, SignatureInvalid):
-            return verdict
-        return self._take(request, wall_ms)
+        result = verify_signature(request.signed, headers, key=key, settings=settings)
+        if isinstance(result, SignatureInvalid):
+            return result
+        return self._check_replay(request, wall_ms)
 
-    def _take(self, request: SignedUserRequest, wall_ms: int) -> SignatureCheck:
+    def _check_replay(self, request: SignedUserRequest, wall_ms: int) -> SignatureCheck:
         while self._expires_ms and next(iter(self._expires_ms.values())) <= wall_ms:
             del self._expires_ms[next(iter(self._expires_ms))]
         apart_ms = abs(wall_ms - request.signed_ms)
@@ -257,16 +266,16 @@ class ReplayGuard:
 
 def verify_signature(
     body: bytes,
-    given: Mapping[str, str],
+    headers: Mapping[str, str],
     *,
     key: SessionKey | None,
     settings: SessionKeySettings,
 ) -> SignatureCheck:
-    """Judge a request by its body, as received, and its headers (names in any case).
+    """Verify the signature of a request body; header names are case-insensitive.
 
-    Not to be asked while the group speaks an older protocol: nothing is signed then.
+    Call it only while the group uses the `sessioned` protocol, because nothing is signed otherwise.
     """
-    by_name = {name.lower(): value for name, value in given.items()}
+    by_name = {name.lower(): value for name, value in headers.items()}
     signature = by_name.get(SIGNATURE_HEADER.lower())
     algorithm = by_name.get(ALGORITHM_HEADER.lower())
     if signature is None or algorithm is None:
@@ -281,7 +290,7 @@ def verify_signature(
     try:
         decoded = base64.b64decode(signature, validate=True)
     except (binascii.Error, ValueError):
-        return SignatureInvalid(400, f"The header {SIGNATURE_HEADER} is not base64")
+        return SignatureInvalid(400, f"The header {SIGNATURE_HEADER} is not valid base64")
     if key is None:
         return SignatureInvalid(
             503,

@@ -1,8 +1,8 @@
 """`StandaloneGroup`: the group of a standalone worker, which has one member and needs no brokers.
 
 The worker leads every rebalance and is assigned everything that is configured. Nothing is signed,
-because there are no other members. Generations are counted all the same, so that a status of an
-earlier generation never replaces a later one.
+because there are no other members. Generations still increase, so that a status of an earlier
+generation never replaces a later one.
 """
 
 from __future__ import annotations
@@ -31,21 +31,23 @@ from connect_runtime.storage.cluster_config_state import ClusterConfigState
 
 @dataclass(slots=True, kw_only=True)
 class StandaloneGroupMachine:
-    """`url` is where this worker answers. Events must reach the herder in the order given."""
+    """State machine of the group; its events must reach the herder in order."""
 
     url: str
+    """This worker's REST URL."""
     _running: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
     _generation: int = 0
     _closed: bool = False
 
     def begin(self) -> list[HerderEvent]:
-        """To be told after `Begun`."""
+        """Return the first events; they must follow `StoresLoaded`."""
         return [JoinRequested(connectors_and_tasks.NO_WORK)]
 
     def obey(self, order: BackgroundAction, config: ClusterConfigState) -> list[HerderEvent]:
-        """What a group would come back with; nothing for orders that are not for a group.
+        """Execute an action and return the resulting events; ignores actions that are not the
+        group's.
 
-        `config` is the newest view.
+        `config` must be the newest state.
         """
         if self._closed:
             return []
@@ -53,14 +55,14 @@ class StandaloneGroupMachine:
             case RejoinGroup():
                 return [JoinRequested(connectors_and_tasks.NO_WORK)]
             case ConfirmJoinPrepared():
-                return [self._round(config)]
+                return [self._complete_rebalance(config)]
             case RevokeAssignment():
                 self._running = connectors_and_tasks.NO_WORK
             case CloseGroup():
                 self._closed = True
         return []
 
-    def _round(self, config: ClusterConfigState) -> AssignmentReceived:
+    def _complete_rebalance(self, config: ClusterConfigState) -> AssignmentReceived:
         configured = collect_configured_work(config)
         stop = self._running.without(configured.items)
         self._running = configured
@@ -82,7 +84,7 @@ class StandaloneGroupMachine:
 
 
 def collect_configured_work(config: ClusterConfigState) -> ConnectorsAndTasks:
-    """All connectors, and all tasks whose configs are whole."""
+    """Return all connectors, and all tasks whose configs are complete."""
     names = config.connectors()
     return ConnectorsAndTasks(
         connectors=tuple(names),
@@ -91,10 +93,10 @@ def collect_configured_work(config: ClusterConfigState) -> ConnectorsAndTasks:
 
 
 class StandaloneGroup:
-    """Implements `ports.group.Group`; for the herder's thread alone."""
+    """Implements `WorkerGroup` for the herder's thread."""
 
     session_timeout_s = math.inf
-    """Nobody else is ever given a task, however silent this worker is."""
+    """No other worker ever receives the tasks."""
 
     def __init__(
         self,
@@ -103,60 +105,60 @@ class StandaloneGroup:
         *,
         clock: Clock,
     ) -> None:
-        """`url` is where this worker answers, `config` the newest view."""
+        """`url` is this worker's REST URL; `config` returns the newest state."""
         self._clock = clock
-        self._alone = StandaloneGroupMachine(url=url)
+        self._machine = StandaloneGroupMachine(url=url)
         self._config = config
-        self._news: list[GroupEvent] = []
-        self._on_news: OnGroupEvent | None = None
+        self._events: list[GroupEvent] = []
+        self._on_event: OnGroupEvent | None = None
 
     @property
     def member_id(self) -> str:
-        """See `ports.group.Group`; so for all below."""
+        """Always "": there is no group coordinator."""
         return ""
 
     def start(self, on_news: OnGroupEvent, configured: GetConfiguredWork) -> None:
-        del configured  # its own view has more
-        self._on_news = on_news
-        self._hear(self._alone.begin())
+        del configured  # `config` has more detail
+        self._on_event = on_news
+        self._add_events(self._machine.begin())
 
     def take(self) -> list[GroupEvent]:
-        taken, self._news = self._news, []
-        return taken
+        events, self._events = self._events, []
+        return events
 
     def ticked(self) -> None:
-        """Nobody waits for that."""
+        """Does nothing: no rebalance waits for this worker."""
 
     def prepared(self) -> None:
-        self._obey(ConfirmJoinPrepared())
+        self._execute(ConfirmJoinPrepared())
 
     def rejoin(self, reason: str) -> None:
-        self._obey(RejoinGroup(reason))
+        self._execute(RejoinGroup(reason))
 
     def leave(self, reason: str) -> None:
-        self._obey(LeaveGroup(reason))
+        self._execute(LeaveGroup(reason))
 
     def give_up_work(self) -> None:
-        self._obey(RevokeAssignment())
+        self._execute(RevokeAssignment())
 
     def close(self, timeout_s: float) -> None:
-        del timeout_s  # there is nothing to wait for
-        self._obey(CloseGroup())
-        self._news.clear()
+        del timeout_s  # closing does not block
+        self._execute(CloseGroup())
+        self._events.clear()
 
     def confirmed_at_s(self) -> float:
         return self._clock.now_s()
 
     def confirm_soon(self) -> None:
-        """It is."""
+        """Does nothing: membership is always confirmed."""
 
-    def _obey(self, order: BackgroundAction) -> None:
-        if self._on_news is not None:
-            self._hear(self._alone.obey(order, self._config()))
+    def _execute(self, order: BackgroundAction) -> None:
+        if self._on_event is not None:
+            self._add_events(self._machine.obey(order, self._config()))
 
-    def _hear(self, told: list[HerderEvent]) -> None:
-        for each in told:
+    def _add_events(self, events: list[HerderEvent]) -> None:
+        for each in events:
             assert isinstance(each, JoinRequested | AssignmentReceived), each
-            self._news.append(each)
-        if told and self._on_news is not None:
-            self._on_news()  # the herder would find it, but only when it next comes round
+            self._events.append(each)
+        if events and self._on_event is not None:
+            self._on_event()  # otherwise the herder would see the events only at its next tick

@@ -1,7 +1,7 @@
-"""The herder of this worker, as REST calls it: implements `Herder`.
+"""`WorkerHerder`: implements `Herder`, the interface of the REST API.
 
-Requests that change connectors and tasks pass through the herder's loop one after the other.
-Requests that only read, or write what every worker may write, do not wait for it.
+Requests that change connectors and tasks are executed in order by the herder's loop. Requests that
+only read, or that write what any worker may write, do not wait for the loop.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from connect_runtime.system.threads import ThreadPool, ThreadPoolFull
 T = TypeVar("T")
 _STARTING_STATUS = 503
 _INTERNAL_ERROR_STATUS = 500
-"""What Java makes of the UnsupportedOperationException that its StandaloneHerder throws."""
+"""Java's status for the UnsupportedOperationException of its StandaloneHerder."""
 _STANDALONE_REFUSALS: Mapping[type, str] = {
     PutTaskConfigs: "Kafka Connect in standalone mode does not support externally setting"
     " task configurations.",
     FenceZombieTasks: "Kafka Connect in standalone mode does not support exactly-once source"
     " connectors.",
 }
-"""Internal requests, which only workers of a group send each other."""
+"""Refusals of internal requests, which only workers of a group send to each other."""
 
 
 class PluginValidator(Protocol):
-    """What is known of plugins, and asked of them. Any thread; may take as long as they do."""
+    """Lists and validates plugins. May be called from any thread; plugin code may be slow."""
 
     def plugins(self) -> Sequence[PluginInfo]: ...
 
@@ -66,8 +66,7 @@ class PluginValidator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerHerderDeps:
-    """What the herder is made of. `keys`: `inter.worker.*`. `is_standalone`: no other worker may
-    ask it anything."""
+    """Dependencies of `WorkerHerder`."""
 
     loop: HerderLoop
     standing: WorkerGroupState
@@ -78,41 +77,43 @@ class WorkerHerderDeps:
     statuses: StatusBackingStore
     validation: PluginValidator
     keys: SessionKeySettings
+    """Settings `inter.worker.*`."""
     calls: ThreadPool
     plugin_calls: ThreadPool
     cluster_id: str | None
     is_standalone: bool = False
+    """True if there are no other workers, so internal requests are refused."""
 
 
 class WorkerHerder:
-    """See `ports.herder.Herder`; so for all below."""
+    """Implements `Herder`; the methods are documented there."""
 
-    def __init__(self, parts: WorkerHerderDeps) -> None:
-        self._parts = parts
+    def __init__(self, deps: WorkerHerderDeps) -> None:
+        self._deps = deps
 
     def ready(self) -> bool:
-        return self._parts.standing.joined_once
+        return self._deps.standing.joined_once
 
     def stage(self) -> HerderStage | None:
-        return self._parts.loop.stage
+        return self._deps.loop.stage
 
     def kafka_cluster_id(self) -> str | None:
-        return self._parts.cluster_id
+        return self._deps.cluster_id
 
     def config(self) -> ClusterConfigState:
-        return self._parts.configs.snapshot()
+        return self._deps.configs.snapshot()
 
     def statuses(self) -> StatusSnapshot:
-        return self._parts.statuses.snapshot()
+        return self._deps.statuses.snapshot()
 
     def plugins(self) -> Sequence[PluginInfo]:
-        return self._parts.validation.plugins()
+        return self._deps.validation.plugins()
 
     def connector_type(self, config: RawConfig | None) -> ConnectorType:
-        return self._parts.validation.connector_type(config)
+        return self._deps.validation.connector_type(config)
 
     def signs_internal_requests(self) -> bool:
-        return self._parts.standing.speaks is ConnectProtocol.SESSIONED
+        return self._deps.standing.speaks is ConnectProtocol.SESSIONED
 
     def verify(
         self, body: bytes, headers: Mapping[str, str], *, must_be_signed: bool = False
@@ -120,61 +121,63 @@ class WorkerHerder:
         if not must_be_signed and not self.signs_internal_requests():
             return SignatureValid()
         return session_keys.verify_signature(
-            body, headers, key=self.config().session_key, settings=self._parts.keys
+            body, headers, key=self.config().session_key, settings=self._deps.keys
         )
 
     def submit(self, request: HerderRequest) -> futures.Future[WorkerReply]:
-        parts = self._parts
-        ticket, future = parts.asked.issue()
-        if parts.is_standalone and isinstance(request, tuple(_STANDALONE_REFUSALS)):
-            parts.asked.answer(
+        deps = self._deps
+        ticket, future = deps.asked.issue()
+        if deps.is_standalone and isinstance(request, tuple(_STANDALONE_REFUSALS)):
+            deps.asked.answer(
                 ticket, RequestRefused(_INTERNAL_ERROR_STATUS, _STANDALONE_REFUSALS[type(request)])
             )
             return future
         if isinstance(request, PutConnector):
-            parts.orders.validate_and_put(ticket, request)
+            deps.orders.validate_and_put(ticket, request)
             return future
         try:
-            taken = parts.inbox.post(RequestSubmitted(ticket=ticket, request=request))
+            accepted = deps.inbox.post(RequestSubmitted(ticket=ticket, request=request))
         except HerderQueueFullError as error:
-            parts.asked.fail(ticket, error)
+            deps.asked.fail(ticket, error)
         else:
-            if not taken:
-                parts.asked.answer(ticket, background_actions.SHUTTING_DOWN_REPLY)
+            if not accepted:
+                deps.asked.answer(ticket, background_actions.SHUTTING_DOWN_REPLY)
         return future
 
     def set_target_state(self, connector: str, state: TargetState) -> futures.Future[None]:
-        return self._write(lambda: self._parts.configs.put_target_state(connector, state))
+        return self._write(lambda: self._deps.configs.put_target_state(connector, state))
 
     def reset_topics(self, connector: str) -> futures.Future[None]:
-        return self._write(lambda: self._parts.statuses.forget_topics(connector))
+        return self._write(lambda: self._deps.statuses.forget_topics(connector))
 
     def set_cluster_logger_level(self, namespace: str, level: str) -> futures.Future[None]:
-        return self._write(lambda: self._parts.configs.put_logger_level(namespace, level))
+        return self._write(lambda: self._deps.configs.put_logger_level(namespace, level))
 
     def validate(self, config: RawConfig) -> futures.Future[ConfigInfos]:
-        parts = self._parts
-        return _run_in_pool(parts.plugin_calls, lambda: parts.validation.validate(config))
+        deps = self._deps
+        return _run_in_pool(deps.plugin_calls, lambda: deps.validation.validate(config))
 
     def plugin_config(
         self, plugin: str, version: str | None
     ) -> futures.Future[Sequence[ConfigKeyInfo]]:
-        parts = self._parts
+        deps = self._deps
         return _run_in_pool(
-            parts.plugin_calls, lambda: parts.validation.plugin_config(plugin, version)
+            deps.plugin_calls, lambda: deps.validation.plugin_config(plugin, version)
         )
 
     def _write(self, run: Callable[[], None]) -> futures.Future[None]:
-        """To an internal topic, once that was read."""
-        if self._parts.loop.begun:
-            return _run_in_pool(self._parts.calls, run)
-        early: futures.Future[None] = futures.Future()
-        early.set_exception(ConnectRestError(_STARTING_STATUS, "Worker is still starting up."))
-        return early
+        """Run a write to an internal topic in the thread pool, unless the stores are not loaded
+        yet."""
+        if self._deps.loop.begun:
+            return _run_in_pool(self._deps.calls, run)
+        failed: futures.Future[None] = futures.Future()
+        failed.set_exception(ConnectRestError(_STARTING_STATUS, "Worker is still starting up."))
+        return failed
 
 
 def _run_in_pool(calls: ThreadPool, run: Callable[[], T]) -> futures.Future[T]:
-    """What does not concern the loop, on a thread that nobody waits for."""
+    """Run a call in the thread pool; the future fails with `HerderQueueFullError` if the pool is
+    full."""
     try:
         return calls.submit(run)
     except ThreadPoolFull as error:

@@ -1,4 +1,4 @@
-"""`WorkerInterface`: what runs connectors and tasks in this process, as the herder uses it."""
+"""`WorkerInterface`: the interface through which the herder runs connectors and tasks."""
 
 from __future__ import annotations
 
@@ -15,63 +15,73 @@ from connect_runtime.storage.status_records import RunStatus, StatusSubject, Top
 
 
 class TooManyTasksError(ConfigError):
-    """A connector wants more than `tasks.max`: asking again is useless."""
+    """A connector returned more task configs than `tasks.max`; retrying cannot help."""
 
 
 class WorkerListener(Protocol):
-    """Told on threads of the worker: post an event, no more."""
+    """Callbacks on threads of the worker; they must only post an event."""
 
     def on_reached(self, connector: str, state: TargetState, error: str | None) -> None:
-        """What was wished of a connector has come about, or `error` says why not."""
+        """Called when a connector reached its target state, or with `error` if it could not."""
 
     def on_reconfiguration_wanted(self, connector: str) -> None:
-        """Its task configs would be others now."""
+        """Called when a connector requests a new call of `task_configs`."""
 
 
 class GroupMembership(Protocol):
-    """What is known of this worker's place in its group. Any thread, at once."""
+    """Heartbeat state of this worker in its group.
+
+    May be called from any thread; returns at once.
+    """
 
     @property
     def session_timeout_s(self) -> float:
-        """After so much silence others are given this worker's work."""
+        """After this long without a heartbeat the group assigns this worker's work to others."""
 
     def confirmed_at_s(self) -> float:
-        """Monotonic time at which the newest heartbeat was sent that the group answered without
-        error (a rebalance under way is one); -inf before the first. Alone: now."""
+        """Return the monotonic time at which the newest successful heartbeat was sent.
+
+        A response that reports a rebalance in progress counts as success. -inf before the first
+        heartbeat; the current time on a standalone worker.
+        """
 
     def confirm_soon(self) -> None:
-        """Somebody waits for a heartbeat that is sent later than this."""
+        """Request a heartbeat now instead of at the next interval."""
 
 
 class StatusWriterInterface(Protocol):
-    """Where statuses go; nothing waits (`runtime.stores.status_store`)."""
+    """Writes statuses to the status topic; does not block."""
 
     def put(self, subject: StatusSubject, status: RunStatus, *, safe: bool = False) -> None: ...
 
     def put_topic(self, topic: TopicStatus) -> None: ...
 
     def knows_topic(self, connector: str, topic: str) -> bool:
-        """Is it said already that the connector uses it, and not forgotten?"""
+        """Return whether the topic is already recorded as active for the connector."""
 
     def last_runs(self, connector: str) -> LastTaskRuns:
-        """Who ran its tasks last; `given` and `quiet` are not known here."""
+        """Return the last runs of the connector's tasks; `given` and `quiet` are left empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredTask:
-    """What is configured for a task, as it is written, and for its connector."""
+    """Unresolved configurations of a task and of its connector."""
 
     connector: RawConfig = field(repr=False)
     config: RawConfig = field(repr=False)
 
 
 class WorkerInterface(Protocol):
-    """One thread asks. What plugins do wrong becomes their status, and is raised nowhere here."""
+    """Runs connectors and tasks; called by one thread.
+
+    Plugin errors are published as a FAILED status and never raised, except as documented.
+    """
 
     def start_connector(self, name: str, config: RawConfig, state: TargetState) -> None:
-        """Begin it, and tell `on_reached` sooner or later.
+        """Start a connector; `on_reached` is called later.
 
-        Raises `ConnectError` if it cannot be begun: then its status is FAILED, and nobody is told.
+        Raises `ConnectError` if it cannot be created; its status is then FAILED and there is no
+        callback.
         """
 
     def start_task(
@@ -83,32 +93,40 @@ class WorkerInterface(Protocol):
         state: TargetState,
         tasks: int,
     ) -> None:
-        """Begin it, one of so many `tasks`. Raises as `start_connector`.
+        """Start a task; `tasks` is the number of tasks of its connector.
 
-        No task of too many is begun (`TooManyTasksError`).
+        Raises as `start_connector`.
+
+        Raises `TooManyTasksError` if there are more tasks than `tasks.max`.
         """
 
     def renew_tasks(
         self, configured: Mapping[ConnectorTaskId, ConfiguredTask]
     ) -> frozenset[ConnectorTaskId]:
-        """These configurations hold from now on. Tasks to which that makes no difference go on,
-        and those that take them up; the rest is answered: to be stopped, and started anew."""
+        """Offer new configurations to running tasks, and return the tasks that must be restarted.
+
+        A task whose configuration is unchanged, or that accepts the new one, keeps running.
+        """
 
     def set_target_state(self, connector: str, state: TargetState) -> None:
-        """Of the connector and its tasks, as far as they run here; `on_reached` for itself."""
+        """Set the target state of a connector and its tasks on this worker.
+
+        `on_reached` is called for the connector itself.
+        """
 
     def stop(self, gone: ConnectorsAndTasks) -> None:
-        """Stop these, all at once; wait within the graceful timeouts, then give up on the rest."""
+        """Stop these connectors and tasks in parallel; those that exceed the graceful timeout
+        are abandoned."""
 
     def running(self) -> ConnectorsAndTasks:
-        """What was begun and not stopped, failed or not."""
+        """Return all items that were started and not stopped, failed ones included."""
 
     def task_configs(self, connector: str, config: RawConfig) -> Sequence[RawConfig] | None:
-        """What the connector wants its tasks to be; None if it does not run here.
+        """Ask a connector for its task configs; None if it does not run on this worker.
 
-        `config` is what it is configured with now. Raises `ConfigError` for more than `tasks.max`,
-        and then its status is FAILED; other `ConnectError` for what the connector raises, or
-        returns amiss.
+        `config` is its current configuration. Raises `ConfigError` for more than `tasks.max`
+        configs; the status is then FAILED. Raises another `ConnectError` if the connector raises or
+        returns an invalid result.
         """
 
     def close(self) -> None:

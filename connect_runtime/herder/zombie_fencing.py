@@ -13,24 +13,25 @@ from connect_runtime.storage.cluster_config_state import ClusterConfigState
 
 @dataclass(frozen=True, slots=True)
 class FencingNotNeeded:
-    """These task configs were fenced already."""
+    """The producers of earlier task generations are already fenced."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordTaskCount:
-    """Nobody is to be fenced, but it must be written that `tasks` may be, next time."""
+    """Nothing to fence; only write the number of tasks, for the next fencing."""
 
     tasks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencePreviousProducers:
-    """Fence `producers` earlier producers, then write that `tasks` may be, next time.
+    """Fence the producers of earlier tasks, then write the number of tasks, for the next fencing.
 
-    It is for nothing if the connector's task configs have another `generation` by then.
+    Invalid if the `generation` of the connector's task configs has changed by then.
     """
 
     producers: int
+    """Number of producers to fence."""
     tasks: int
     generation: int | None
 
@@ -39,13 +40,13 @@ FencingPlan: TypeAlias = FencingNotNeeded | RecordTaskCount | FencePreviousProdu
 
 
 def plan_fencing(view: ClusterConfigState, connector: str) -> FencingPlan:
-    """`view` must be of the end of the config topic."""
+    """Decide what to fence; `view` must be read to the end of the config topic."""
     if not view.fencing_pending(connector):
         return FencingNotNeeded()
     producers, tasks = view.fencing_count(connector), view.task_count(connector)
-    if producers is None:  # no task had a transactional producer so far
+    if producers is None:  # no task has had a transactional producer yet
         return RecordTaskCount(tasks)
-    if producers == 1 and tasks == 1:  # the new task has the old one's transactional id
+    if producers == 1 and tasks == 1:  # the new task reuses the same transactional id
         return RecordTaskCount(tasks)
     return FencePreviousProducers(
         producers=producers, tasks=tasks, generation=view.generation(connector)

@@ -14,11 +14,11 @@ from connect_runtime.herder.worker_interface import StatusWriterInterface
 from connect_runtime.storage.status_records import TopicStatus
 
 RECHECK_INTERVAL_S = 1.0
-"""A topic that is used all the time is looked for no more often."""
+"""Minimum time between two checks whether a topic is recorded."""
 
 
 class ActiveTopics:
-    """Of one task, for its own thread. Not `tracked`: nothing is said."""
+    """Records the active topics of one task, on its thread. Does nothing unless `tracked`."""
 
     def __init__(
         self,
@@ -32,14 +32,14 @@ class ActiveTopics:
         self._statuses = statuses
         self._clock = clock
         self._tracked = tracked
-        self._look_s: dict[str, float] = {}
+        self._next_check_s: dict[str, float] = {}
 
     def used(self, topic: str) -> None:
-        """Records of it came or go. Never waits."""
+        """Record that the task read or wrote this topic. Never blocks."""
         now_s = self._clock.now_s()
-        if not self._tracked or now_s < self._look_s.get(topic, -math.inf):
+        if not self._tracked or now_s < self._next_check_s.get(topic, -math.inf):
             return
-        self._look_s[topic] = now_s + RECHECK_INTERVAL_S
+        self._next_check_s[topic] = now_s + RECHECK_INTERVAL_S
         if self._statuses.knows_topic(self._task.connector, topic):
             return
         self._statuses.put_topic(

@@ -19,7 +19,7 @@ State = RunState
 
 
 class ConnectorPhase(enum.Enum):
-    """What it is when no call is being made."""
+    """State of a connector between calls."""
 
     NEW = "new"
     INIT = "init"
@@ -35,12 +35,12 @@ class ConnectorPhase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorThreadStarted:
-    """The connector's thread runs."""
+    """The connector's thread is running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetStateRequested:
-    """It should be in this state; `token` is told how that went."""
+    """A target state is requested; `CompleteRequest` with this `token` follows."""
 
     state: TargetState
     token: int
@@ -48,26 +48,26 @@ class TargetStateRequested:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorCallReturned:
-    """The last call has returned, or has thrown what `trace` says."""
+    """The last call returned, or raised an exception with this `trace`."""
 
     trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFailed:
-    """The connector says of itself that it has failed."""
+    """The connector reported its own failure."""
 
     trace: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorShutdownRequested:
-    """It is not to run here any longer."""
+    """The connector must stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorAbandoned:
-    """It did not stop in time; nobody listens to it any more."""
+    """The connector did not stop in time; its statuses are ignored from now on."""
 
 
 ConnectorLifecycleEvent: TypeAlias = (
@@ -79,32 +79,35 @@ ConnectorLifecycleEvent: TypeAlias = (
     | ConnectorAbandoned
 )
 
-# Instructions
+# Actions
 
 
 @dataclass(frozen=True, slots=True)
 class CallInitialize:
-    """Open its offsets if it is a source, initialise it; tell `ConnectorCallReturned`."""
+    """Open the offset reader of a source and initialize the connector.
+
+    `ConnectorCallReturned` follows.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class CallStart:
-    """Start it; tell `ConnectorCallReturned`."""
+    """Start the connector. `ConnectorCallReturned` follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallStop:
-    """Stop it; tell `ConnectorCallReturned`."""
+    """Stop the connector. `ConnectorCallReturned` follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloseConnector:
-    """Close its context and its offsets; nothing more comes."""
+    """Close the connector's context and offset reader; this is the last action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishConnectorStatus:
-    """Write the status; `safe`: only where no newer worker has spoken."""
+    """Write the status; with `safe` only if no newer worker has written one."""
 
     state: State
     trace: str | None = None
@@ -113,7 +116,7 @@ class PublishConnectorStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteRequest:
-    """The wish of `token` is fulfilled, or `error` says why it is not."""
+    """The target state was reached, or `error` says why not."""
 
     token: int
     state: TargetState
@@ -137,16 +140,19 @@ _PHASE_AND_STATUS = {
 
 
 class ConnectorLifecycle:
-    """Invariants: at most one call is being made; every wish is told of exactly once; nothing is
-    said after the end."""
+    """State machine of a connector.
+
+    Invariants: at most one call is in progress; every request is completed once; no actions after
+    the end.
+    """
 
     def __init__(self) -> None:
         self._phase = ConnectorPhase.NEW
-        self._calling: CallInitialize | CallStart | CallStop | None = None
-        self._wish: TargetStateRequested | None = None
+        self._call: CallInitialize | CallStart | CallStop | None = None
+        self._request: TargetStateRequested | None = None
         self._next: TargetStateRequested | None = None
         self._shutdown = False
-        self._given_up = False
+        self._abandoned = False
         self._started = False  # and not stopped since
 
     @property
@@ -155,108 +161,110 @@ class ConnectorLifecycle:
 
     @property
     def running(self) -> bool:
-        """Whether it can be asked for task configs."""
-        return self._phase is ConnectorPhase.STARTED and not isinstance(self._calling, CallStop)
+        """Whether the connector can be asked for task configs."""
+        return self._phase is ConnectorPhase.STARTED and not isinstance(self._call, CallStop)
 
     def step(self, event: ConnectorLifecycleEvent) -> list[ConnectorLifecycleAction]:
-        said = self._note(event)
-        if self._calling is None and self._phase not in (ConnectorPhase.NEW, ConnectorPhase.ENDED):
-            said += self._go_on()
-        if self._given_up and not isinstance(event, ConnectorAbandoned):
-            said = [each for each in said if not isinstance(each, PublishConnectorStatus)]
-        return said
+        actions = self._handle_event(event)
+        if self._call is None and self._phase not in (ConnectorPhase.NEW, ConnectorPhase.ENDED):
+            actions += self._start_next_action()
+        if self._abandoned and not isinstance(event, ConnectorAbandoned):
+            actions = [each for each in actions if not isinstance(each, PublishConnectorStatus)]
+        return actions
 
-    def _note(self, event: ConnectorLifecycleEvent) -> list[ConnectorLifecycleAction]:
+    def _handle_event(self, event: ConnectorLifecycleEvent) -> list[ConnectorLifecycleAction]:
         match event:
             case ConnectorThreadStarted():
                 assert self._phase is ConnectorPhase.NEW, self._phase
-                self._phase, self._calling = ConnectorPhase.INIT, CallInitialize()
+                self._phase, self._call = ConnectorPhase.INIT, CallInitialize()
                 return [CallInitialize()]
             case TargetStateRequested():
-                return self._wished(event)
+                return self._queue_request(event)
             case ConnectorFailed(trace):
                 return self._fail(trace)
             case ConnectorShutdownRequested():
                 self._shutdown = True
                 return []
             case ConnectorAbandoned():
-                if self._given_up or self._phase is ConnectorPhase.ENDED:
+                if self._abandoned or self._phase is ConnectorPhase.ENDED:
                     return []
-                self._given_up = True
+                self._abandoned = True
                 return [PublishConnectorStatus(state=State.UNASSIGNED, safe=True)]
             case ConnectorCallReturned(trace):
-                assert self._calling is not None, event
-                return self._called(trace)
+                assert self._call is not None, event
+                return self._finish_call(trace)
 
-    def _wished(self, wish: TargetStateRequested) -> list[ConnectorLifecycleAction]:
+    def _queue_request(self, request: TargetStateRequested) -> list[ConnectorLifecycleAction]:
         if self._shutdown or self._phase is ConnectorPhase.ENDED:
-            return [_build_request_failure(wish, "the connector is being shut down")]
-        overtaken, self._next = self._next, wish
-        if overtaken is None:
+            return [_build_request_failure(request, "the connector is shutting down")]
+        superseded, self._next = self._next, request
+        if superseded is None:
             return []
-        return [_build_request_failure(overtaken, f"overtaken by the wish for {wish.state.value}")]
+        return [
+            _build_request_failure(superseded, f"superseded by a request for {request.state.value}")
+        ]
 
     def _fail(self, trace: str) -> list[ConnectorLifecycleAction]:
-        """The first failure is the one that is told."""
+        """Publish FAILED; only the first failure is published."""
         if self._phase in (ConnectorPhase.FAILED, ConnectorPhase.ENDED):
             return []
         self._phase = ConnectorPhase.FAILED
         return [PublishConnectorStatus(state=State.FAILED, trace=trace, safe=True)]
 
-    def _called(self, trace: str | None) -> list[ConnectorLifecycleAction]:
-        call, self._calling = self._calling, None
+    def _finish_call(self, trace: str | None) -> list[ConnectorLifecycleAction]:
+        call, self._call = self._call, None
         self._started = isinstance(call, CallStart) and trace is None
         if isinstance(call, CallInitialize):
             return [] if trace is None else self._fail(trace)
-        if self._shutdown and self._wish is None:
+        if self._shutdown and self._request is None:
             return self._end(trace)
-        wish, self._wish = self._wish, None
-        assert wish is not None, call
-        if trace is None or wish.state is TargetState.STOPPED:
-            return self._reached(wish)  # it counts as stopped even if stopping threw
-        return [*self._fail(trace), _build_request_failure(wish, trace)]
+        request, self._request = self._request, None
+        assert request is not None, call
+        if trace is None or request.state is TargetState.STOPPED:
+            return self._complete_request(request)  # it counts as stopped even if `stop` raised
+        return [*self._fail(trace), _build_request_failure(request, trace)]
 
-    def _reached(self, wish: TargetStateRequested) -> list[ConnectorLifecycleAction]:
-        if self._phase is ConnectorPhase.FAILED and wish.state is not TargetState.STOPPED:
+    def _complete_request(self, request: TargetStateRequested) -> list[ConnectorLifecycleAction]:
+        if self._phase is ConnectorPhase.FAILED and request.state is not TargetState.STOPPED:
             return [
-                _build_request_failure(wish, "the connector has failed")
-            ]  # it said so while being called
-        self._phase, state = _PHASE_AND_STATUS[wish.state]
+                _build_request_failure(request, "the connector has failed")
+            ]  # reported during the call
+        self._phase, state = _PHASE_AND_STATUS[request.state]
         return [
             PublishConnectorStatus(state=state),
-            CompleteRequest(token=wish.token, state=wish.state),
+            CompleteRequest(token=request.token, state=request.state),
         ]
 
-    def _go_on(self) -> list[ConnectorLifecycleAction]:
+    def _start_next_action(self) -> list[ConnectorLifecycleAction]:
         if self._shutdown:
             return self._shut_down()
-        wish, self._next = self._next, None
-        if wish is None:
+        request, self._next = self._next, None
+        if request is None:
             return []
-        phase, _ = _PHASE_AND_STATUS[wish.state]
+        phase, _ = _PHASE_AND_STATUS[request.state]
         if self._phase is phase:
-            return [CompleteRequest(token=wish.token, state=wish.state)]
-        if self._phase is ConnectorPhase.FAILED and wish.state is not TargetState.STOPPED:
-            return [_build_request_failure(wish, "the connector has failed")]
+            return [CompleteRequest(token=request.token, state=request.state)]
+        if self._phase is ConnectorPhase.FAILED and request.state is not TargetState.STOPPED:
+            return [_build_request_failure(request, "the connector has failed")]
         call: CallStart | CallStop | None = None
-        if wish.state is TargetState.STARTED:
+        if request.state is TargetState.STARTED:
             call = CallStart()
         elif self._started:
             call = CallStop()
         if call is None:
-            return self._reached(wish)
-        self._wish, self._calling = wish, call
+            return self._complete_request(request)
+        self._request, self._call = request, call
         return [call]
 
     def _shut_down(self) -> list[ConnectorLifecycleAction]:
-        said: list[ConnectorLifecycleAction] = []
+        actions: list[ConnectorLifecycleAction] = []
         if self._next is not None:
-            said.append(_build_request_failure(self._next, "the connector is being shut down"))
+            actions.append(_build_request_failure(self._next, "the connector is shutting down"))
             self._next = None
         if self._started:
-            self._calling = CallStop()
-            return [*said, CallStop()]
-        return said + self._end(None)
+            self._call = CallStop()
+            return [*actions, CallStop()]
+        return actions + self._end(None)
 
     def _end(self, trace: str | None) -> list[ConnectorLifecycleAction]:
         self._phase = ConnectorPhase.ENDED
@@ -268,5 +276,5 @@ class ConnectorLifecycle:
         return [PublishConnectorStatus(state=State.UNASSIGNED, safe=True), CloseConnector()]
 
 
-def _build_request_failure(wish: TargetStateRequested, why: str) -> CompleteRequest:
-    return CompleteRequest(token=wish.token, state=wish.state, error=why)
+def _build_request_failure(request: TargetStateRequested, reason: str) -> CompleteRequest:
+    return CompleteRequest(token=request.token, state=request.state, error=reason)

@@ -37,14 +37,14 @@ from connect_runtime.worker.task_factory import ResolvedConfig, WorkerDeps
 
 
 class ConnectorRole(enum.Enum):
-    """Of a connector; the value is its name in messages."""
+    """Type of a connector; the value is its name in messages."""
 
     SOURCE = "source"
     SINK = "sink"
 
 
 class OffsetChange(enum.Enum):
-    """What is done to offsets: as a verb and as its participle."""
+    """A change of offsets; the value is the verb and its past participle."""
 
     ALTER = ("alter", "altered")
     RESET = ("reset", "reset")
@@ -59,7 +59,7 @@ class OffsetChange(enum.Enum):
 
 
 def format_success(change: OffsetChange, *, by_connector_too: bool) -> str:
-    """It is done. `by_connector_too`: what its `alter_offsets` answered."""
+    """Message for success; `by_connector_too` is the result of the connector's `alter_offsets`."""
     if by_connector_too:
         return f"The offsets for this connector have been {change.done} successfully"
     return (
@@ -70,7 +70,7 @@ def format_success(change: OffsetChange, *, by_connector_too: bool) -> str:
 
 
 def format_unsupported(connector: str) -> str:
-    """The connector refuses to have its offsets changed by others."""
+    """Message if the connector does not support modified offsets."""
     return (
         f"Failed to modify offsets for connector {connector} because it doesn't support external "
         "modification of offsets"
@@ -78,25 +78,25 @@ def format_unsupported(connector: str) -> str:
 
 
 def format_read_failure(kind: ConnectorRole, connector: str) -> str:
-    """Of a sink these are its consumer group's."""
+    """Message if the offsets cannot be read."""
     what = "consumer group offsets" if kind is ConnectorRole.SINK else "offsets"
     return f"Failed to retrieve {what} for {kind.value} connector {connector}"
 
 
 def format_change_failure(kind: ConnectorRole, connector: str) -> str:
-    """For any reason that has no words of its own."""
+    """Message for a failure without a more specific message."""
     return f"Failed to modify offsets for {kind.value} connector {connector}"
 
 
 def format_connector_timeout(kind: ConnectorRole, connector: str) -> str:
-    """Its `alter_offsets` took all the time there was."""
+    """Message if the connector's `alter_offsets` exceeds the time limit."""
     return (
         f"Timed out while calling the 'alterOffsets' method for {kind.value} connector {connector}"
     )
 
 
 def format_topic_read_timeout(connector: str) -> str:
-    """Of a source: what it has could not be read in time."""
+    """Message if reading a source connector's offsets exceeds the time limit."""
     return (
         "Timed out while trying to read to the end of the offsets topic prior to modifying offsets "
         f"for source connector {connector}"
@@ -104,23 +104,23 @@ def format_topic_read_timeout(connector: str) -> str:
 
 
 def format_write_timeout(connector: str) -> str:
-    """Of a source."""
+    """Message if writing a source connector's offsets exceeds the time limit."""
     return f"Timed out while attempting to modify offsets for source connector {connector}"
 
 
 def format_list_failure(connector: str) -> str:
-    """Of a sink: what its group has."""
+    """Message if the offsets of a sink's group cannot be listed."""
     return f"Failed to list offsets prior to resetting offsets for sink connector {connector}"
 
 
 def format_group_failure(change: OffsetChange, connector: str) -> str:
-    """Of a sink: its group's offsets could not be changed."""
+    """Message if the offsets of a sink's group cannot be changed."""
     sink = "sink " if change is OffsetChange.RESET else ""
     return f"Failed to {change.verb} consumer group offsets for {sink}connector {connector}"
 
 
 def format_group_in_use(change: OffsetChange, connector: str) -> str:
-    """Of a sink: somebody is in its group, and only its members may change offsets then."""
+    """Message if a sink's group still has members, so that only they may change offsets."""
     return (
         f"Failed to {change.verb} consumer group offsets for connector {connector} either because "
         "its tasks haven't stopped completely yet or the connector was resumed before the request "
@@ -134,52 +134,54 @@ _LOG = logging.getLogger(__name__)
 _BAD_REQUEST_STATUS = 400
 
 REQUEST_TIMEOUT_S = 90.0
-"""Of one request, the connector's own part included: as long as REST waits for it in Java."""
+"""Time limit of a request, including the connector's `alter_offsets`; as Java's REST API."""
 
 OffsetPairs = Sequence[tuple[Mapping[str, object], "Mapping[str, object] | None"]]
 SinkOffsetChanges = Mapping[TopicPartition, "int | None"]
 
 
 class ConnectorOffsetRequests:
-    """Holds no state: any thread may ask, and waits, for up to `REQUEST_TIMEOUT_S` or what a
-    connector's own `alter_offsets` takes."""
+    """Handles offset requests. Stateless and thread-safe.
 
-    def __init__(self, around: WorkerDeps) -> None:
-        self._around = around
+    Calls block for up to `REQUEST_TIMEOUT_S`, or as long as the connector's `alter_offsets` takes.
+    """
+
+    def __init__(self, deps: WorkerDeps) -> None:
+        self._deps = deps
 
     def read(self, name: str, config: RawConfig) -> ConnectorOffsets:
-        """All offsets of the connector. Raises `ConnectError`, with Java's words."""
-        props = self._around.resolved(config)
-        made = self._instance(name, props)
+        """Return all offsets of the connector. Raises `ConnectError` with Java's message."""
+        props = self._deps.resolved(config)
+        made = self._create_connector(name, props)
         with _wrap_unexpected_errors(format_read_failure(_get_connector_role(made), name)):
             if isinstance(made, SinkConnector):
-                return _build_offsets_reply(_SinkOffsetRequests(name, props, self._around).read())
-            return _build_offsets_reply(self._around.offsets.read_all(name, REQUEST_TIMEOUT_S))
+                return _build_offsets_reply(_SinkOffsetRequests(name, props, self._deps).read())
+            return _build_offsets_reply(self._deps.offsets.read_all(name, REQUEST_TIMEOUT_S))
 
     def modify(
         self, name: str, config: RawConfig, offsets: OffsetPairs | None
     ) -> ConnectorOffsetsModified:
-        """Alter these offsets, or with None reset all, and say so.
+        """Alter the given offsets, or with None reset all offsets.
 
-        The connector's `alter_offsets` is asked first; it may refuse. Raises `Refusal` 400 for a
-        sink's offsets that are none, else `ConnectError`; with Java's words.
+        Calls the connector's `alter_offsets` first, which may refuse. Raises `ConnectRestError` 400
+        for invalid sink offsets, otherwise `ConnectError`, with Java's message.
         """
-        props = self._around.resolved(config)
-        made = self._instance(name, props)
+        props = self._deps.resolved(config)
+        made = self._create_connector(name, props)
         change = OffsetChange.RESET if offsets is None else OffsetChange.ALTER
         with _wrap_unexpected_errors(format_change_failure(_get_connector_role(made), name)):
             if isinstance(made, SinkConnector):
-                done = _SinkOffsetRequests(name, props, self._around).modify(made, offsets)
+                done = _SinkOffsetRequests(name, props, self._deps).modify(made, offsets)
             else:
                 assert isinstance(made, SourceConnector), made
-                done = _SourceOffsetRequests(name, props, self._around).modify(made, offsets)
+                done = _SourceOffsetRequests(name, props, self._deps).modify(made, offsets)
         _LOG.info("offsets of connector %s: %s", name, change.done)
         return ConnectorOffsetsModified(format_success(change, by_connector_too=done))
 
-    def _instance(self, name: str, props: ResolvedConfig) -> Connector:
-        """Whatever else is configured: it may run elsewhere, by other means than ours."""
-        with _wrap_unexpected_errors(f"creating connector {name}, to ask it about its offsets"):
-            return task_factory.instantiate_connector(props, self._around)
+    def _create_connector(self, name: str, props: ResolvedConfig) -> Connector:
+        """Instantiate the connector without validating its other settings."""
+        with _wrap_unexpected_errors(f"Failed to create connector {name} to handle its offsets"):
+            return task_factory.instantiate_connector(props, self._deps)
 
 
 def _build_offsets_reply(
@@ -195,14 +197,14 @@ def _get_connector_role(made: Connector) -> ConnectorRole:
 
 
 class _SinkOffsetRequests:
-    """Those of one connector's group."""
+    """Offset requests of one sink connector."""
 
-    def __init__(self, name: str, props: ResolvedConfig, around: WorkerDeps) -> None:
+    def __init__(self, name: str, props: ResolvedConfig, deps: WorkerDeps) -> None:
         self._name = name
         self._props = props
-        self._around = around
-        self._group = client_settings.get_sink_group_id(around.config, props, name)
-        self._time = _RequestDeadline(around)
+        self._deps = deps
+        self._group = client_settings.get_sink_group_id(deps.config, props, name)
+        self._time = _RequestDeadline(deps)
 
     def read(self) -> list[tuple[dict[str, object], dict[str, object]]]:
         kind = ConnectorRole.SINK
@@ -210,43 +212,45 @@ class _SinkOffsetRequests:
             return offset_parsing.format_sink_offsets(admin.fetch(self._group, REQUEST_TIMEOUT_S))
 
     def modify(self, made: SinkConnector, given: OffsetPairs | None) -> bool:
-        """Whether the connector had a part in it."""
+        """Modify the group's offsets; returns whether the connector handled them too."""
         kind = ConnectorRole.SINK
         with self._admin() as admin:
-            wanted = self._all(admin) if given is None else _parse_sink_request(given)
+            requested = (
+                self._list_group_offsets(admin) if given is None else _parse_sink_request(given)
+            )
             with _require_support(self._name):
-                done = bool(made.alter_offsets(self._props, wanted))
+                done = bool(made.alter_offsets(self._props, requested))
             self._time.check(format_connector_timeout(kind, self._name))
             if given is None:
                 self._reset(admin)
             else:
-                self._alter(admin, wanted)
+                self._alter(admin, requested)
         return done
 
-    def _all(self, admin: GroupOffsetsClient) -> SinkOffsetChanges:
+    def _list_group_offsets(self, admin: GroupOffsetsClient) -> SinkOffsetChanges:
         with _replace_error_message(format_list_failure(self._name)):
             return dict.fromkeys(admin.fetch(self._group, self._time.left_s))
 
     def _reset(self, admin: GroupOffsetsClient) -> None:
-        with self._refused(OffsetChange.RESET):
+        with self._translate_group_errors(OffsetChange.RESET):
             admin.delete(self._group, self._time.left_s)
 
-    def _alter(self, admin: GroupOffsetsClient, wanted: SinkOffsetChanges) -> None:
-        """What fails ends it: then nothing is taken away."""
-        negative = offset_parsing.find_negative_offset(wanted)
+    def _alter(self, admin: GroupOffsetsClient, requested: SinkOffsetChanges) -> None:
+        """Commit offsets first, then delete; a failed commit prevents the deletion."""
+        negative = offset_parsing.find_negative_offset(requested)
         if negative is not None:
-            _LOG.error("offsets of %s: %s may not be below 0", self._name, negative)
+            _LOG.error("offsets of %s: the offset of %s must not be negative", self._name, negative)
             raise ConnectError(format_change_failure(ConnectorRole.SINK, self._name))
-        kept = {each: offset for each, offset in wanted.items() if offset is not None}
-        gone = wanted.keys() - kept.keys()
-        with self._refused(OffsetChange.ALTER):
+        kept = {each: offset for each, offset in requested.items() if offset is not None}
+        gone = requested.keys() - kept.keys()
+        with self._translate_group_errors(OffsetChange.ALTER):
             if kept:
                 admin.commit(self._group, kept, self._time.left_s)
             if gone:
                 admin.forget(self._group, gone, self._time.left_s)
 
     @contextlib.contextmanager
-    def _refused(self, change: OffsetChange) -> Iterator[None]:
+    def _translate_group_errors(self, change: OffsetChange) -> Iterator[None]:
         try:
             with _replace_error_message(
                 format_group_failure(change, self._name), but=(ConsumerGroupInUseError,)
@@ -257,22 +261,25 @@ class _SinkOffsetRequests:
 
     def _admin(self) -> contextlib.closing[GroupOffsetsClient]:
         plan = client_settings.build_offsets_admin_config(
-            self._around.config, self._props, self._name
+            self._deps.config, self._props, self._name
         )
-        return contextlib.closing(self._around.clients.group_offsets(plan))
+        return contextlib.closing(self._deps.clients.group_offsets(plan))
 
 
 class _SourceOffsetRequests:
-    """Those of one connector in the store. Under exactly-once its producers were fenced before."""
+    """Offset requests of one source connector.
 
-    def __init__(self, name: str, props: ResolvedConfig, around: WorkerDeps) -> None:
+    With exactly-once, its producers are already fenced.
+    """
+
+    def __init__(self, name: str, props: ResolvedConfig, deps: WorkerDeps) -> None:
         self._name = name
         self._props = props
-        self._offsets = around.offsets
-        self._time = _RequestDeadline(around)
+        self._offsets = deps.offsets
+        self._time = _RequestDeadline(deps)
 
     def modify(self, made: SourceConnector, given: OffsetPairs | None) -> bool:
-        """Whether the connector had a part in it."""
+        """Modify the stored offsets; returns whether the connector handled them too."""
         known = self._partitions()
         pairs: list[NormalizedSourceOffset] = [(each, None) for each in known]
         if given is not None:
@@ -286,7 +293,7 @@ class _SourceOffsetRequests:
         return done
 
     def _partitions(self) -> Sequence[SourcePartition]:
-        """Read also where none is asked for: it is by what is stored that keys are chosen."""
+        """Read the stored partitions, even if not needed: existing keys are reused when writing."""
         try:
             return self._offsets.partitions(self._name, self._time.left_s)
         except ConnectError as error:
@@ -307,11 +314,11 @@ class _SourceOffsetRequests:
 
 
 class _RequestDeadline:
-    """What is left of a request's."""
+    """Remaining time of a request."""
 
-    def __init__(self, around: WorkerDeps) -> None:
-        self._clock = around.clock
-        self._end = Deadline.after(REQUEST_TIMEOUT_S, now_s=around.clock.now_s())
+    def __init__(self, deps: WorkerDeps) -> None:
+        self._clock = deps.clock
+        self._end = Deadline.after(REQUEST_TIMEOUT_S, now_s=deps.clock.now_s())
 
     @property
     def left_s(self) -> float:
@@ -335,7 +342,8 @@ def _parse_sink_request(given: OffsetPairs) -> SinkOffsetChanges:
 
 @contextlib.contextmanager
 def _wrap_unexpected_errors(text: str) -> Iterator[None]:
-    """What has no words for users, for example of a plugin's making, gets these."""
+    """Replace unexpected exceptions, such as those of a plugin, by a `ConnectError` with this
+    message."""
     try:
         yield
     except ConnectError:
@@ -348,7 +356,7 @@ def _wrap_unexpected_errors(text: str) -> Iterator[None]:
 def _replace_error_message(
     text: str, *, but: tuple[type[ConnectError], ...] = ()
 ) -> Iterator[None]:
-    """Java says this, whatever the cluster said, which is in the log."""
+    """Replace the message of a `ConnectError` by Java's; the original is logged."""
     try:
         yield
     except ConnectError as error:

@@ -1,8 +1,8 @@
-"""Validates connector configurations and lists the plugins and their keys, for REST.
+"""Validates connector configurations and lists plugins and their keys, for the REST API.
 
-Runs on the caller's thread and may take as long as a plugin does. A converter that fails is an
-error of its own key. The result shows users' names for classes, and placeholders in place of
-secrets. Java: AbstractHerder.validateConnectorConfig, validateConverterConfig,
+Runs on the caller's thread and may take as long as plugin code does. A failing converter is an
+error of its own key. The result contains the class names that users know, and placeholders instead
+of secrets. Java: AbstractHerder.validateConnectorConfig, validateConverterConfig,
 connectorPluginConfig.
 """
 
@@ -44,12 +44,13 @@ from connect_runtime.worker.plugin_recommenders import ConverterChoice
 
 _CLASS_TYPE = Type.CLASS.value
 ClassNames = Mapping[str, str]
-"""By the full name of a class here: the name that users have for it, Java's where there is one."""
+"""Full Python class name -> the name that users know, which is Java's if there is one."""
 
 
 def rename_key_classes(
     infos: Sequence[ConfigKeyInfo], names: ClassNames
 ) -> tuple[ConfigKeyInfo, ...]:
+    """Replace class names in the defaults of keys."""
     return tuple(_rename_default_class(each, names) for each in infos)
 
 
@@ -60,7 +61,10 @@ def redact_infos(
     resolved: Mapping[str, str | None],
     names: ClassNames,
 ) -> ConfigInfos:
-    """`given` has `${…}` where `resolved` has what it stands for; only the former is shown."""
+    """Replace resolved secrets by their `${…}` references, and class names by the names users know.
+
+    `given` is the configuration with references, `resolved` without.
+    """
     hidden = {name for name, value in given.items() if value != resolved.get(name)}
 
     def present(info: ConfigInfo) -> ConfigInfo:
@@ -77,21 +81,21 @@ def redact_infos(
 
 def _rename_class_value(value: ConfigValueInfo, names: ClassNames) -> ConfigValueInfo:
     name = _get_class_name(value.value, names)
-    told = value.errors
+    errors = value.errors
     if value.value is not None and name is not None:
-        told = tuple(each.replace(f"class {value.value} ", f"class {name} ") for each in told)
+        errors = tuple(each.replace(f"class {value.value} ", f"class {name} ") for each in errors)
     return dataclasses.replace(
         value,
         value=name,
         recommended_values=tuple(
             sorted(str(_get_class_name(each, names)) for each in value.recommended_values)
         ),
-        errors=told,
+        errors=errors,
     )
 
 
 def _redact_value(value: ConfigValueInfo, reference: str | None) -> ConfigValueInfo:
-    message = f"Invalid value {reference} for configuration {value.name}: what it stands for is not"
+    message = f"Invalid value {reference} for configuration {value.name}: the resolved value is not"
     return dataclasses.replace(
         value,
         value=reference if value.value != config_types.HIDDEN_PASSWORD else value.value,
@@ -123,7 +127,7 @@ def validate_converters(
     *,
     plugins: InstalledPlugins,
 ) -> ConfigInfos:
-    """Their keys, each with the converter's prefix; what else is wrong is added to `values`."""
+    """Validate the converters' keys, with prefix; other errors are added to `values`."""
     found = [
         _validate_converter(key, config, values=values, plugins=plugins)
         for key in installed_plugins.CONVERTER_KIND_BY_KEY
@@ -173,18 +177,18 @@ def _check_converter_version(
     values: ConfigValues,
 ) -> bool:
     version_key = plugin_recommenders.build_version_key(key)
-    wanted = config.get(version_key)
+    requested = config.get(version_key)
     try:
-        refused = plugin_versions.explain_version_mismatch(
-            name, wanted, installed_plugins.list_plugin_versions(instance)
+        mismatch = plugin_versions.explain_version_mismatch(
+            name, requested, installed_plugins.list_plugin_versions(instance)
         )
     except ConfigError as error:
         connector_config.add_error(values, version_key, str(error))
         return False
-    if refused is not None:
-        connector_config.add_error(values, key, refused)
-        connector_config.add_error(values, version_key, refused)
-    return refused is None
+    if mismatch is not None:
+        connector_config.add_error(values, key, mismatch)
+        connector_config.add_error(values, version_key, mismatch)
+    return mismatch is None
 
 
 def _get_converter_config_def(
@@ -197,7 +201,7 @@ def _get_converter_config_def(
         connector_config.add_error(values, key, f"Failed to load ConfigDef from {word}: {error}")
         return _NO_INFOS
     if definition is None:
-        _LOG.warning("%s has no definition of its keys: they are not looked at", word)
+        _LOG.warning("%s does not define its keys, so they are not validated", word)
         return _NO_INFOS
     try:
         return installed_plugins.call_plugin(
@@ -237,7 +241,9 @@ def _close_converter(instance: Any, name: str) -> None:
         instance.close()
     except BaseException as error:  # noqa: BLE001 - of others' code: it is done with
         _LOG.warning(
-            "closing %s after its validation: %s", name, installed_plugins.describe_error(error)
+            "failed to close %s after its validation: %s",
+            name,
+            installed_plugins.describe_error(error),
         )
 
 
@@ -247,11 +253,11 @@ _BAD_REQUEST_STATUS = 400
 
 _Result = TypeVar("_Result")
 ResolveConfig = Callable[[RawConfig], Mapping[str, str | None]]
-"""Fills `${…}` in; raises `ConnectError`."""
+"""Resolves `${…}` references; raises `ConnectError`."""
 
 
 class ConnectorValidator:
-    """Of one worker; any thread may ask, and several at once."""
+    """Validates connector configurations of a worker. Thread-safe."""
 
     def __init__(
         self,
@@ -266,7 +272,10 @@ class ConnectorValidator:
         self._resolve = resolve
 
     def plugins(self) -> tuple[PluginInfo, ...]:
-        """See `ports.herder.Herder`; so for all below. At the first call plugins are made."""
+        """Return the installed plugins.
+
+        The first call instantiates plugins to read their versions.
+        """
         return tuple(
             PluginInfo(
                 class_name=each.class_name,
@@ -277,6 +286,7 @@ class ConnectorValidator:
         )
 
     def connector_type(self, config: RawConfig | None) -> ConnectorType:
+        """Return the type of the configuration's `connector.class`; never raises."""
         name = None if config is None else config.get(CONNECTOR_CLASS_KEY)
         if name is None:
             return ConnectorType.UNKNOWN
@@ -288,14 +298,14 @@ class ConnectorValidator:
         return ConnectorType.SINK if sink else ConnectorType.SOURCE
 
     def plugin_config(self, plugin: str, version: str | None) -> tuple[ConfigKeyInfo, ...]:
-        """Its own keys first, then those that all connectors have."""
+        """Return the plugin's keys: its own first, then those common to all connectors."""
         try:
             of = self._plugins.find(plugin)
         except ConfigError:
             raise NotFoundError(f"Unknown plugin {plugin}.") from None
-        return _raise_as_rest_error(lambda: self._keys_of(of, version))
+        return _raise_as_rest_error(lambda: self._get_plugin_keys(of, version))
 
-    def _keys_of(self, of: type[Any], version: str | None) -> tuple[ConfigKeyInfo, ...]:
+    def _get_plugin_keys(self, of: type[Any], version: str | None) -> tuple[ConfigKeyInfo, ...]:
         name = self._plugins.name(of)
         instance = installed_plugins.instantiate_plugin(of, name)
         installed_plugins.check_plugin_version(instance, name, version)
@@ -316,10 +326,13 @@ class ConnectorValidator:
         return rename_key_classes(infos, self._plugins.names())
 
     def validate(self, config: RawConfig) -> ConfigInfos:
-        """`Refusal` 400 as well for a connector that has no definition, or a version unheard of."""
-        return _raise_as_rest_error(lambda: self._validated(config))
+        """Validate a configuration.
 
-    def _validated(self, config: RawConfig) -> ConfigInfos:
+        Raises `ConnectRestError` 400 if the connector cannot be used.
+        """
+        return _raise_as_rest_error(lambda: self._validate_resolved(config))
+
+    def _validate_resolved(self, config: RawConfig) -> ConfigInfos:
         resolved = dict(self._resolve(config))
         name = resolved.get(CONNECTOR_CLASS_KEY)
         if name is None:
@@ -336,7 +349,7 @@ class ConnectorValidator:
 
 
 class _ConnectorConfigValidation:
-    """The validation of one configuration."""
+    """Validation of one configuration."""
 
     def __init__(
         self,
@@ -354,48 +367,50 @@ class _ConnectorConfigValidation:
         self._versions = installed_plugins.list_plugin_versions(made)
 
     def validated(self, name: str) -> ConfigInfos:
-        refused = plugin_versions.explain_version_mismatch(
+        mismatch = plugin_versions.explain_version_mismatch(
             self._plugins.name(type(self._made)),
             self._config.get(plugin_recommenders.CONNECTOR_VERSION),
             self._versions,
         )
-        if refused is not None:
-            return self._of_another_version(name, refused)
+        if mismatch is not None:
+            return self._validate_common_keys(name, mismatch)
         default = installed_plugins.get_default_converter(self._made)
         choices = self._plugins.choices(self._config, default=default)
-        definition = self._enriched(_get_base_config_def(self._made), choices)
+        definition = self._enrich_config_def(_get_base_config_def(self._made), choices)
         values = definition.validate_all(self._config, load=self._plugins.load)
         self._check(values)
         converters = validate_converters(self._config, values, plugins=self._plugins)
         overrides = connector_config.check_client_overrides(
             self._worker, self._config, sink=self._sink
         )
-        own = self._own(name, definition, values)
+        own = self._validate_with_connector(name, definition, values)
         return config_infos.merge_config_infos(
             name,
             [*own.configs, *overrides, *converters.configs],
             groups=[*own.groups, *converters.groups],
         )
 
-    def _of_another_version(self, name: str, refused: str) -> ConfigInfos:
-        """What all connectors have in common is looked at, no more."""
-        definition = self._enriched(connector_keys.CONNECTOR, self._plugins.choices())
+    def _validate_common_keys(self, name: str, mismatch: str) -> ConfigInfos:
+        """Validate only the keys common to all connectors, because the version does not match."""
+        definition = self._enrich_config_def(connector_keys.CONNECTOR, self._plugins.choices())
         values = definition.validate_all(self._config, load=self._plugins.load)
         for key in (CONNECTOR_CLASS_KEY, plugin_recommenders.CONNECTOR_VERSION):
-            connector_config.add_error(values, key, refused)
+            connector_config.add_error(values, key, mismatch)
         connector_config.check_null_values(values, self._config)
         return config_infos.build_config_infos(
             name, definition.keys, values=list(values.values()), groups=definition.groups
         )
 
-    def _enriched(self, base: ConfigDef, choices: Mapping[str, ConverterChoice]) -> ConfigDef:
+    def _enrich_config_def(
+        self, base: ConfigDef, choices: Mapping[str, ConverterChoice]
+    ) -> ConfigDef:
         version = next(iter(self._versions), None)
         return plugin_recommenders.enrich_config_def(
             base, connector_version=version, choices=choices
         )
 
     def _check(self, values: ConfigValues) -> None:
-        """What no key shows alone."""
+        """Run the checks that involve several keys."""
         worker, config = self._worker, self._config
         if self._sink:
             connector_config.check_sink_topics(values, config)
@@ -436,8 +451,10 @@ class _ConnectorConfigValidation:
                 " boundary definition.",
             )
 
-    def _own(self, name: str, definition: ConfigDef, values: ConfigValues) -> ConfigInfos:
-        """With what the connector itself says."""
+    def _validate_with_connector(
+        self, name: str, definition: ConfigDef, values: ConfigValues
+    ) -> ConfigInfos:
+        """Add the results of the connector's own `validate`."""
         own = installed_plugins.get_config_def(self._made)
         found = installed_plugins.validate_connector_config(self._made, self._props())
         collect = functools.partial(
@@ -450,7 +467,7 @@ class _ConnectorConfigValidation:
         return installed_plugins.call_plugin(self._made, "validate", collect)
 
     def _props(self) -> dict[str, str]:
-        """For the plugin, to whom a null is as good as nothing."""
+        """Return the configuration without null values, for the plugin."""
         return {name: value for name, value in self._config.items() if value is not None}
 
 
@@ -460,7 +477,7 @@ def _get_base_config_def(of: Connector) -> ConfigDef:
 
 
 def _raise_as_rest_error(work: Callable[[], _Result]) -> _Result:
-    """Raises `Refusal` for what is the asker's fault."""
+    """Raise a `ConfigError` as `ConnectRestError` 400."""
     try:
         return work()
     except ConfigError as error:

@@ -22,12 +22,12 @@ from connect_runtime.worker.worker_task import WorkerTask
 _LOG = logging.getLogger(__name__)
 
 RECONFIGURE_TIMEOUT_S = 5.0
-"""A pipeline comes round twice a second, unless its task takes longer than it should."""
+"""A pipeline normally checks for changes twice a second."""
 
 
 @dataclass(slots=True)
 class RunningTask:
-    """A task that was begun here, and what it was made from, or has taken up since."""
+    """A running task and what it was built from, which `reconfigure_tasks` updates."""
 
     run: WorkerTask
     made: BuiltTask
@@ -39,38 +39,42 @@ class RunningTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReconfiguration:
-    """A task that runs, and what it is to run with; `now` None where that cannot be told."""
+    """A running task and its new configuration."""
 
     of: RunningTask
     raw: RawConfig
     now: TaskOrigin | None
+    """None if the configuration cannot be resolved."""
 
 
 def reconfigure_tasks(wanted: Iterable[TaskReconfiguration]) -> frozenset[ConnectorTaskId]:
-    """Those that must be started anew. Waits for the others, `RECONFIGURE_TIMEOUT_S` at most."""
-    left: set[ConnectorTaskId] = set()
+    """Reconfigure tasks and return those that must be restarted.
+
+    Waits for the tasks' decisions, up to `RECONFIGURE_TIMEOUT_S`.
+    """
+    to_restart: set[ConnectorTaskId] = set()
     offers: dict[futures.Future[bool], TaskReconfiguration] = {}
     for each in wanted:
         match _decide_for_task(each):
             case ReconfigureDecision.RESTART:
-                left.add(each.of.task)
+                to_restart.add(each.of.task)
             case ReconfigureDecision.OFFER:
                 offers[_offer_configuration(each)] = each
             case ReconfigureDecision.SAME:
-                _LOG.info("task %s goes on: it is configured as before", each.of.task)
+                _LOG.info("task %s keeps running: its configuration is unchanged", each.of.task)
     futures.wait(offers, timeout=RECONFIGURE_TIMEOUT_S)
     for offer, each in offers.items():
         if offer.done() and offer.result():
             assert each.now is not None
             each.of.made.origin = each.now
-            _LOG.info("task %s goes on by its new configuration", each.of.task)
+            _LOG.info("task %s accepted its new configuration without a restart", each.of.task)
         else:
-            left.add(each.of.task)
-    return frozenset(left)
+            to_restart.add(each.of.task)
+    return frozenset(to_restart)
 
 
 def _decide_for_task(wanted: TaskReconfiguration) -> ReconfigureDecision:
-    """One that has failed gets another chance, as in Java."""
+    """Decide how to reconfigure a task; a failed one is restarted, as in Java."""
     of = wanted.of
     if wanted.now is None or of.run.ended:
         return ReconfigureDecision.RESTART
@@ -84,12 +88,12 @@ def _decide_for_task(wanted: TaskReconfiguration) -> ReconfigureDecision:
 def _offer_configuration(wanted: TaskReconfiguration) -> futures.Future[bool]:
     made, now, raw = wanted.of.made, wanted.now, wanted.raw
 
-    def take_up() -> bool:
+    def apply_configuration() -> bool:
         assert now is not None
         assert isinstance(made.body, WorkerPipelineTask)
-        taken = made.body.reconfigure(now.task)
-        if taken:
+        accepted = made.body.reconfigure(now.task)
+        if accepted:
             made.props.raw = raw
-        return taken
+        return accepted
 
-    return wanted.of.run.offer(take_up)
+    return wanted.of.run.offer(apply_configuration)

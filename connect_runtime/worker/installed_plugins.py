@@ -1,6 +1,6 @@
-"""Plugins of a worker: find, instantiate and call them, and their names and versions.
+"""Plugins of a worker: finds, instantiates and calls them, and returns their names and versions.
 
-A plugin that raises fails with `ConnectError`; one that returns something invalid fails with
+A plugin that raises causes a `ConnectError`; one that returns something invalid causes a
 `ConfigError`. Both messages name the plugin.
 """
 
@@ -28,7 +28,7 @@ CONVERTER_KINDS = (Kind.CONVERTER, Kind.HEADER_CONVERTER)
 
 
 def find_java_name(of: type, installed: PluginRegistry, *kinds: Kind) -> str | None:
-    """The name of the Java class that it stands in for, should it go by one."""
+    """Return the name of the Java class that the plugin replaces; None if there is none."""
     names = {
         each.class_name
         for each in installed.installed()
@@ -38,12 +38,12 @@ def find_java_name(of: type, installed: PluginRegistry, *kinds: Kind) -> str | N
 
 
 def get_plugin_name(of: type, installed: PluginRegistry, *kinds: Kind) -> str:
-    """As `find_java_name`, else its own with its module."""
+    """Return the Java name if there is one, otherwise the Python name with its module."""
     return find_java_name(of, installed, *kinds) or f"{of.__module__}.{of.__qualname__}"
 
 
 def get_task_class_name(plugin: Connector, installed: PluginRegistry) -> str:
-    """Of its tasks' class: Java's name where the connector goes by one."""
+    """Return the name of the connector's task class; Java's name if the connector has one."""
     of = plugin.task_class()
     java = find_java_name(type(plugin), installed, *CONNECTOR_KINDS)
     if java is None:
@@ -52,12 +52,12 @@ def get_task_class_name(plugin: Connector, installed: PluginRegistry) -> str:
 
 
 def get_default_converter(plugin: Connector) -> str | None:
-    """Its own, for keys and values; None: the worker's."""
+    """Return the connector's default converter for keys and values; None for the worker's."""
     return plugin.default_converter if isinstance(plugin, SourceConnector) else None
 
 
 def describe_connector(plugin: Connector, installed: PluginRegistry) -> dict[str, str]:
-    """As metrics say it, by attribute."""
+    """Return the connector's type, class and version as metric attributes."""
     is_sink = isinstance(plugin, SinkConnector)
     return {
         "connector-type": "sink" if is_sink else "source",
@@ -67,11 +67,11 @@ def describe_connector(plugin: Connector, installed: PluginRegistry) -> dict[str
 
 
 def get_plugin_version(plugin: object) -> str | None:
-    """As it says itself; whatever it does, a version is no reason to fail."""
+    """Return the plugin's version; None if it fails or returns no text."""
     try:
         found = plugin.version()  # type: ignore[attr-defined]  # all kinds have it
     except BaseException as error:  # noqa: BLE001 - of a plugin
-        _LOG.warning("%s does not tell its version: %s", type(plugin).__name__, error)
+        _LOG.warning("version() of plugin %s failed: %s", type(plugin).__name__, error)
         return None
     return found if isinstance(found, str) else None
 
@@ -87,7 +87,7 @@ _VALUE_FIELD_TYPES = {
 
 
 def instantiate_plugin(of: type[Any], name: str) -> Any:
-    """An instance of its own. Raises `ConfigError`."""
+    """Create an instance of the plugin. Raises `ConfigError`."""
     try:
         return of()
     except BaseException as error:  # plugins may raise what would end an event loop
@@ -95,7 +95,7 @@ def instantiate_plugin(of: type[Any], name: str) -> Any:
 
 
 def call_plugin(plugin: object, method: str, call: Callable[[], _Answer]) -> _Answer:
-    """What the call answers. Raises `ConnectError` for whatever it raises."""
+    """Call a plugin method and return its result. Raises `ConnectError` for any exception."""
     try:
         return call()
     except BaseException as error:  # plugins may raise what would end an event loop
@@ -105,7 +105,7 @@ def call_plugin(plugin: object, method: str, call: Callable[[], _Answer]) -> _An
 
 
 def get_config_def(plugin: Any) -> ConfigDef:
-    """Its keys."""
+    """Return the plugin's keys. Raises `ConfigError` if it returns none."""
     found = get_optional_config_def(plugin)
     if found is None:
         raise ConfigError(
@@ -115,7 +115,7 @@ def get_config_def(plugin: Any) -> ConfigDef:
 
 
 def get_optional_config_def(plugin: Any) -> ConfigDef | None:
-    """Its keys; None if it answers that, which converters may."""
+    """Return the plugin's keys; None if it returns None, which converters may do."""
     found: object = call_plugin(plugin, "config", plugin.config)
     if found is None:
         return None
@@ -127,27 +127,28 @@ def get_optional_config_def(plugin: Any) -> ConfigDef | None:
     for key in found.keys.values():
         if not all(isinstance(getattr(key, each), str) for each in _KEY_TEXT_FIELDS):
             raise ConfigError(
-                f"{_describe_method(plugin, 'config')} must have texts for what is text: "
-                f"{key.name!r} has not."
+                f"{_describe_method(plugin, 'config')} must define name, documentation and"
+                f" display name as text, but key {key.name!r} does not."
             )
     return found
 
 
 def list_plugin_versions(plugin: Any) -> tuple[str, ...]:
-    """The one that it has; none if it tells none, or cannot."""
+    """Return the plugin's version as a one-element tuple; empty if it has none."""
     found = get_plugin_version(plugin)
     return () if found in (None, api_plugin.UNDEFINED_VERSION) else (found,)
 
 
 def check_plugin_version(plugin: Any, name: str, wanted: str | None) -> None:
-    """Raises `ConfigError` unless the plugin, configured by `name`, is of a version wanted."""
+    """Raise `ConfigError` unless the version of the plugin matches the requested version or
+    range."""
     refused = plugin_versions.explain_version_mismatch(name, wanted, list_plugin_versions(plugin))
     if refused is not None:
         raise ConfigError(refused)
 
 
 def validate_connector_config(plugin: Connector, props: Mapping[str, str]) -> list[ConfigValue]:
-    """What it finds wrong with a configuration."""
+    """Call the connector's `validate` and check its result."""
     found: object = call_plugin(plugin, "validate", lambda: plugin.validate(dict(props)))
     if found is None:
         raise ConfigError(
@@ -155,15 +156,14 @@ def validate_connector_config(plugin: Connector, props: Mapping[str, str]) -> li
         )
     if not isinstance(found, Sequence) or not all(_is_config_value(each) for each in found):
         raise ConfigError(
-            f"{_describe_method(plugin, 'validate')} must return a list of ConfigValue with "
-            "texts in it, not"
-            f" {type(found).__name__}."
+            f"{_describe_method(plugin, 'validate')} must return a list of ConfigValue with text"
+            f" messages, not {type(found).__name__}."
         )
     return list(found)
 
 
 def describe_error(error: BaseException) -> str:
-    """The message, or what it is where there is none."""
+    """Return the error's message, or its type if it has none."""
     return str(error) or type(error).__name__
 
 
@@ -184,23 +184,27 @@ CONVERTER_KIND_BY_KEY: Mapping[str, Kind] = {
     plugin_recommenders.KEY_CONVERTER: Kind.CONVERTER,
     plugin_recommenders.VALUE_CONVERTER: Kind.CONVERTER,
 }
-"""In the order in which they are validated."""
+"""In validation order."""
 _CONVERTER_CLASSES = (Converter, HeaderConverter)
 
 
 class InstalledPlugins:
-    """Any thread may ask."""
+    """Plugin lookups for validation. Thread-safe."""
 
     def __init__(self, installed: PluginRegistry, *, worker: WorkerConfig) -> None:
         self._installed = installed
         self._worker = worker
 
     def find(self, name: str, *kinds: Kind) -> type[Any]:
-        """As `ports.plugins.Plugins.find`; of any kind if none is given."""
+        """Return the plugin class with this name, of any kind if none is given.
+
+        Raises `ConfigError`.
+        """
         return self._installed.find(name, *(kinds or tuple(Kind)))
 
     def load(self, name: str) -> type[Any]:
-        """As `ClassLoader`: a class of the wrong kind is found too, to be told so."""
+        """Return the class for a key of type CLASS (`ClassLoader`), even if it is of the wrong
+        kind."""
         for kinds in (tuple(CONVERTER_KIND_BY_KEY.values()), tuple(Kind)):
             try:
                 return self.find(name, *kinds)
@@ -208,11 +212,11 @@ class InstalledPlugins:
                 continue
         found = config_types.find_imported_class(name)
         if issubclass(found, _CONVERTER_CLASSES) and not inspect.isabstract(found):
-            raise LookupError(f"no plugin of this worker is called {name}")
+            raise LookupError(f"plugin {name} is not installed")
         return found
 
     def names(self) -> Mapping[str, str]:
-        """As `shown_infos.Names`."""
+        """Return full Python class name -> the name that users know."""
         return {
             config_types.get_class_name(self._installed.find(each.class_name, each.kind)): (
                 each.class_name
@@ -221,38 +225,41 @@ class InstalledPlugins:
         }
 
     def name(self, of: type) -> str:
-        """What users call a class."""
+        """Return the name by which users know a class."""
         return get_plugin_name(of, self._installed, *Kind)
 
     def choices(
         self, config: Mapping[str, str | None] | None = None, *, default: str | None = None
     ) -> dict[str, ConverterChoice]:
-        """What a connector may have for converters; with what it gets in place of what it leaves.
+        """Return the converters that each converter key may name, and the defaults.
 
-        Without a configuration nothing is got. `default` is the connector's `default_converter`.
+        Without a configuration there are no defaults. `default` is the connector's
+        `default_converter`.
         """
-        return {name: self._choice(name, config, default) for name in CONVERTER_KIND_BY_KEY}
+        return {name: self._build_choice(name, config, default) for name in CONVERTER_KIND_BY_KEY}
 
-    def _choice(
+    def _build_choice(
         self, name: str, config: Mapping[str, str | None] | None, own_default: str | None
     ) -> ConverterChoice:
         kind = CONVERTER_KIND_BY_KEY[name]
         versions = self._versions(kind)
         if config is None:
             return ConverterChoice(there_are=versions)
-        mine = own_default if kind is Kind.CONVERTER else None
-        default = self._found(self._default(name) if mine is None else mine, kind)
+        connector_default = own_default if kind is Kind.CONVERTER else None
+        default = self._find_or_none(
+            self._get_worker_default(name) if connector_default is None else connector_default, kind
+        )
         own = config.get(name)
-        if own is None and mine is None:
+        if own is None and connector_default is None:
             stated = self._worker.raw.get(plugin_recommenders.build_version_key(name))
             version = stated or (None if default is None else versions.get(default))
         else:
-            chosen = default if own is None else self._found(own, kind)
+            chosen = default if own is None else self._find_or_none(own, kind)
             version = None if chosen is None else versions.get(chosen)
         return ConverterChoice(default=default, default_version=version, there_are=versions)
 
-    def _default(self, name: str) -> str:
-        """The worker's own."""
+    def _get_worker_default(self, name: str) -> str:
+        """Return the worker's converter for this key."""
         match name:
             case plugin_recommenders.KEY_CONVERTER:
                 return self._worker.key_converter
@@ -261,7 +268,7 @@ class InstalledPlugins:
             case _:
                 return self._worker.header_converter
 
-    def _found(self, name: str, kind: Kind) -> type[Any] | None:
+    def _find_or_none(self, name: str, kind: Kind) -> type[Any] | None:
         try:
             return self._installed.find(name, kind)
         except ConfigError:

@@ -1,4 +1,4 @@
-"""Every metric of a worker, by its Java name, and the rule that makes Prometheus names of them.
+"""All metrics of a worker by Java name, and the rule that derives their Prometheus names.
 
 Java exposes an attribute of the MBean `kafka.connect:type=<group>,<tag>=...`. Here it is
 
@@ -6,15 +6,14 @@ Java exposes an attribute of the MBean `kafka.connect:type=<group>,<tag>=...`. H
 
 with `_` for `-`, the group without a leading `connect-` and a trailing `-metrics`, and tags as
 labels: `kafka_connect_worker_connector_count`,
-`kafka_connect_source_task_source_record_poll_total`. Strimzi's rules for the JMX exporter give
-the same names, so dashboards made for those work.
+`kafka_connect_source_task_source_record_poll_total`. Strimzi's rules for the JMX exporter produce
+the same names, so dashboards for them work.
 
 Numbers keep their units: milliseconds, and ratios and percentages from 0 to 1. A text is the value
-of a label named as its attribute, on a series that is always 1:
+of a label named after its attribute, on a series that is always 1:
 `kafka_connect_connector_status{connector="c",status="running"} 1`. Texts of a task that never
-change share one series, `..._info`, so that a thousand tasks have a thousand of them, not eleven
-thousand. `-total` at the end means a counter; all else is a gauge, also Java's other sums
-(`total-retries`).
+change share one series, `..._info`, to keep the number of series small. A name that ends in
+`-total` is a counter; everything else is a gauge, including Java's other sums (`total-retries`).
 
 `-avg`, `-max`, `-rate` and `-percentage` cover the last sample windows; everything else covers the
 time since the task or the worker started. Java declares `sink-record-lag-max` but never sets it;
@@ -37,24 +36,29 @@ INFO_ATTRIBUTE = "info"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricGroup:
-    """`numbers`, `texts`: what an attribute means. `lasting`: texts that share one series."""
+    """A group of metrics, as in Java."""
 
     name: str
     tags: tuple[str, ...] = ()
     numbers: Mapping[str, str] = field(default_factory=dict)
+    """Numeric attribute -> description."""
     texts: Mapping[str, str] = field(default_factory=dict)
+    """Text attribute -> description."""
     lasting: tuple[str, ...] = ()
+    """Text attributes that never change and share one series."""
 
     @property
     def attributes(self) -> frozenset[str]:
-        """All of them, as Java names them."""
+        """All attributes, by Java name."""
         return frozenset({*self.numbers, *self.texts, *self.lasting})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricReading:
-    """What a group of these tags' values says at one moment, by attribute. What is left out is not
-    shown; what the group does not have is refused by `families`."""
+    """Current values of a group for one set of tag values, by attribute.
+
+    Missing attributes are not exposed; unknown ones make `families` raise.
+    """
 
     group: MetricGroup
     tags: tuple[str, ...] = ()
@@ -64,13 +68,13 @@ class MetricReading:
 
 
 def build_metric_name(group: str, attribute: str) -> str:
-    """By the rule above."""
+    """Return the Prometheus name of an attribute."""
     short = group.removeprefix("connect-").removesuffix("-metrics")
     return f"{_PREFIX}_{short}_{attribute}".replace("-", "_")
 
 
 def declare_metrics(group: MetricGroup) -> dict[str, Metric]:
-    """By attribute; `INFO_ATTRIBUTE` for those that share a series."""
+    """Return the metrics of a group by attribute; `INFO_ATTRIBUTE` is the shared series."""
     found = {
         attribute: Metric(
             name=build_metric_name(group.name, attribute),
@@ -84,7 +88,10 @@ def declare_metrics(group: MetricGroup) -> dict[str, Metric]:
         found[attribute] = _declare_metric(group, attribute, meaning, texts=(attribute,))
     if group.lasting:
         found[INFO_ATTRIBUTE] = _declare_metric(
-            group, INFO_ATTRIBUTE, "What it is made of.", texts=group.lasting
+            group,
+            INFO_ATTRIBUTE,
+            "Classes and versions of the connector, task and converters.",
+            texts=group.lasting,
         )
     return found
 
@@ -105,7 +112,7 @@ def _build_label_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 class ConnectMetricsRegistry:
-    """Metrics of these groups, made once. No two may come to the same name."""
+    """Metrics of all groups. Prometheus names must be unique."""
 
     def __init__(self, groups: Iterable[MetricGroup]) -> None:
         self._metrics = {(group.name, group.tags): declare_metrics(group) for group in groups}
@@ -113,7 +120,7 @@ class ConnectMetricsRegistry:
         assert len(set(names)) == len(names), sorted(names)
 
     def families(self, readings: Iterable[MetricReading]) -> tuple[MetricFamily, ...]:
-        """Of what was read, in order of names. One group's readings have tags of their own."""
+        """Convert readings to metric families, in order of names."""
         series: dict[str, tuple[Metric, dict[tuple[str, ...], float]]] = {}
 
         def put(metric: Metric, labels: tuple[str, ...], value: float) -> None:
@@ -144,29 +151,29 @@ _TASK_TAGS = ("connector", "task")
 APP_INFO = Group(
     name="app-info",
     tags=("client-id",),
-    numbers={"start-time-ms": "When the worker began, in ms since 1970."},
+    numbers={"start-time-ms": "Start time of the worker, in ms since the epoch."},
     texts={
-        "version": "The release of Kafka Connect that this worker stands in for.",
-        "commit-id": "The commit that it was built from.",
+        "version": "Kafka Connect release that this worker is compatible with.",
+        "commit-id": "Commit that the worker was built from.",
     },
 )
 
 
 def _describe_startup_metrics(what: str) -> dict[str, str]:
     return {
-        f"{what}-startup-attempts-total": f"Starts of {what}s that came to an end, good or bad.",
-        f"{what}-startup-success-total": f"Starts of {what}s that succeeded.",
-        f"{what}-startup-success-percentage": f"Share of starts of {what}s that succeeded.",
-        f"{what}-startup-failure-total": f"Starts of {what}s that failed.",
-        f"{what}-startup-failure-percentage": f"Share of starts of {what}s that failed.",
+        f"{what}-startup-attempts-total": f"Completed {what} startups, successful or failed.",
+        f"{what}-startup-success-total": f"Successful {what} startups.",
+        f"{what}-startup-success-percentage": f"Share of {what} startups that succeeded.",
+        f"{what}-startup-failure-total": f"Failed {what} startups.",
+        f"{what}-startup-failure-percentage": f"Share of {what} startups that failed.",
     }
 
 
 WORKER = Group(
     name="connect-worker-metrics",
     numbers={
-        "connector-count": "Connectors that this worker has, failed ones too.",
-        "task-count": "Tasks that this worker has, failed ones too.",
+        "connector-count": "Connectors on this worker, including failed ones.",
+        "task-count": "Tasks on this worker, including failed ones.",
         **_describe_startup_metrics("connector"),
         **_describe_startup_metrics("task"),
     },
@@ -179,7 +186,7 @@ TASKS_OF_CONNECTOR = Group(
     numbers={
         "connector-total-task-count": "Tasks of this connector on this worker.",
         **{
-            f"connector-{state}-task-count": f"Tasks of this connector here that are {state}."
+            f"connector-{state}-task-count": f"{state.capitalize()} tasks of this connector."
             for state in TASK_STATES
         },
     },
@@ -188,12 +195,12 @@ TASKS_OF_CONNECTOR = Group(
 REBALANCES = Group(
     name="connect-worker-rebalance-metrics",
     numbers={
-        "epoch": "The group's generation, as of the last rebalance.",
-        "completed-rebalances-total": "Rebalances that this worker completed.",
-        "rebalancing": "1 while this worker is in a rebalance, else 0.",
-        "rebalance-max-time-ms": "The longest that a rebalance took lately.",
-        "rebalance-avg-time-ms": "How long a rebalance took lately.",
-        "time-since-last-rebalance-ms": "Since when none was completed; +Inf before the first.",
+        "epoch": "Generation of the group as of the last rebalance.",
+        "completed-rebalances-total": "Rebalances completed by this worker.",
+        "rebalancing": "1 during a rebalance of this worker, otherwise 0.",
+        "rebalance-max-time-ms": "Maximum duration of a recent rebalance.",
+        "rebalance-avg-time-ms": "Average duration of recent rebalances.",
+        "time-since-last-rebalance-ms": "Time since the last rebalance; +Inf before the first.",
     },
     texts={
         "leader-name": "URL of the group's leader.",
@@ -206,8 +213,8 @@ CONNECTOR = Group(
     tags=_CONNECTOR_TAGS,
     texts={
         "connector-type": "source or sink.",
-        "connector-class": "Its class, by Java's name where it has one.",
-        "connector-version": "Its version, as it says itself.",
+        "connector-class": "Class of the connector; Java's name if it has one.",
+        "connector-version": "Version of the connector.",
         "status": "unassigned, running, paused, stopped, failed or restarting.",
     },
 )
@@ -216,14 +223,14 @@ TASK = Group(
     name="connector-task-metrics",
     tags=_TASK_TAGS,
     numbers={
-        "running-ratio": "Share of its time that this task was running.",
-        "pause-ratio": "Share of its time that this task was paused.",
-        "offset-commit-max-time-ms": "The longest that committing offsets took.",
-        "offset-commit-avg-time-ms": "How long committing offsets took.",
+        "running-ratio": "Share of time that this task was running.",
+        "pause-ratio": "Share of time that this task was paused.",
+        "offset-commit-max-time-ms": "Maximum duration of an offset commit.",
+        "offset-commit-avg-time-ms": "Average duration of an offset commit.",
         "offset-commit-success-percentage": "Share of offset commits that succeeded.",
         "offset-commit-failure-percentage": "Share of offset commits that failed.",
-        "batch-size-max": "Records of the largest batch.",
-        "batch-size-avg": "Records of a batch.",
+        "batch-size-max": "Maximum number of records in a batch.",
+        "batch-size-avg": "Average number of records in a batch.",
     },
     texts={"status": "unassigned, running, paused, failed or restarting."},
     lasting=(
@@ -245,15 +252,15 @@ SOURCE_TASK = Group(
     name="source-task-metrics",
     tags=_TASK_TAGS,
     numbers={
-        "source-record-poll-rate": "Records polled a second, before transformation.",
+        "source-record-poll-rate": "Records polled per second, before transformation.",
         "source-record-poll-total": "Records polled, before transformation.",
-        "source-record-write-rate": "Records acknowledged by Kafka a second.",
+        "source-record-write-rate": "Records acknowledged by Kafka per second.",
         "source-record-write-total": "Records acknowledged by Kafka.",
-        "poll-batch-max-time-ms": "The longest that polling a batch took.",
-        "poll-batch-avg-time-ms": "How long polling a batch took.",
-        "source-record-active-count": "Records polled, and neither acknowledged nor left out yet.",
-        "source-record-active-count-max": "The most that there were of these.",
-        "source-record-active-count-avg": "How many there were of these.",
+        "poll-batch-max-time-ms": "Maximum duration of a poll.",
+        "poll-batch-avg-time-ms": "Average duration of a poll.",
+        "source-record-active-count": "Records polled but neither acknowledged nor filtered yet.",
+        "source-record-active-count-max": "Maximum number of active records.",
+        "source-record-active-count-avg": "Average number of active records.",
     },
 )
 
@@ -261,22 +268,22 @@ SINK_TASK = Group(
     name="sink-task-metrics",
     tags=_TASK_TAGS,
     numbers={
-        "sink-record-read-rate": "Records read from Kafka a second, before transformation.",
+        "sink-record-read-rate": "Records read from Kafka per second, before transformation.",
         "sink-record-read-total": "Records read from Kafka, before transformation.",
-        "sink-record-send-rate": "Records put to the task a second.",
+        "sink-record-send-rate": "Records put to the task per second.",
         "sink-record-send-total": "Records put to the task.",
-        "sink-record-lag-max": "The most, of any partition, that were read and not committed yet.",
+        "sink-record-lag-max": "Maximum over partitions of records read but not committed yet.",
         "sink-record-active-count": "Records read whose offsets are not committed yet.",
-        "sink-record-active-count-max": "The most that there were of these.",
-        "sink-record-active-count-avg": "How many there were of these.",
-        "partition-count": "Partitions that this task has.",
-        "offset-commit-seq-no": "The number of the newest offset commit.",
-        "offset-commit-completion-rate": "Offset commits completed a second.",
+        "sink-record-active-count-max": "Maximum number of active records.",
+        "sink-record-active-count-avg": "Average number of active records.",
+        "partition-count": "Partitions assigned to this task.",
+        "offset-commit-seq-no": "Sequence number of the newest offset commit.",
+        "offset-commit-completion-rate": "Offset commits completed per second.",
         "offset-commit-completion-total": "Offset commits completed.",
-        "offset-commit-skip-rate": "Offset commits a second whose answer came after a newer began.",
-        "offset-commit-skip-total": "Offset commits whose answer came after a newer began.",
-        "put-batch-max-time-ms": "The longest that putting a batch took.",
-        "put-batch-avg-time-ms": "How long putting a batch took.",
+        "offset-commit-skip-rate": "Offset commits per second that a newer commit overtook.",
+        "offset-commit-skip-total": "Offset commits that completed after a newer commit began.",
+        "put-batch-max-time-ms": "Maximum duration of a put.",
+        "put-batch-avg-time-ms": "Average duration of a put.",
     },
 )
 
@@ -284,14 +291,14 @@ TASK_ERRORS = Group(
     name="task-error-metrics",
     tags=_TASK_TAGS,
     numbers={
-        "total-record-failures": "Steps of records that failed, tried again or not.",
-        "total-record-errors": "Records of which a step failed for good.",
-        "total-records-skipped": "Records left out because of errors.",
-        "total-retries": "Steps tried again.",
+        "total-record-failures": "Failed operations on records, retried or not.",
+        "total-record-errors": "Records with an operation that failed permanently.",
+        "total-records-skipped": "Records skipped because of errors.",
+        "total-retries": "Retried operations.",
         "total-errors-logged": "Errors written to the log.",
         "deadletterqueue-produce-requests": "Records sent to the dead letter queue.",
-        "deadletterqueue-produce-failures": "Records that could not be sent there.",
-        "last-error-timestamp": "When a step last failed, in ms since 1970; 0: never.",
+        "deadletterqueue-produce-failures": "Failed sends to the dead letter queue.",
+        "last-error-timestamp": "Time of the last failure, in ms since the epoch; 0 if none.",
     },
 )
 
@@ -299,28 +306,28 @@ COORDINATOR = Group(
     name="connect-coordinator-metrics",
     tags=("client-id",),
     numbers={
-        "assigned-connectors": "Connectors that the group has given to this worker.",
-        "assigned-tasks": "Tasks that the group has given to this worker.",
-        "heartbeat-rate": "Heartbeats answered a second.",
-        "heartbeat-total": "Heartbeats answered.",
-        "heartbeat-response-time-max": "The longest that an answer to a heartbeat took, in ms.",
-        "last-heartbeat-seconds-ago": "Since when none was sent; -1 before the first.",
-        "join-rate": "Joins answered well, a second.",
-        "join-total": "Joins answered well.",
-        "join-time-avg": "How long a join took, in ms.",
-        "join-time-max": "The longest that a join took, in ms.",
-        "sync-rate": "Syncs answered well, a second.",
-        "sync-total": "Syncs answered well.",
-        "sync-time-avg": "How long a sync took, in ms.",
-        "sync-time-max": "The longest that a sync took, in ms.",
-        "rebalance-latency-avg": "How long from the first join to a sync, in ms.",
-        "rebalance-latency-max": "The longest of these, in ms.",
-        "rebalance-latency-total": "All of these together, in ms.",
-        "rebalance-total": "Rounds of the group that this worker completed.",
-        "rebalance-rate-per-hour": "Rounds completed an hour.",
-        "failed-rebalance-total": "Joins and syncs that were refused or not answered.",
-        "failed-rebalance-rate-per-hour": "Joins and syncs refused or not answered, an hour.",
-        "last-rebalance-seconds-ago": "Since when none was completed; -1 before the first.",
+        "assigned-connectors": "Connectors assigned to this worker.",
+        "assigned-tasks": "Tasks assigned to this worker.",
+        "heartbeat-rate": "Successful heartbeats per second.",
+        "heartbeat-total": "Successful heartbeats.",
+        "heartbeat-response-time-max": "Maximum heartbeat response time, in ms.",
+        "last-heartbeat-seconds-ago": "Seconds since the last heartbeat; -1 before the first.",
+        "join-rate": "Successful group joins per second.",
+        "join-total": "Successful group joins.",
+        "join-time-avg": "Average duration of a group join, in ms.",
+        "join-time-max": "Maximum duration of a group join, in ms.",
+        "sync-rate": "Successful group syncs per second.",
+        "sync-total": "Successful group syncs.",
+        "sync-time-avg": "Average duration of a group sync, in ms.",
+        "sync-time-max": "Maximum duration of a group sync, in ms.",
+        "rebalance-latency-avg": "Average time from the first join to the sync, in ms.",
+        "rebalance-latency-max": "Maximum time from the first join to the sync, in ms.",
+        "rebalance-latency-total": "Total time from the first join to the sync, in ms.",
+        "rebalance-total": "Rebalances completed by this worker.",
+        "rebalance-rate-per-hour": "Rebalances completed per hour.",
+        "failed-rebalance-total": "Group joins and syncs that were refused or got no response.",
+        "failed-rebalance-rate-per-hour": "Failed group joins and syncs per hour.",
+        "last-rebalance-seconds-ago": "Seconds since the last rebalance; -1 before the first.",
     },
 )
 

@@ -24,6 +24,8 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _CommitAttempt:
+    """A commit in progress."""
+
     taken: CommittableOffsets
     begun_s: float
     ends_s: float
@@ -40,8 +42,11 @@ class OffsetCommitTiming:
 
 
 class SourceOffsetCommitter:
-    """For the task's thread. Invariant: what was taken and is not stored is in `_pending`, or in
-    the one attempt under way."""
+    """Commits offsets on the task's thread.
+
+    Invariant: offsets that were taken but not stored are in `_pending` or in the attempt in
+    progress.
+    """
 
     def __init__(
         self,
@@ -65,13 +70,13 @@ class SourceOffsetCommitter:
         self._lock = threading.Lock()
 
     def tick(self) -> bool:
-        """To be called often; True: a commit is done, or there was nothing to.
+        """Commit if due; returns True if a commit completed or there was nothing to commit.
 
-        Raises `BadOffset` for offsets that can never be stored.
+        Call it often. Raises `InvalidSourceOffset` for offsets that can never be stored.
         """
         now_s = self._clock.now_s()
         if self._attempt is not None:
-            return self._settle(self._attempt, now_s)
+            return self._check_attempt(self._attempt, now_s)
         if now_s < self._due_s:
             return False
         self._due_s = now_s + self._timing.interval_s
@@ -83,13 +88,13 @@ class SourceOffsetCommitter:
         self._offsets.write(
             self._connector,
             attempt.taken.offsets,
-            on_done=lambda error: self._answer(attempt, error),
+            on_done=lambda error: self._record_result(attempt, error),
         )
         self._attempt, self._pending = attempt, submitted_offsets.NOTHING_COMMITTABLE
-        return self._settle(attempt, now_s)
+        return self._check_attempt(attempt, now_s)
 
     def finish(self) -> None:
-        """All that may be committed by now; waits. Raises what went wrong."""
+        """Commit everything that can be committed, and wait. Raises the error if it fails."""
         attempt, self._attempt = self._attempt, None
         before = submitted_offsets.NOTHING_COMMITTABLE if attempt is None else attempt.taken
         last = before.then(self._pending).then(self._take())
@@ -103,11 +108,11 @@ class SourceOffsetCommitter:
         finally:
             self._metrics.commit_ended(took_s=took_s)
 
-    def _answer(self, attempt: _CommitAttempt, error: ConnectError | None) -> None:
+    def _record_result(self, attempt: _CommitAttempt, error: ConnectError | None) -> None:
         with self._lock:
             attempt.answered, attempt.error = True, error
 
-    def _settle(self, attempt: _CommitAttempt, now_s: float) -> bool:
+    def _check_attempt(self, attempt: _CommitAttempt, now_s: float) -> bool:
         with self._lock:
             answered, error = attempt.answered, attempt.error
         if answered and error is None:
@@ -119,7 +124,7 @@ class SourceOffsetCommitter:
         self._attempt, self._pending = None, attempt.taken
         self._metrics.commit_ended(took_s=None)
         _LOG.error(
-            "offsets of %s were not committed and are tried again with the next ones: %s",
+            "failed to commit offsets of %s, retrying with the next commit: %s",
             self._connector,
             error or f"not acknowledged within {self._timing.timeout_s:.1f} s",
         )

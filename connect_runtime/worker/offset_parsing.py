@@ -29,14 +29,14 @@ SinkOffsetPair = tuple["Mapping[str, object] | None", "Mapping[str, object] | No
 
 
 class InvalidSinkOffsetError(FatalError):
-    """A sink's partition or offset is not of the form that it must have; in Java's words."""
+    """A sink's partition or offset has an invalid form; the message is Java's."""
 
 
 def parse_sink_offsets(given: Iterable[SinkOffsetPair]) -> dict[TopicPartition, int | None]:
-    """By partition, the offset that it is to get; None: it is to have none any more.
+    """Parse sink offsets by partition; an offset of None deletes it.
 
-    Numbers may come as text. Of a partition that is named twice the last counts. An offset may be
-    below 0 here: `find_negative_offset` says so. Raises `InvalidSinkOffsetError`.
+    Numbers may be text. If a partition is repeated, the last entry is used. Negative offsets are
+    accepted; see `find_negative_offset`. Raises `InvalidSinkOffsetError`.
     """
     return {_parse_partition(partition): _parse_offset(offset) for partition, offset in given}
 
@@ -93,7 +93,7 @@ def _parse_integer(value: object, bounds: range) -> int | None:
 
 
 def _format_java_value(value: object) -> str:
-    """`String.valueOf` of what JSON can hold."""
+    """Format a JSON value like Java's `String.valueOf`."""
     match value:
         case None:
             return "null"
@@ -104,13 +104,14 @@ def _format_java_value(value: object) -> str:
         case list() | tuple():
             return f"[{', '.join(map(_format_java_value, value))}]"
         case Mapping():
-            return f"{{{', '.join(f'{name}={_format_java_value(each)}' for name, each in value.items())}}}"
+            pairs = (f"{name}={_format_java_value(each)}" for name, each in value.items())
+            return f"{{{', '.join(pairs)}}}"
         case _:
             return str(value)
 
 
 def find_negative_offset(offsets: Mapping[TopicPartition, int | None]) -> TopicPartition | None:
-    """A partition that cannot get the offset which it is to get."""
+    """Return the first partition with a negative offset; None if there is none."""
     return next(
         (each for each, offset in offsets.items() if offset is not None and offset < 0), None
     )
@@ -119,7 +120,7 @@ def find_negative_offset(offsets: Mapping[TopicPartition, int | None]) -> TopicP
 def format_sink_offsets(
     offsets: Mapping[TopicPartition, int],
 ) -> list[tuple[dict[str, object], dict[str, object]]]:
-    """As pairs of partition and offset in a user's form, in the order of topics and partitions."""
+    """Format offsets as pairs of partition and offset, sorted by topic and partition."""
     return [
         ({TOPIC_FIELD: place.topic, PARTITION_FIELD: place.partition}, {OFFSET_FIELD: offset})
         for place, offset in sorted(offsets.items())
@@ -131,10 +132,9 @@ NormalizedSourceOffset = tuple["SourcePartition | None", "SourceOffset | None"]
 
 
 def normalize_source_offsets(given: Iterable[SourceOffsetPair]) -> list[NormalizedSourceOffset]:
-    """Through JSON and back, the fields in the order that Java's HashMap has.
+    """Encode and decode offsets as JSON, with fields in the order of Java's HashMap.
 
-    A partition may be nothing (null), and so may an offset: then it is forgotten. Raises
-    `DataError` for what is not flat.
+    A partition may be None; an offset of None deletes it. Raises `DataError` for nested values.
     """
     return [
         (_normalize_fields(partition), _normalize_fields(offset)) for partition, offset in given
@@ -145,18 +145,19 @@ def _normalize_fields(value: Mapping[str, object] | None) -> dict[str, OffsetPri
     if value is None:
         return None
     for name, each in value.items():
-        wrong = _find_non_primitive_type(each)
-        if wrong is not None:
+        invalid_type = _find_non_primitive_type(each)
+        if invalid_type is not None:
             raise DataError(
                 "Offsets may only contain primitive types as values, but field "
-                f"{name} contains {wrong}"
+                f"{name} contains {invalid_type}"
             )
     ordered = java_json.order_like_java_map(cast(Mapping[str, OffsetPrimitive], value))
     return cast(dict[str, OffsetPrimitive], java_json.decode_json(java_json.encode_json(ordered)))
 
 
 def _find_non_primitive_type(value: object) -> str | None:
-    """What Java calls a value that an offset may not hold; None for one that it may."""
+    """Return Java's name for a value type that offsets must not contain; None for an allowed
+    value."""
     match value:
         case int() if not java_json.INT64_MIN <= value <= java_json.INT64_MAX:
             return "class java.math.BigInteger"

@@ -1,7 +1,4 @@
-"""Runs a pipeline task, which moves its data itself.
-
-The worker tracks its status and commits its offsets.
-"""
+"""Runs a pipeline task, which moves its data itself: tracks its status and commits its offsets."""
 
 from __future__ import annotations
 
@@ -23,8 +20,10 @@ from connect_runtime.worker.worker_task import CloseSteps
 
 _ITERATION_INTERVAL_S = 0.5
 COMMIT_INTERVAL_S = 1.0
-"""Reports come now and then, not record by record: so much of what a pipeline has done may be done
-again by who starts from the offsets, whatever `offset.flush.interval.ms` is."""
+"""Maximum commit interval, even if `offset.flush.interval.ms` is longer.
+
+It limits how much of a pipeline's work is repeated after a restart from the committed offsets.
+"""
 _State = RunState
 
 _STATUS_BY_PIPELINE_STATE = {
@@ -33,12 +32,12 @@ _STATUS_BY_PIPELINE_STATE = {
     PipelineState.RUNNING: _State.RUNNING,
     PipelineState.RESTARTING: _State.RESTARTING,
 }
-"""As Connect has no words for a pipeline that has no place to run."""
+"""Connect has no status for a pipeline that waits for a slot, so it is UNASSIGNED."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPipelineTaskDeps:
-    """What one pipeline task is made of; `on_shown` is told when `shown` answers otherwise."""
+    """Dependencies of one pipeline task."""
 
     task: PipelineTask
     props: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -53,36 +52,36 @@ class WorkerPipelineTaskDeps:
 
 
 class WorkerPipelineTask:
-    """Implements `task_run.Body`. `_lock` guards what is reported, from any thread: `_progress`,
-    `_moved` and `_reported`."""
+    """Implements `TaskBody` for pipeline tasks.
 
-    def __init__(self, parts: WorkerPipelineTaskDeps) -> None:
+    `_lock` guards what any thread may report: `_progress`, `_moved` and `_reported`.
+    """
+
+    def __init__(self, deps: WorkerPipelineTaskDeps) -> None:
         self.on_shown: Callable[[], None] = lambda: None
-        self._parts = parts
-        self._task = parts.task
-        self._context = parts.make_context(self._report)
-        self._start_tried = False
+        self._deps = deps
+        self._task = deps.task
+        self._context = deps.make_context(self._report)
+        self._start_attempted = False
         self._paused = False
         self._lock = threading.Lock()
         self._progress = PipelineProgress(state=PipelineState.STARTING)
         self._moved = 0
         self._reported = SubmittedRecords()
         self._commits = SourceOffsetCommitter(
-            parts.connector,
-            offsets=parts.offsets,
-            take=self._take,
-            timing=replace(
-                parts.timing, interval_s=min(parts.timing.interval_s, COMMIT_INTERVAL_S)
-            ),
-            metrics=parts.metrics,
-            clock=parts.clock,
+            deps.connector,
+            offsets=deps.offsets,
+            take=self._take_committable,
+            timing=replace(deps.timing, interval_s=min(deps.timing.interval_s, COMMIT_INTERVAL_S)),
+            metrics=deps.metrics,
+            clock=deps.clock,
         )
 
     def start_up(self) -> None:
-        """See `task_run.Body`; so for all below."""
-        props = self._parts.props()
+        """The methods are documented at `TaskBody`."""
+        props = self._deps.props()
         self._task.initialize(self._context)
-        self._start_tried = True
+        self._start_attempted = True
         self._task.start(props)
 
     def come_round(self) -> None:
@@ -93,7 +92,7 @@ class WorkerPipelineTask:
         self._commit()
 
     def rest(self) -> None:
-        if not self._start_tried:
+        if not self._start_attempted:
             return
         if not self._paused:
             self._task.pause()
@@ -102,27 +101,30 @@ class WorkerPipelineTask:
         self._commit()
 
     def reconfigure(self, props: Mapping[str, str]) -> bool:
-        """Does it go on with these? On the task's thread; one that was never started will."""
-        return not self._start_tried or bool(self._task.reconfigure(props))
+        """Return whether the task accepts the configuration. Runs on the task's thread.
+
+        A task that was never started always accepts.
+        """
+        return not self._start_attempted or bool(self._task.reconfigure(props))
 
     def shown(self) -> tuple[_State, str | None]:
         with self._lock:
             return _STATUS_BY_PIPELINE_STATE[self._progress.state], self._progress.reason or None
 
     def stop_asked(self) -> None:
-        self._parts.stopping.set()
+        self._deps.stopping.set()
 
     def given_up(self) -> None:
-        self._parts.given_up.set()
-        if self._start_tried:
+        self._deps.given_up.set()
+        if self._start_attempted:
             self._task.abandon()
 
     def close_down(self) -> None:
-        self._parts.stopping.set()
-        steps = CloseSteps(self._parts.connector)
-        if self._start_tried:
+        self._deps.stopping.set()
+        steps = CloseSteps(self._deps.connector)
+        if self._start_attempted:
             steps.take("stopping it", self._task.stop)
-        if not self._parts.given_up.is_set():
+        if not self._deps.given_up.is_set():
             steps.take("committing its last offsets", self._commits.finish, fails=False)
         self._context.close()
         steps.raise_first()
@@ -130,7 +132,7 @@ class WorkerPipelineTask:
     def _report(self, progress: PipelineProgress) -> None:
         if not isinstance(progress, PipelineProgress):
             raise ConnectError(
-                f"report must be given a PipelineProgress, not a {type(progress).__name__}"
+                f"report() requires a PipelineProgress, not {type(progress).__name__}"
             )
         with self._lock:
             before, self._progress = self._progress, progress
@@ -139,14 +141,14 @@ class WorkerPipelineTask:
             for each in progress.offsets:
                 self._reported.ack(self._reported.submit(each.partition, each.offset))
         if moved:
-            self._parts.metrics.moved(moved)
+            self._deps.metrics.moved(moved)
         if (before.state, before.reason) != (progress.state, progress.reason):
             self.on_shown()
 
-    def _take(self) -> CommittableOffsets:
+    def _take_committable(self) -> CommittableOffsets:
         with self._lock:
             return self._reported.take_committable()
 
     def _commit(self) -> None:
-        if not self._parts.given_up.is_set():
+        if not self._deps.given_up.is_set():
             self._commits.tick()

@@ -1,4 +1,4 @@
-"""Contexts that the worker passes to connectors and tasks: implementations of `api.context`."""
+"""Contexts that the worker passes to connectors and tasks; implements `api.plugin_context`."""
 
 from __future__ import annotations
 
@@ -25,39 +25,40 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextDeps:
-    """What every context is made with: `stopping` is set when the plugin is asked to stop,
-    `on_metrics` takes what it wants to be shown."""
+    """Dependencies of every context."""
 
     clock: Clock
     stopping: threading.Event
+    """Set when the plugin is asked to stop."""
     on_metrics: Callable[[ReadMetrics], None]
+    """Registers the plugin's own metrics."""
 
 
 class WorkerPluginContext:
     """Implements `PluginContext`."""
 
-    def __init__(self, basics: ContextDeps) -> None:
-        self._basics = basics
+    def __init__(self, deps: ContextDeps) -> None:
+        self._deps = deps
         self._closed = False
 
     @property
     def clock(self) -> Clock:
-        """See `api.context`; so for all below."""
-        return self._basics.clock
+        """The properties and methods are documented in `api.plugin_context`."""
+        return self._deps.clock
 
     def wait(self, timeout_s: float) -> bool:
-        return self._basics.stopping.wait(max(0.0, timeout_s))
+        return self._deps.stopping.wait(max(0.0, timeout_s))
 
     def add_metrics(self, read: ReadMetrics) -> None:
-        self._open(self._basics.on_metrics)(lambda: () if self._closed else read())
+        self._require_open(self._deps.on_metrics)(lambda: () if self._closed else read())
 
     def close(self) -> None:
-        """The worker's: from now on the plugin is refused."""
+        """Close the context, by the worker: the plugin's calls raise from now on."""
         self._closed = True
 
-    def _open(self, answer: _Answer) -> _Answer:
+    def _require_open(self, answer: _Answer) -> _Answer:
         if self._closed:
-            raise IllegalWorkerStateError("the plugin was stopped: its context answers no more")
+            raise IllegalWorkerStateError("the context cannot be used after the plugin was stopped")
         return answer
 
 
@@ -66,14 +67,14 @@ class WorkerConnectorContext(WorkerPluginContext):
 
     def __init__(
         self,
-        basics: ContextDeps,
+        deps: ContextDeps,
         *,
         offset_reader: OffsetReader,
         published: Callable[[], Sequence[Mapping[str, str]]],
         on_reconfiguration: Callable[[], None],
         on_error: Callable[[Exception], None],
     ) -> None:
-        super().__init__(basics)
+        super().__init__(deps)
         self._offset_reader = offset_reader
         self._published = published
         self._on_reconfiguration = on_reconfiguration
@@ -81,29 +82,29 @@ class WorkerConnectorContext(WorkerPluginContext):
 
     @property
     def offset_reader(self) -> OffsetReader:
-        return self._open(self._offset_reader)
+        return self._require_open(self._offset_reader)
 
     def task_configs(self) -> Sequence[Mapping[str, str]]:
-        return self._open(self._published)()
+        return self._require_open(self._published)()
 
     def request_task_reconfiguration(self) -> None:
-        self._open(self._on_reconfiguration)()
+        self._require_open(self._on_reconfiguration)()
 
     def raise_error(self, error: Exception) -> None:
-        self._open(self._on_error)(error)
+        self._require_open(self._on_error)(error)
 
 
 class WorkerTaskContext(WorkerPluginContext):
-    """Implements `TaskContext`; `resolve` gives the configuration as of now."""
+    """Implements `TaskContext`; `resolve` returns the currently resolved configuration."""
 
     def __init__(
         self,
         task: ConnectorTaskId,
-        basics: ContextDeps,
+        deps: ContextDeps,
         *,
         resolve: Callable[[], Mapping[str, str]],
     ) -> None:
-        super().__init__(basics)
+        super().__init__(deps)
         self._task = task
         self._resolve = resolve
 
@@ -112,7 +113,7 @@ class WorkerTaskContext(WorkerPluginContext):
         return self._task
 
     def configs(self) -> Mapping[str, str]:
-        return self._open(self._resolve)()
+        return self._require_open(self._resolve)()
 
 
 class WorkerSourceTaskContext(WorkerTaskContext):
@@ -121,17 +122,17 @@ class WorkerSourceTaskContext(WorkerTaskContext):
     def __init__(
         self,
         task: ConnectorTaskId,
-        basics: ContextDeps,
+        deps: ContextDeps,
         *,
         resolve: Callable[[], Mapping[str, str]],
         offset_reader: OffsetReader,
     ) -> None:
-        super().__init__(task, basics, resolve=resolve)
+        super().__init__(task, deps, resolve=resolve)
         self._offset_reader = offset_reader
 
     @property
     def offset_reader(self) -> OffsetReader:
-        return self._open(self._offset_reader)
+        return self._require_open(self._offset_reader)
 
     @property
     def transaction_context(self) -> TransactionContext | None:
@@ -144,7 +145,7 @@ class WorkerPipelineTaskContext(WorkerSourceTaskContext):
     def __init__(
         self,
         task: ConnectorTaskId,
-        basics: ContextDeps,
+        deps: ContextDeps,
         *,
         resolve: Callable[[], Mapping[str, str]],
         offset_reader: OffsetReader,
@@ -154,7 +155,7 @@ class WorkerPipelineTaskContext(WorkerSourceTaskContext):
         last_runs: Callable[[], LastTaskRuns],
         on_report: Callable[[PipelineProgress], None],
     ) -> None:
-        super().__init__(task, basics, resolve=resolve, offset_reader=offset_reader)
+        super().__init__(task, deps, resolve=resolve, offset_reader=offset_reader)
         self._stop_timeout_s = stop_timeout_s
         self._worker = worker
         self._membership = membership
@@ -179,87 +180,87 @@ class WorkerPipelineTaskContext(WorkerSourceTaskContext):
         self._membership.confirm_soon()
 
     def last_runs(self) -> LastTaskRuns:
-        return self._open(self._last_runs)()
+        return self._require_open(self._last_runs)()
 
     def report(self, progress: PipelineProgress) -> None:
-        self._open(self._on_report)(progress)
+        self._require_open(self._on_report)(progress)
 
 
 _Partitions = frozenset[TopicPartition]
 
 
 class WorkerSinkTaskContext(WorkerTaskContext):
-    """Implements `SinkTaskContext`, for the task's thread.
-
-    `assigned` is what the worker says, `paused` what the task has paused of it, or of what it had
-    until the rebalance that is under way; the consumer is
-    told through `on_pause(partitions, paused)`.
-    """
+    """Implements `SinkTaskContext`, for the task's thread."""
 
     def __init__(
         self,
         task: ConnectorTaskId,
-        basics: ContextDeps,
+        deps: ContextDeps,
         *,
         resolve: Callable[[], Mapping[str, str]],
     ) -> None:
-        super().__init__(task, basics, resolve=resolve)
+        super().__init__(task, deps, resolve=resolve)
         self.assigned: _Partitions = frozenset()
+        """Partitions that the worker has assigned to the task."""
         self.paused: _Partitions = frozenset()
+        """Assigned partitions that the task has paused; updated after a rebalance."""
         self.on_pause: Callable[[_Partitions, bool], None] = lambda _partitions, _paused: None
+        """Called with partitions and True to pause, False to resume the consumer."""
         self._rewinds: dict[TopicPartition, int] = {}
         self._retry_s: float | None = None
-        self._commit_wanted = False
+        self._commit_requested = False
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """See `api.context`; so for all below."""
-        return self._open(self.assigned)
+        """The methods are documented in `api.plugin_context`."""
+        return self._require_open(self.assigned)
 
     def rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self._open(self._rewinds).update(offsets)
+        self._require_open(self._rewinds).update(offsets)
 
     def retry_after_ms(self, timeout_ms: int) -> None:
-        self._open(None)
+        self._require_open(None)
         self._retry_s = timeout_ms / 1000.0
 
     def pause(self, *partitions: TopicPartition) -> None:
-        chosen = self._assigned("pausing", partitions)
-        self.paused |= chosen
-        self.on_pause(chosen, True)
+        selected = self._require_assigned("pausing", partitions)
+        self.paused |= selected
+        self.on_pause(selected, True)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        chosen = self._assigned("resuming", partitions)
-        self.paused -= chosen
-        self.on_pause(chosen, False)
+        selected = self._require_assigned("resuming", partitions)
+        self.paused -= selected
+        self.on_pause(selected, False)
 
     def request_commit(self) -> None:
-        self._open(None)
-        self._commit_wanted = True
+        self._require_open(None)
+        self._commit_requested = True
 
     @property
     def errant_record_reporter(self) -> ErrantRecordReporter | None:
         return None
 
-    # The worker's
+    # Called by the worker
 
     def take_rewinds(self, assigned: _Partitions) -> dict[TopicPartition, int]:
-        """Asked for since the last call; of partitions that are gone: nobody's any more."""
-        wanted, self._rewinds = self._rewinds, {}
-        return {each: offset for each, offset in wanted.items() if each in assigned}
+        """Return and clear the requested rewinds; those of revoked partitions are dropped."""
+        requested, self._rewinds = self._rewinds, {}
+        return {each: offset for each, offset in requested.items() if each in assigned}
 
     def take_retry_s(self) -> float | None:
-        wanted, self._retry_s = self._retry_s, None
-        return wanted
+        """Return and clear the requested retry delay."""
+        requested, self._retry_s = self._retry_s, None
+        return requested
 
     def take_commit_request(self) -> bool:
-        wanted, self._commit_wanted = self._commit_wanted, False
-        return wanted
+        """Return and clear whether a commit was requested."""
+        requested, self._commit_requested = self._commit_requested, False
+        return requested
 
-    def _assigned(self, doing: str, partitions: Collection[TopicPartition]) -> _Partitions:
-        chosen = self._open(frozenset(partitions))
-        foreign = sorted(chosen - self.assigned)
+    def _require_assigned(self, doing: str, partitions: Collection[TopicPartition]) -> _Partitions:
+        selected = self._require_open(frozenset(partitions))
+        foreign = sorted(selected - self.assigned)
         if foreign:
             raise IllegalWorkerStateError(
-                f"{doing} {', '.join(map(str, foreign))}: not assigned to {self.task_id} now"
+                f"{doing} {', '.join(map(str, foreign))} failed: not assigned to {self.task_id}"
             )
-        return chosen
+        return selected

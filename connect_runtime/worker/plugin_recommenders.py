@@ -18,12 +18,12 @@ KEY_CONVERTER, VALUE_CONVERTER = "key.converter", "value.converter"
 HEADER_CONVERTER = "header.converter"
 
 PluginVersions = Mapping[type, str | None]
-"""Plugins of a kind, by class; None: it does not tell its version."""
+"""Plugin class -> version; None if it declares none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConverterChoice:
-    """For one of the converters' keys: what is taken if nothing is said, and what there is."""
+    """Default and available converters of one converter key."""
 
     default: type | None = None
     default_version: str | None = None
@@ -31,14 +31,14 @@ class ConverterChoice:
 
 
 def build_version_key(of: str) -> str:
-    """Beside `key.converter` that is `key.converter.plugin.version`."""
+    """Return the key of a plugin's version, such as `key.converter.plugin.version`."""
     return f"{of}.plugin.version"
 
 
 def enrich_config_def(
     base: ConfigDef, *, connector_version: str | None, choices: Mapping[str, ConverterChoice]
 ) -> ConfigDef:
-    """`choices` by key, such as `KEY_CONVERTER`."""
+    """Copy a definition with defaults and recommenders for plugins; `choices` are by key."""
     changes: dict[str, dict[str, Any]] = {
         CONNECTOR_VERSION: {
             "default": connector_version,
@@ -61,7 +61,7 @@ def enrich_config_def(
 
 
 class _FixedVersionRecommender:
-    """Of the connector, which is known."""
+    """Recommends the connector's own version."""
 
     def __init__(self, version: str | None) -> None:
         self._versions = [] if version is None else [version]
@@ -74,6 +74,8 @@ class _FixedVersionRecommender:
 
 
 class _ClassRecommender:
+    """Recommends the installed converter classes."""
+
     def __init__(self, there_are: PluginVersions) -> None:
         self._classes = sorted(there_are, key=config_types.get_class_name)
 
@@ -85,7 +87,7 @@ class _ClassRecommender:
 
 
 class _VersionRecommender:
-    """Of the class that another key holds."""
+    """Recommends the version of the class that another key selects."""
 
     def __init__(self, of: str, there_are: PluginVersions) -> None:
         self._of = of

@@ -20,12 +20,12 @@ _PRERELEASE_QUALIFIERS = ("alpha", "beta", "milestone", "rc", "snapshot")
 _QUALIFIER_ALIASES = {"a": "alpha", "b": "beta", "m": "milestone", "cr": "rc"}
 _RELEASE_KEY = (1, 0, "")
 _VersionKey = tuple[int, int, str]
-"""Rank, then a word's place or a number's count of digits, then the text."""
+"""Rank, then a qualifier's position or a number's digit count, then the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _VersionInterval:
-    """From `low` to `high`; None: open on that side."""
+    """Interval of versions; None is an open end."""
 
     low: str | None
     low_included: bool
@@ -46,9 +46,10 @@ class _VersionInterval:
 def explain_version_mismatch(
     plugin: str, wanted: str | None, available: Sequence[str]
 ) -> str | None:
-    """Why none of the available versions will do, in Java's words; None: one does.
+    """Return Java's message if no available version matches the requested range; None if one
+    matches.
 
-    `plugin`: its class's name. Raises `ConfigError` for what is no version and no range.
+    `plugin` is the class name. Raises `ConfigError` for an invalid version or range.
     """
     if wanted is None or wanted.strip() == LATEST:
         return None
@@ -69,7 +70,7 @@ def _parse_range(text: str) -> list[_VersionInterval]:
         part = _INTERVAL_PATTERN.match(text, place)
         if part is None:
             raise ConfigError(
-                f"Unbounded range: {text}: a version range is such as 4.3.1, [4,5) or [4,)"
+                f"Unbounded range: {text}: use a version or range such as 4.3.1, [4,5) or [4,)"
             )
         found.append(_parse_interval(text, part))
         place = part.end()
@@ -104,7 +105,7 @@ def _is_ordered(first: str, second: str, *, included: bool) -> bool:
 
 
 def _compare_versions(first: str, second: str) -> int:
-    """Below, equal to, or above zero as `first` is before, the same as, or after `second`."""
+    """Return a negative number, 0 or a positive number if `first` is lower, equal or higher."""
     pairs = itertools.zip_longest(
         _build_version_key(first), _build_version_key(second), fillvalue=_RELEASE_KEY
     )
@@ -119,9 +120,11 @@ def _build_version_key(version: str) -> list[_VersionKey]:
 
 
 def _build_token_key(token: str) -> _VersionKey:
-    """A zero, and the words for a release, are as good as nothing."""
+    """Build the sort key of a token; zeros and release qualifiers are ignored."""
     if token.isdigit():
-        digits = token.lstrip("0")  # compared as text: Python reads 4,300 digits at most
+        digits = token.lstrip(
+            "0"
+        )  # compared as text, because Python limits conversions to 4,300 digits
         return (4, len(digits), digits) if digits else _RELEASE_KEY
     word = _QUALIFIER_ALIASES.get(token, token)
     if word in _PRERELEASE_QUALIFIERS:

@@ -20,7 +20,10 @@ _MS = 1000.0
 
 
 class RebalanceStats:
-    """`now_s` never falls. A rebalance begins when the worker is asked to join, however often."""
+    """Statistics of rebalances; `now_s` must not decrease.
+
+    A rebalance begins at the first join request, even if the request is repeated.
+    """
 
     def __init__(self, sampling: SampleWindows) -> None:
         self._times_ms = WindowedStat(sampling)
@@ -32,12 +35,14 @@ class RebalanceStats:
         self._speaks: ConnectProtocol | None = None
 
     def began(self, now_s: float) -> None:
+        """Record the start of a rebalance."""
         if self._begun_s is None:
             self._begun_s = now_s
 
     def completed(
         self, now_s: float, *, leader_url: str, epoch: int, speaks: ConnectProtocol
     ) -> None:
+        """Record the end of a rebalance."""
         begun_s = now_s if self._begun_s is None else self._begun_s
         self._times_ms.observe((now_s - begun_s) * _MS, now_s)
         self._completed += 1
@@ -46,7 +51,7 @@ class RebalanceStats:
 
     @property
     def count(self) -> int:
-        """How many were completed."""
+        """Number of completed rebalances."""
         return self._completed
 
     def numbers(self, now_s: float) -> dict[str, float]:
@@ -62,51 +67,53 @@ class RebalanceStats:
         }
 
     def texts(self) -> dict[str, str]:
-        """Nothing before the first was completed."""
+        """Return the text attributes; empty before the first completed rebalance."""
         if self._speaks is None:
             return {}
         return {"leader-name": self._leader, "connect-protocol": self._speaks.name}
 
 
 class RebalanceMetrics:
-    """Of a member of a group; a worker alone has none. `readings` is for `WorkerMetrics.add`."""
+    """Rebalance metrics of a group member, to be added with `WorkerMetrics.add`. Thread-safe."""
 
     def __init__(self, *, clock: Clock, sampling: SampleWindows) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._figures = RebalanceStats(sampling)
+        self._stats = RebalanceStats(sampling)
 
-    def told(self, news: GroupSessionEvent) -> None:
-        """Every piece of the group's news, as the herder takes it: a rebalance begins with
-        `JoinAsked`, and is complete with a round whose assignment is none of failure, since such
-        a round has to be repeated. All else means nothing here."""
+    def told(self, event: GroupSessionEvent) -> None:
+        """Record a group event when the herder pops it; other events are ignored.
+
+        A rebalance begins with `JoinRequested` and ends with an assignment that has not failed,
+        because a failed one is repeated.
+        """
         with self._lock:
             now_s = self._clock.now_s()
-            match news:
+            match event:
                 case JoinRequested():
-                    self._figures.began(now_s)
+                    self._stats.began(now_s)
                 case AssignmentReceived(assignment=assignment) if not assignment.failed:
-                    self._figures.completed(
+                    self._stats.completed(
                         now_s,
                         leader_url=assignment.leader_url,
-                        epoch=news.generation,
-                        speaks=news.speaks,
+                        epoch=event.generation,
+                        speaks=event.speaks,
                     )
                 case _:
                     pass
 
     @property
     def count(self) -> int:
-        """How many were completed."""
+        """Number of completed rebalances."""
         with self._lock:
-            return self._figures.count
+            return self._stats.count
 
     def readings(self) -> list[MetricReading]:
         with self._lock:
             return [
                 MetricReading(
                     group=metrics_registry.REBALANCES,
-                    numbers=self._figures.numbers(self._clock.now_s()),
-                    texts=self._figures.texts(),
+                    numbers=self._stats.numbers(self._clock.now_s()),
+                    texts=self._stats.texts(),
                 )
             ]

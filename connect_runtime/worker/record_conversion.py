@@ -1,7 +1,7 @@
 """Converts records between plugins and Kafka: transformations, converters, error handling.
 
-`TransformationChain` and `ErrorOperator` are extension points: the implementations here leave
-records as they are, and any error fails the task. Java:
+`TransformationChain` and `ErrorOperator` are extension points: the implementations here do not
+transform records, and any error fails the task. Java:
 AbstractWorkerSourceTask.convertTransformedRecord, WorkerSinkTask.convertAndTransformRecord.
 """
 
@@ -27,7 +27,7 @@ _Result = TypeVar("_Result")
 
 
 class ConversionStage(enum.Enum):
-    """Where an error happened; the value is Java's name."""
+    """Stage in which an error occurred; the value is Java's name."""
 
     TRANSFORMATION = "TRANSFORMATION"
     KEY_CONVERTER = "KEY_CONVERTER"
@@ -36,15 +36,17 @@ class ConversionStage(enum.Enum):
 
 
 class RecordSkippedError(Exception):
-    """An `ErrorOperator` raises it for a record that is to be left out, and has been told of."""
+    """Raised by an `ErrorOperator` to skip a record whose error is already reported."""
 
 
 class ErrorOperator(Protocol):
-    """Makes one step of one record, again if need be, and decides what follows from an error."""
+    """Runs one step of a record's conversion, retries it, and decides what an error causes."""
 
     def run(self, stage: ConversionStage, step: Callable[[], _Result], *, about: object) -> _Result:
-        """Raises `RecordSkippedError`, or `ConnectError` where the task is to fail. `about`: the
-        record."""
+        """Run the step for the record `about`.
+
+        Raises `RecordSkippedError` to skip the record, or `ConnectError` to fail the task.
+        """
 
 
 class FailFastOperator:
@@ -54,7 +56,7 @@ class FailFastOperator:
         self._metrics = metrics
 
     def run(self, stage: ConversionStage, step: Callable[[], _Result], *, about: object) -> _Result:
-        """See `ErrorOperator`."""
+        """Documented at `ErrorOperator`."""
         try:
             return step()
         except Exception as error:
@@ -66,7 +68,7 @@ class FailFastOperator:
 
 
 def _describe_position(about: object) -> str:
-    """Of a record, where somebody finds it; never what is in it."""
+    """Describe where a record is, without its content."""
     match about:
         case ConsumerRecord():
             return f"the record of {about.place} at offset {about.offset}"
@@ -77,19 +79,19 @@ def _describe_position(about: object) -> str:
 
 
 class TransformationChain(Protocol):
-    """The chain of `transforms`."""
+    """The configured chain of `transforms`."""
 
     def apply(self, record: AnyRecord) -> AnyRecord | None:
-        """None drops the record."""
+        """Transform the record; None drops it."""
 
     def close(self) -> None: ...
 
 
 class NoTransformations:
-    """Implements `TransformationChain`."""
+    """Implements `TransformationChain` without any transform."""
 
     def apply(self, record: AnyRecord) -> AnyRecord | None:
-        """See `TransformationChain`; so for all below."""
+        """Return the record unchanged."""
         return record
 
     def close(self) -> None: ...
@@ -97,7 +99,7 @@ class NoTransformations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskConverters:
-    """Of one task, configured."""
+    """Configured converters of one task."""
 
     key: Converter
     value: Converter
@@ -105,7 +107,7 @@ class TaskConverters:
 
 
 class RecordConversion:
-    """Of one task, for its thread."""
+    """Converts the records of one task, on its thread."""
 
     def __init__(
         self,
@@ -119,19 +121,25 @@ class RecordConversion:
         self._operator = operator
 
     def to_kafka(self, record: SourceRecord) -> ProducerRecord | None:
-        """None: it is left out. Raises `ConnectError`."""
+        """Transform and serialize a record; None if it is filtered or skipped.
+
+        Raises `ConnectError`.
+        """
         try:
             changed = self._operator.run(
                 ConversionStage.TRANSFORMATION, lambda: self._transforms.apply(record), about=record
             )
-            return None if changed is None else self._to_bytes(changed)
+            return None if changed is None else self._serialize(changed)
         except RecordSkippedError:
             return None
 
     def from_kafka(self, consumed: ConsumerRecord) -> SinkRecord | None:
-        """None: it is left out. Raises `ConnectError`."""
+        """Deserialize and transform a record; None if it is filtered or skipped.
+
+        Raises `ConnectError`.
+        """
         try:
-            record = self._to_data(consumed)
+            record = self._deserialize(consumed)
             return self._operator.run(
                 ConversionStage.TRANSFORMATION,
                 lambda: self._transforms.apply(record),
@@ -141,10 +149,13 @@ class RecordConversion:
             return None
 
     def close(self) -> None:
-        """Every plugin is closed, whatever another raises; the first error is."""
-        held = (self._transforms, *{id(each): each for each in self._all()}.values())
+        """Close all plugins, then raise the first error, if any."""
+        closeables = (
+            self._transforms,
+            *{id(each): each for each in self._list_converters()}.values(),
+        )
         failure: Exception | None = None
-        for each in held:
+        for each in closeables:
             try:
                 each.close()
             except Exception as error:  # noqa: BLE001 - raised when all are closed
@@ -152,11 +163,11 @@ class RecordConversion:
         if failure is not None:
             raise failure
 
-    def _all(self) -> tuple[Converter | HeaderConverter, ...]:
+    def _list_converters(self) -> tuple[Converter | HeaderConverter, ...]:
         return self._converters.key, self._converters.value, self._converters.header
 
-    def _to_bytes(self, record: SourceRecord) -> ProducerRecord:
-        """Headers last: converters may add some."""
+    def _serialize(self, record: SourceRecord) -> ProducerRecord:
+        """Serialize the headers last, because converters may add some."""
         key = self._operator.run(
             ConversionStage.KEY_CONVERTER,
             lambda: _require_bytes(
@@ -180,7 +191,7 @@ class RecordConversion:
             about=record,
         )
         raw = self._operator.run(
-            ConversionStage.HEADER_CONVERTER, lambda: self._raw_headers(record), about=record
+            ConversionStage.HEADER_CONVERTER, lambda: self._serialize_headers(record), about=record
         )
         return ProducerRecord(
             topic=record.topic,
@@ -191,7 +202,7 @@ class RecordConversion:
             headers=raw,
         )
 
-    def _raw_headers(self, record: SourceRecord) -> RawHeaders:
+    def _serialize_headers(self, record: SourceRecord) -> RawHeaders:
         convert = self._converters.header.from_connect_header
         return tuple(
             (
@@ -203,7 +214,7 @@ class RecordConversion:
             for each in record.headers
         )
 
-    def _to_data(self, consumed: ConsumerRecord) -> SinkRecord:
+    def _deserialize(self, consumed: ConsumerRecord) -> SinkRecord:
         run, topic = self._operator.run, consumed.topic
         raw = Headers(
             Header(name, value, schema.OPTIONAL_BYTES_SCHEMA) for name, value in consumed.headers
@@ -223,7 +234,9 @@ class RecordConversion:
             about=consumed,
         )
         found = run(
-            ConversionStage.HEADER_CONVERTER, lambda: self._header_values(consumed), about=consumed
+            ConversionStage.HEADER_CONVERTER,
+            lambda: self._deserialize_headers(consumed),
+            about=consumed,
         )
         return SinkRecord(
             topic=topic,
@@ -238,7 +251,7 @@ class RecordConversion:
             headers=found,
         )
 
-    def _header_values(self, consumed: ConsumerRecord) -> Headers:
+    def _deserialize_headers(self, consumed: ConsumerRecord) -> Headers:
         found = Headers()
         for name, payload in consumed.headers:
             data = _require_schema_and_value(
@@ -267,10 +280,11 @@ def load_converters(
     installed: PluginRegistry,
     default: str | None = None,
 ) -> TaskConverters:
-    """The connector's own where it names them, with its sub-keys alone; else the worker's.
+    """Create the connector's converters, or the worker's if the connector names none.
 
-    `default` is a class that goes before the worker's for keys and values. Raises `ConnectError`,
-    and whatever a converter does when it is configured.
+    A connector's own converter gets only the connector's sub-keys. `default` precedes the worker's
+    converter for keys and values. Raises `ConnectError`, and whatever a converter's `configure`
+    raises.
     """
 
     def made(part: str, of_worker: str, kind: Kind) -> Any:

@@ -33,7 +33,10 @@ OffsetsByPartition = Mapping[TopicPartition, int]
 
 @dataclass(slots=True)
 class SinkTaskOffsets:
-    """Invariant: both hold the same partitions, those that are assigned."""
+    """Delivered and committed offsets of the assigned partitions.
+
+    Invariant: both contain exactly the assigned partitions.
+    """
 
     _current: dict[TopicPartition, int] = field(default_factory=dict)
     _committed: dict[TopicPartition, int] = field(default_factory=dict)
@@ -43,22 +46,23 @@ class SinkTaskOffsets:
         return frozenset(self._current)
 
     def assign(self, positions: OffsetsByPartition) -> None:
-        """These partitions begin at these offsets."""
+        """Add partitions with their initial offsets."""
         self._current.update(positions)
         self._committed.update(positions)
 
     def revoke(self, partitions: Iterable[TopicPartition]) -> None:
+        """Remove partitions."""
         for each in partitions:
             self._current.pop(each, None)
             self._committed.pop(each, None)
 
     def deliver(self, partition: TopicPartition, behind: int) -> None:
-        """The task has the record before this offset, and all before it."""
+        """Record that all records before the offset `behind` were delivered to the task."""
         if partition in self._current:
             self._current[partition] = behind
 
     def rewind(self, offsets: OffsetsByPartition) -> None:
-        """Consumption goes on from here, which counts as committed, too."""
+        """Set the position of partitions; it also counts as committed."""
         for each, offset in offsets.items():
             if each in self._current:
                 self._current[each] = self._committed[each] = offset
@@ -67,11 +71,12 @@ class SinkTaskOffsets:
         return dict(self._current)
 
     def back_to_committed(self) -> dict[TopicPartition, int]:
-        """Where to consume from again, since what came later cannot be committed."""
+        """Reset to the committed offsets, and return them for consumption to resume there."""
         self._current = dict(self._committed)
         return dict(self._committed)
 
     def committed(self, offsets: OffsetsByPartition) -> None:
+        """Record committed offsets."""
         for each, offset in offsets.items():
             if each in self._committed:
                 self._committed[each] = offset
@@ -79,24 +84,28 @@ class SinkTaskOffsets:
     def to_commit(
         self, answer: Mapping[object, object], asked: OffsetsByPartition
     ) -> tuple[dict[TopicPartition, int], list[str]]:
-        """What may be committed of a task's answer, and what is wrong with the rest of it.
+        """Return the offsets to commit from a task's `pre_commit` result, and errors about the
+        others.
 
-        If any of it is news, all that was asked about is committed, idle partitions where they
-        began: one that begins at its end would else begin at a later end, next time.
+        If any offset is new, all requested partitions are committed, idle ones at their initial
+        offset: otherwise an idle partition that starts at its end would start at a later end next
+        time.
         """
         wanted: dict[TopicPartition, int] = {}
-        wrong = []
+        errors = []
         for each, offset in answer.items():
             if not isinstance(each, TopicPartition) or each not in asked:
-                wrong.append(f"{each} was not asked about, its offset is not committed")
+                errors.append(f"{each} was not passed to pre_commit, its offset is not committed")
             elif not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-                wrong.append(f"{each}: {offset!r} is no offset")
+                errors.append(f"{each}: {offset!r} is not a valid offset")
             elif offset > asked[each]:
-                wrong.append(f"{each}: {offset} is beyond {asked[each]}, which was delivered last")
+                errors.append(
+                    f"{each}: {offset} is beyond {asked[each]}, up to which records were delivered"
+                )
             elif offset != self._committed.get(each):
                 wanted[each] = offset
         known = {each: self._committed[each] for each in asked if each in self._committed}
-        return ({**known, **wanted} if wanted else {}), wrong
+        return ({**known, **wanted} if wanted else {}), errors
 
     def check_invariants(self) -> None:
         assert self._current.keys() == self._committed.keys()
@@ -106,12 +115,12 @@ _LOG = logging.getLogger(__name__)
 _POLL_TIMEOUT_S = 0.5
 _CLOSE_TIMEOUT_S = 30.0
 _BatchItem = tuple[ConsumerRecord, SinkRecord | None]
-"""As it was read, and what it was converted to; None: it is left out."""
+"""The consumed record and its converted form; None if it is filtered or skipped."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CommitAttempt:
-    """One attempt; without offsets there is nothing to do."""
+    """A commit in progress; empty offsets complete at once."""
 
     wanted: Mapping[TopicPartition, int]
     begun_s: float
@@ -119,7 +128,7 @@ class _CommitAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSinkTaskDeps:
-    """What one sink task is made of; see `source_task.SourceParts`."""
+    """Dependencies of one sink task; see `WorkerSourceTaskDeps`."""
 
     task: SinkTask
     props: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -136,93 +145,95 @@ class WorkerSinkTaskDeps:
 
 
 class WorkerSinkTask:
-    """Implements `task_run.Body` and `ConsumerRebalanceListener`, both on the task's thread."""
+    """Implements `TaskBody` and `ConsumerRebalanceListener`, both on the task's thread."""
 
-    def __init__(self, parts: WorkerSinkTaskDeps) -> None:
-        self._parts = parts
-        self._task = parts.task
-        self._context = parts.context
+    def __init__(self, deps: WorkerSinkTaskDeps) -> None:
+        self._deps = deps
+        self._task = deps.task
+        self._context = deps.context
         self._consumer: RecordConsumer | None = None
-        self._start_tried = False
-        self._resting = False
-        self._held = False  # paused, since what was put was refused
-        self._kept: list[_BatchItem] = []
+        self._start_attempted = False
+        self._is_paused = False
+        self._is_retrying = False  # paused, because `put` refused a batch
+        self._batch: list[_BatchItem] = []
         self._retry_at_s = -math.inf
         self._offsets = SinkTaskOffsets()
         self._commits_begun = 0
         self._committing: _CommitAttempt | None = None
-        self._next_commit_s = parts.clock.now_s() + parts.timing.interval_s
+        self._next_commit_s = deps.clock.now_s() + deps.timing.interval_s
 
     def start_up(self) -> None:
-        """See `task_run.Body`; so for all below."""
-        self._consumer = self._parts.make_consumer()
-        self._consumer.subscribe(self._parts.topics, self)
-        self._context.on_pause = self._task_pauses
-        props = self._parts.props()
+        """The methods are documented at `TaskBody`."""
+        self._consumer = self._deps.make_consumer()
+        self._consumer.subscribe(self._deps.topics, self)
+        self._context.on_pause = self._on_pause
+        props = self._deps.props()
         self._task.initialize(self._context)
-        self._start_tried = True
+        self._start_attempted = True
         self._task.start(props)
 
     def come_round(self) -> None:
-        self._rest_partitions(resting=False)
+        self._set_paused(resting=False)
         self._commit_if_due()
-        self._keep(self._polled(self._wait_s()))
-        if not (self._held and self._kept and self._parts.clock.now_s() < self._retry_at_s):
-            self._put(self._kept)
+        self._append_to_batch(self._poll(self._wait_s()))
+        if not (self._is_retrying and self._batch and self._deps.clock.now_s() < self._retry_at_s):
+            self._put(self._batch)
 
     def rest(self) -> None:
-        if self._start_tried:
-            self._rest_partitions(resting=True)
+        if self._start_attempted:
+            self._set_paused(resting=True)
             self._commit_if_due()
-            self._keep(self._polled(0.0))
+            self._append_to_batch(self._poll(0.0))
 
     def shown(self) -> tuple[RunState, str | None]:
         return RunState.RUNNING, None
 
     def stop_asked(self) -> None:
-        self._parts.stopping.set()
+        self._deps.stopping.set()
 
     def given_up(self) -> None:
-        self._parts.given_up.set()
+        self._deps.given_up.set()
 
     def close_down(self) -> None:
-        self._parts.stopping.set()
+        self._deps.stopping.set()
         steps = CloseSteps(str(self._context.task_id))
-        if self._start_tried and self._offsets.assigned:
-            let_go = functools.partial(self._let_go, self._offsets.assigned)
+        if self._start_attempted and self._offsets.assigned:
+            let_go = functools.partial(self._release_partitions, self._offsets.assigned)
             steps.take("closing its partitions", let_go)
-        if self._start_tried:
+        if self._start_attempted:
             steps.take("stopping it", self._task.stop)
         self._context.close()
         if self._consumer is not None:
             steps.take(
                 "closing its consumer", functools.partial(self._consumer.close, _CLOSE_TIMEOUT_S)
             )
-        steps.take("closing its converters", self._parts.pipeline.close)
+        steps.take("closing its converters", self._deps.pipeline.close)
         steps.raise_first()
 
     # RebalanceListener
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """See `ConsumerRebalanceListener`; so for both below."""
-        consumer = self._made()
+        """The callbacks are documented at `ConsumerRebalanceListener`."""
+        consumer = self._get_consumer()
         positions = consumer.positions(partitions)
         self._offsets.assign(positions)
-        self._parts.metrics.assigned(positions)
+        self._deps.metrics.assigned(positions)
         self._context.assigned = self._offsets.assigned
-        self._context.paused &= self._offsets.assigned  # what came back at once stays paused
-        if self._resting or self._held:
+        self._context.paused &= (
+            self._offsets.assigned
+        )  # partitions that are reassigned at once stay paused
+        if self._is_paused or self._is_retrying:
             consumer.pause(partitions)
         else:
             consumer.pause(self._context.paused.intersection(partitions))
-        if self._start_tried and partitions:
+        if self._start_attempted and partitions:
             self._task.open(sorted(partitions))
         self._rewind()
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
         known = self._offsets.assigned.intersection(partitions)
         if known:
-            self._let_go(known)
+            self._release_partitions(known)
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:
         known = self._offsets.assigned.intersection(partitions)
@@ -230,144 +241,149 @@ class WorkerSinkTask:
             try:
                 self._close(known)
             finally:
-                self._forget(known)
+                self._remove_partitions(known)
 
-    # Delivering
+    # Delivery
 
-    def _made(self) -> RecordConsumer:
+    def _get_consumer(self) -> RecordConsumer:
         assert self._consumer is not None, "it is made at the start"
         return self._consumer
 
     def _wait_s(self) -> float:
-        now_s = self._parts.clock.now_s()
+        now_s = self._deps.clock.now_s()
         retry_s = self._context.take_retry_s()
         if retry_s is not None:
             self._retry_at_s = now_s + retry_s
         wait_s = min(_POLL_TIMEOUT_S, max(0.0, self._next_commit_s - now_s))
         return min(wait_s, self._retry_at_s - now_s) if now_s < self._retry_at_s else wait_s
 
-    def _polled(self, timeout_s: float) -> Sequence[ConsumerRecord]:
+    def _poll(self, timeout_s: float) -> Sequence[ConsumerRecord]:
         self._rewind()
-        return self._made().poll(timeout_s)
+        return self._get_consumer().poll(timeout_s)
 
-    def _keep(self, consumed: Sequence[ConsumerRecord]) -> None:
-        """To be put next: for a task that is paused, once it goes on."""
+    def _append_to_batch(self, consumed: Sequence[ConsumerRecord]) -> None:
+        """Convert records and append them to the next batch; a paused task gets them when it
+        resumes."""
         for topic in {each.topic for each in consumed}:
-            self._parts.on_topic(topic)
-        self._parts.metrics.read(len(consumed), {each.place: each.offset + 1 for each in consumed})
-        items = [(each, self._parts.pipeline.from_kafka(each)) for each in consumed]
-        self._kept = [*self._kept, *items]
+            self._deps.on_topic(topic)
+        self._deps.metrics.read(len(consumed), {each.place: each.offset + 1 for each in consumed})
+        items = [(each, self._deps.pipeline.from_kafka(each)) for each in consumed]
+        self._batch = [*self._batch, *items]
 
     def _put(self, batch: list[_BatchItem]) -> None:
-        """What conversion left out counts as delivered, once all before it is."""
-        consumer = self._made()
+        """Deliver a batch; skipped records count as delivered once all earlier ones are."""
+        consumer = self._get_consumer()
         records_put = [record for _, record in batch if record is not None]
-        begun_s = self._parts.clock.now_s()
+        begun_s = self._deps.clock.now_s()
         try:
             self._task.put(records_put)
         except RetriableError as error:
             records = plurals.format_count(len(batch), "record")
-            _LOG.warning("putting %s failed and is tried again: %s", records, error)
-            if not self._held:
+            _LOG.warning("put of %s failed, retrying: %s", records, error)
+            if not self._is_retrying:
                 consumer.pause(self._offsets.assigned)
-            self._held, self._kept = True, batch
-            self._parts.stopping.wait(_POLL_TIMEOUT_S / 5)
+            self._is_retrying, self._batch = True, batch
+            self._deps.stopping.wait(_POLL_TIMEOUT_S / 5)
             return
-        self._parts.metrics.put(len(records_put), took_s=self._parts.clock.now_s() - begun_s)
-        if self._held:
+        self._deps.metrics.put(len(records_put), took_s=self._deps.clock.now_s() - begun_s)
+        if self._is_retrying:
             consumer.resume(self._offsets.assigned - self._context.paused)
-        self._held, self._kept = False, []
+        self._is_retrying, self._batch = False, []
         for consumed, _ in batch:
             self._offsets.deliver(consumed.place, consumed.offset + 1)
 
     def _rewind(self) -> None:
         rewound = self._context.take_rewinds(self._offsets.assigned)
         if rewound:
-            self._made().seek(rewound)
+            self._get_consumer().seek(rewound)
             self._offsets.rewind(rewound)
-            self._parts.metrics.assigned(rewound)
-            self._kept = [each for each in self._kept if each[0].place not in rewound]
+            self._deps.metrics.assigned(rewound)
+            self._batch = [each for each in self._batch if each[0].place not in rewound]
 
-    def _rest_partitions(self, *, resting: bool) -> None:
-        if resting is self._resting:
+    def _set_paused(self, *, resting: bool) -> None:
+        if resting is self._is_paused:
             return
-        self._resting = resting
+        self._is_paused = resting
         if resting:
-            self._made().pause(self._offsets.assigned)
+            self._get_consumer().pause(self._offsets.assigned)
             self._context.request_commit()
-        elif not self._held:
-            self._made().resume(self._offsets.assigned - self._context.paused)
+        elif not self._is_retrying:
+            self._get_consumer().resume(self._offsets.assigned - self._context.paused)
 
-    def _task_pauses(self, partitions: frozenset[TopicPartition], paused: bool) -> None:
+    def _on_pause(self, partitions: frozenset[TopicPartition], paused: bool) -> None:
         if paused:
-            self._made().pause(partitions)
-        elif not self._resting and not self._held:
-            self._made().resume(partitions)
+            self._get_consumer().pause(partitions)
+        elif not self._is_paused and not self._is_retrying:
+            self._get_consumer().resume(partitions)
 
-    # Committing
+    # Offset commits
 
     def _commit_if_due(self) -> None:
-        now_s = self._parts.clock.now_s()
-        if self._parts.given_up.is_set() or not self._offsets.assigned:
+        now_s = self._deps.clock.now_s()
+        if self._deps.given_up.is_set() or not self._offsets.assigned:
             return
-        if self._still_commits(now_s):
+        if self._is_commit_in_progress(now_s):
             return
         if now_s < self._next_commit_s and not self._context.take_commit_request():
             return
-        self._next_commit_s = now_s + self._parts.timing.interval_s
+        self._next_commit_s = now_s + self._deps.timing.interval_s
         try:
-            wanted = self._may_commit(self._offsets.current())
+            wanted = self._collect_committable(self._offsets.current())
         except Exception:  # noqa: BLE001 - of a plugin: records are delivered again, as in Java
-            _LOG.exception("pre_commit of task %s threw", self._context.task_id)
-            self._parts.metrics.commit_ended(took_s=None)
+            _LOG.exception("pre_commit of task %s failed", self._context.task_id)
+            self._deps.metrics.commit_ended(took_s=None)
             committed = self._offsets.back_to_committed()
-            self._parts.metrics.assigned(committed)
-            self._kept = []
-            self._made().seek(committed)
+            self._deps.metrics.assigned(committed)
+            self._batch = []
+            self._get_consumer().seek(committed)
             return
         commit = self._begin_commit(wanted, now_s)
         if wanted:
-            self._made().commit(wanted, on_committed=functools.partial(self._committed, commit))
+            self._get_consumer().commit(
+                wanted, on_committed=functools.partial(self._committed, commit)
+            )
         else:
             self._committed(commit, None)
 
-    def _still_commits(self, now_s: float) -> bool:
-        """One at a time; one that takes too long has failed, and its answer comes too late."""
+    def _is_commit_in_progress(self, now_s: float) -> bool:
+        """Return whether a commit is in progress; one that exceeds its timeout counts as failed."""
         commit = self._committing
         if commit is None:
             return False
-        if now_s < commit.begun_s + self._parts.timing.timeout_s:
+        if now_s < commit.begun_s + self._deps.timing.timeout_s:
             return True
-        self._parts.metrics.commit_ended(took_s=None)
-        _LOG.warning("offsets were not committed within %g s", self._parts.timing.timeout_s)
+        self._deps.metrics.commit_ended(took_s=None)
+        _LOG.warning("offsets were not committed within %g s", self._deps.timing.timeout_s)
         self._committing = None
         return False
 
     def _begin_commit(self, wanted: Mapping[TopicPartition, int], now_s: float) -> _CommitAttempt:
         self._commits_begun += 1
-        self._parts.metrics.commit_begun(self._commits_begun)
+        self._deps.metrics.commit_begun(self._commits_begun)
         self._committing = _CommitAttempt(wanted, now_s)
         return self._committing
 
     def _committed(self, commit: _CommitAttempt, error: ConnectError | None) -> None:
-        metrics = self._parts.metrics
+        metrics = self._deps.metrics
         if commit is not self._committing:
             metrics.commit_skipped()
             return
         self._committing = None
         if error is None:
             self._offsets.committed(commit.wanted)
-            took_s = self._parts.clock.now_s() - commit.begun_s
+            took_s = self._deps.clock.now_s() - commit.begun_s
             metrics.commit_completed(commit.wanted, took_s=took_s)
         else:
             metrics.commit_ended(took_s=None)
-            _LOG.error("offsets were not committed, newer ones will be: %s", error)
+            _LOG.error("offset commit failed, the next commit includes these offsets: %s", error)
 
-    def _may_commit(self, current: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    def _collect_committable(
+        self, current: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int]:
         answer: object = self._task.pre_commit(dict(current))
         if not isinstance(answer, Mapping):
             raise ConnectError(
-                f"pre_commit must return a mapping of partitions to offsets, not "
+                "pre_commit must return a mapping of partitions to offsets, not "
                 f"{type(answer).__name__}"
             )
         wanted, refused = self._offsets.to_commit(answer, current)
@@ -375,46 +391,48 @@ class WorkerSinkTask:
             _LOG.warning("pre_commit of task %s: %s", self._context.task_id, each)
         return wanted
 
-    def _let_go(self, partitions: frozenset[TopicPartition]) -> None:
-        """Java's order: what cannot be closed is not committed either."""
+    def _release_partitions(self, partitions: frozenset[TopicPartition]) -> None:
+        """Close and commit revoked partitions; as in Java, offsets are not committed if closing
+        fails."""
         try:
-            wanted = self._last_wanted(partitions)
+            wanted = self._collect_last_offsets(partitions)
             self._close(partitions)
-            if not self._parts.given_up.is_set():
+            if not self._deps.given_up.is_set():
                 self._commit_now(wanted)
         finally:
-            self._forget(partitions)
+            self._remove_partitions(partitions)
 
-    def _last_wanted(self, partitions: frozenset[TopicPartition]) -> Mapping[TopicPartition, int]:
+    def _collect_last_offsets(
+        self, partitions: frozenset[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
         current = self._offsets.current()
         try:
-            return self._may_commit({each: current[each] for each in partitions})
+            return self._collect_committable({each: current[each] for each in partitions})
         except Exception:  # noqa: BLE001 - of a plugin: records are delivered again, as in Java
             _LOG.warning(
-                "pre_commit of task %s threw: where it is in partitions that it gives back is not"
-                " committed",
+                "pre_commit of task %s failed: offsets of revoked partitions are not committed",
                 self._context.task_id,
                 exc_info=True,
             )
-            self._parts.metrics.commit_ended(took_s=None)
+            self._deps.metrics.commit_ended(took_s=None)
             return {}
 
     def _commit_now(self, wanted: Mapping[TopicPartition, int]) -> None:
-        commit = self._begin_commit(wanted, self._parts.clock.now_s())
+        commit = self._begin_commit(wanted, self._deps.clock.now_s())
         try:
             if wanted:
-                self._made().commit_now(wanted, self._parts.timing.timeout_s)
+                self._get_consumer().commit_now(wanted, self._deps.timing.timeout_s)
         except ConnectError as error:
             self._committed(commit, error)
         else:
             self._committed(commit, None)
 
     def _close(self, partitions: frozenset[TopicPartition]) -> None:
-        if self._start_tried:
+        if self._start_attempted:
             self._task.close(sorted(partitions))
 
-    def _forget(self, gone: frozenset[TopicPartition]) -> None:
+    def _remove_partitions(self, gone: frozenset[TopicPartition]) -> None:
         self._offsets.revoke(gone)
-        self._parts.metrics.gone(gone)
+        self._deps.metrics.gone(gone)
         self._context.assigned = self._offsets.assigned
-        self._kept = [each for each in self._kept if each[0].place not in gone]
+        self._batch = [each for each in self._batch if each[0].place not in gone]

@@ -39,8 +39,7 @@ _CLOSE_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSourceTaskDeps:
-    """What one source task is made of. `stopping` is what its context waits for; `on_topic` hears
-    the topic of each record that is sent. `make_producer`, `props`: made when it starts."""
+    """Dependencies of one source task; `make_producer` and `props` are called at its start."""
 
     task: SourceTask
     props: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -50,51 +49,55 @@ class WorkerSourceTaskDeps:
     offsets: OffsetBackingStore
     timing: OffsetCommitTiming
     on_topic: Callable[[str], None]
+    """Called with the topic of each record that is sent."""
     metrics: SourceTaskMetrics
     stopping: threading.Event
+    """Ends waits of the task's context."""
     given_up: threading.Event
     clock: Clock
 
 
 class WorkerSourceTask:
-    """Implements `task_run.Body`. `_lock` guards what the producer's thread touches:
-    `_submitted` and `_failure`."""
+    """Implements `TaskBody` for source tasks.
 
-    def __init__(self, parts: WorkerSourceTaskDeps) -> None:
-        self._parts = parts
-        self._task = parts.task
+    `_lock` guards what the producer's thread changes: `_submitted` and `_failure`.
+    """
+
+    def __init__(self, deps: WorkerSourceTaskDeps) -> None:
+        self._deps = deps
+        self._task = deps.task
         self._producer: RecordProducer | None = None
-        self._start_tried = False
+        self._start_attempted = False
         self._to_send: deque[SourceRecord] = deque()
         self._lock = threading.Lock()
         self._submitted = SubmittedRecords()
         self._failure: ConnectError | None = None
         self._commits = SourceOffsetCommitter(
-            parts.context.task_id.connector,
-            offsets=parts.offsets,
-            take=self._take,
-            timing=parts.timing,
-            metrics=parts.metrics,
-            clock=parts.clock,
+            deps.context.task_id.connector,
+            offsets=deps.offsets,
+            take=self._take_committable,
+            timing=deps.timing,
+            metrics=deps.metrics,
+            clock=deps.clock,
         )
 
     def start_up(self) -> None:
-        """See `task_run.Body`; so for all below."""
-        self._producer = self._parts.make_producer()
-        props = self._parts.props()
-        self._task.initialize(self._parts.context)
-        self._start_tried = True
+        """The methods are documented at `TaskBody`."""
+        self._producer = self._deps.make_producer()
+        props = self._deps.props()
+        self._task.initialize(self._deps.context)
+        self._start_attempted = True
         self._task.start(props)
 
     def come_round(self) -> None:
         self._raise_failure()
         self._commit()
         if not self._to_send:
-            self._to_send.extend(self._polled())
+            self._to_send.extend(self._poll())
         self._send_all()
 
     def rest(self) -> None:
-        if self._start_tried:
+        if self._start_attempted:
             self._raise_failure()
             self._commit()
 
@@ -102,36 +105,36 @@ class WorkerSourceTask:
         return RunState.RUNNING, None
 
     def stop_asked(self) -> None:
-        self._parts.stopping.set()
+        self._deps.stopping.set()
 
     def given_up(self) -> None:
-        self._parts.given_up.set()
+        self._deps.given_up.set()
         producer = self._producer
         if producer is not None:
             producer.close(0.0)
 
     def close_down(self) -> None:
-        self._parts.stopping.set()
-        steps = CloseSteps(str(self._parts.context.task_id))
+        self._deps.stopping.set()
+        steps = CloseSteps(str(self._deps.context.task_id))
         if self._producer is not None:
             steps.take("committing its last offsets", self._commit_last, fails=False)
-        if self._start_tried:
+        if self._start_attempted:
             steps.take("stopping it", self._task.stop)
-        self._parts.context.close()
+        self._deps.context.close()
         if self._producer is not None:
             steps.take(
                 "closing its producer", functools.partial(self._producer.close, _CLOSE_TIMEOUT_S)
             )
-        steps.take("closing its converters", self._parts.pipeline.close)
+        steps.take("closing its converters", self._deps.pipeline.close)
         steps.raise_first()
 
-    def _polled(self) -> Sequence[SourceRecord]:
-        begun_s = self._parts.clock.now_s()
+    def _poll(self) -> Sequence[SourceRecord]:
+        begun_s = self._deps.clock.now_s()
         try:
             polled: object = self._task.poll()
         except RetriableError as error:
-            _LOG.warning("polling failed and is tried again: %s", error)
-            self._parts.stopping.wait(_SEND_RETRY_DELAY_S)
+            _LOG.warning("poll failed, retrying: %s", error)
+            self._deps.stopping.wait(_SEND_RETRY_DELAY_S)
             return ()
         if polled is None:
             return ()
@@ -142,26 +145,26 @@ class WorkerSourceTask:
         for each in polled:
             if not isinstance(each, SourceRecord):
                 raise ConnectError(
-                    f"poll must return records; among them was a {type(each).__name__}"
+                    f"poll must return only records, but it returned a {type(each).__name__}"
                 )
-        took_s = self._parts.clock.now_s() - begun_s
-        self._parts.metrics.polled(len(polled), took_s=took_s)
+        took_s = self._deps.clock.now_s() - begun_s
+        self._deps.metrics.polled(len(polled), took_s=took_s)
         return polled
 
     def _send_all(self) -> None:
-        while self._to_send and not self._parts.given_up.is_set():
+        while self._to_send and not self._deps.given_up.is_set():
             self._raise_failure()
             if not self._send(self._to_send[0]):
-                self._parts.stopping.wait(_SEND_RETRY_DELAY_S)
+                self._deps.stopping.wait(_SEND_RETRY_DELAY_S)
                 return
             self._to_send.popleft()
 
     def _send(self, record: SourceRecord) -> bool:
-        """False: not now."""
-        written = self._parts.pipeline.to_kafka(record)
+        """Send one record; returns False if it must be retried later."""
+        written = self._deps.pipeline.to_kafka(record)
         if written is None:
-            self._parts.metrics.left_out()
-            self._tell_task(record, None)
+            self._deps.metrics.left_out()
+            self._notify_record_committed(record, None)
             return True
         assert self._producer is not None, "records are polled after the start"
         with self._lock:
@@ -169,38 +172,45 @@ class WorkerSourceTask:
         try:
             self._producer.send(
                 written,
-                on_delivered=lambda found, error: self._delivered((record, ticket), found, error),
+                on_delivered=lambda found, error: self._handle_delivery(
+                    (record, ticket), found, error
+                ),
             )
         except RetriableError as error:
             with self._lock:
                 self._submitted.drop(ticket)
-            _LOG.debug("sending failed and is tried again: %s", error)
+            _LOG.debug("send failed, retrying: %s", error)
             return False
-        self._parts.on_topic(written.topic)
+        self._deps.on_topic(written.topic)
         return True
 
-    def _delivered(
+    def _handle_delivery(
         self,
         sent: tuple[SourceRecord, SubmittedRecord],
         metadata: RecordMetadata | None,
         error: ConnectError | None,
     ) -> None:
-        """On the producer's thread. The task hears of a record before its offset is committed."""
+        """Handle a delivery report, on the producer's thread.
+
+        The task is notified of a record before its offset is committed.
+        """
         record, ticket = sent
         if error is not None:
             with self._lock:
                 self._failure = self._failure or error
             return
-        self._parts.metrics.written()
-        self._tell_task(record, metadata)
+        self._deps.metrics.written()
+        self._notify_record_committed(record, metadata)
         with self._lock:
             self._submitted.ack(ticket)
 
-    def _tell_task(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+    def _notify_record_committed(
+        self, record: SourceRecord, metadata: RecordMetadata | None
+    ) -> None:
         try:
             self._task.commit_record(record, metadata)
         except BaseException:  # noqa: BLE001 - of a plugin: it is logged, as in Java
-            _LOG.exception("commit_record of task %s threw", self._parts.context.task_id)
+            _LOG.exception("commit_record of task %s failed", self._deps.context.task_id)
 
     def _raise_failure(self) -> None:
         with self._lock:
@@ -208,25 +218,25 @@ class WorkerSourceTask:
         if failure is not None:
             raise ConnectError("Unrecoverable exception from producer send") from failure
 
-    def _take(self) -> CommittableOffsets:
+    def _take_committable(self) -> CommittableOffsets:
         with self._lock:
             return self._submitted.take_committable()
 
     def _commit(self) -> None:
-        if not self._parts.given_up.is_set() and self._commits.tick():
-            self._tell_committed()
+        if not self._deps.given_up.is_set() and self._commits.tick():
+            self._notify_committed()
 
     def _commit_last(self) -> None:
-        if self._parts.given_up.is_set() or self._producer is None:
+        if self._deps.given_up.is_set() or self._producer is None:
             return
-        if not self._producer.flush(self._parts.timing.timeout_s):
-            _LOG.warning("records are on their way still: their offsets are not committed")
-        if not self._parts.given_up.is_set():
+        if not self._producer.flush(self._deps.timing.timeout_s):
+            _LOG.warning("records are still in flight: their offsets are not committed")
+        if not self._deps.given_up.is_set():
             self._commits.finish()
-            self._tell_committed()
+            self._notify_committed()
 
-    def _tell_committed(self) -> None:
+    def _notify_committed(self) -> None:
         try:
             self._task.commit()
         except BaseException:  # noqa: BLE001 - of a plugin: it is logged, as in Java
-            _LOG.exception("commit of task %s threw", self._parts.context.task_id)
+            _LOG.exception("commit of task %s failed", self._deps.context.task_id)

@@ -16,7 +16,7 @@ from connect_runtime.storage.offset_topic import SourceOffset, SourcePartition
 
 @dataclass(slots=True, eq=False)
 class SubmittedRecord:
-    """Names one submitted record; hand it back to `ack` or `drop`. Its fields are not for you."""
+    """Handle of a submitted record, for `ack` or `drop`; the fields are internal."""
 
     partition: Hashable
     offset: SourceOffset | None
@@ -25,27 +25,25 @@ class SubmittedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittableOffsets:
-    """What may be committed, and what still cannot.
-
-    `offsets`: the newest of each partition that has one, in the order partitions were first
-    submitted; a None is an offset too. `stuck_partition` has the most records waiting,
-    `stuck_records` of them; None may also be a partition's name.
-    """
+    """Offsets that can be committed, and records that are still pending."""
 
     offsets: tuple[tuple[SourcePartition | None, SourceOffset | None], ...] = ()
+    """Newest offset of each partition, in order of first submission; None is a valid offset."""
     committable_records: int = 0
     waiting_records: int = 0
     waiting_partitions: int = 0
     stuck_partition: SourcePartition | None = None
+    """The partition with most pending records; None may also be a partition."""
     stuck_records: int = 0
+    """Pending records of the stuck partition."""
 
     @property
     def empty(self) -> bool:
-        """Nothing to commit, nothing to wait for."""
+        """True if there is nothing to commit and nothing pending."""
         return not (self.offsets or self.committable_records or self.waiting_records)
 
     def then(self, newer: CommittableOffsets) -> CommittableOffsets:
-        """Both, where this one was taken and not committed: the newer offsets win."""
+        """Merge with newer offsets, if these were taken but not committed; newer offsets win."""
         merged = {
             _build_partition_key(partition): (partition, offset)
             for partition, offset in self.offsets
@@ -73,9 +71,9 @@ class _PartitionQueue:
 
 @dataclass(slots=True)
 class SubmittedRecords:
-    """Records sent but not yet known to be stored, by partition, in the order of submission.
+    """Records that were sent but not acknowledged yet, by partition, in order of submission.
 
-    Invariants: no queue is empty; `unacked` tickets of all queues are not settled.
+    Invariants: no queue is empty; `unacked` is the number of unsettled records in all queues.
     """
 
     unacked: int = 0
@@ -86,7 +84,7 @@ class SubmittedRecords:
         partition: SourcePartition | None,
         offset: SourceOffset | None,
     ) -> SubmittedRecord:
-        """A record is about to be sent."""
+        """Record that a record is about to be sent."""
         name = _build_partition_key(partition)
         queue = self._queues.get(name)
         if queue is None:
@@ -97,13 +95,16 @@ class SubmittedRecords:
         return ticket
 
     def ack(self, ticket: SubmittedRecord) -> None:
-        """The record is stored, or need not be. A second time, or after `drop`, says nothing."""
+        """Mark a record as stored or not needed.
+
+        Further calls, or calls after `drop`, do nothing.
+        """
         if not ticket.settled:
             ticket.settled = True
             self.unacked -= 1
 
     def drop(self, ticket: SubmittedRecord) -> bool:
-        """The record was not sent after all and does not count; False if it does not wait."""
+        """Remove a record that was not sent; returns False if it is not pending."""
         queue = self._queues.get(ticket.partition)
         if queue is None:
             return False
@@ -119,7 +120,7 @@ class SubmittedRecords:
         return True
 
     def take_committable(self) -> CommittableOffsets:
-        """What became committable since the last call, which forgets it."""
+        """Return and remove what became committable since the last call."""
         offsets, taken = [], 0
         for name, queue in list(self._queues.items()):
             before = len(queue.tickets)
@@ -148,9 +149,10 @@ class SubmittedRecords:
 
 
 def _build_partition_key(partition: Mapping[str, object] | None) -> Hashable:
-    """The same for equal partitions, whatever the order of their fields; 1, 1.0 and True differ.
+    """Build a key that is equal for equal partitions, regardless of field order; 1, 1.0 and True
+    differ.
 
-    What could never be stored as a partition still needs a name, until somebody tries to.
+    Invalid partitions also get a key; they fail only when they are stored.
     """
     if partition is None:
         return None

@@ -17,19 +17,21 @@ RawHeaders = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerRecord:
-    """To be written. `partition` None: by its key; `timestamp` None: now, in ms of wall time."""
+    """A record to write."""
 
     topic: str
     partition: int | None
+    """None selects the partition by key."""
     key: bytes | None
     value: bytes | None
     timestamp: int | None
+    """Wall-clock milliseconds; None for the current time."""
     headers: RawHeaders = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerRecord:
-    """As it was read."""
+    """A record that was read."""
 
     topic: str
     partition: int
@@ -46,56 +48,56 @@ class ConsumerRecord:
 
 
 OnDelivered = Callable[[RecordMetadata | None, ConnectError | None], None]
-"""Told once per record that was taken: where it is, or why it is not. On a thread of the client."""
+"""Called once per accepted record, with its position or an error, on a thread of the client."""
 
 OnCommitted = Callable[[ConnectError | None], None]
 
 
 class RecordProducer(Protocol):
-    """Any thread may use it. Records of one partition stay in the order in which they were sent."""
+    """Sends records. Thread-safe; records of one partition stay in order."""
 
     def send(self, record: ProducerRecord, *, on_delivered: OnDelivered) -> None:
-        """Hand over one; never waits.
+        """Queue a record; never blocks.
 
-        Raises `RetriableError` when too many wait already, `FatalError` for what can never be
-        written; then `on_delivered` is not called.
+        Raises `RetriableError` if the queue is full, `FatalError` for a record that can never be
+        written; `on_delivered` is not called then.
         """
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until everything sent so far was told of: whether it was."""
+        """Wait until all sent records are delivered or failed; returns False on timeout."""
 
     def close(self, timeout_s: float) -> None:
-        """As `flush`, then give up on the rest: it is told of as failed."""
+        """Flush, then fail the remaining records."""
 
 
 class ConsumerRebalanceListener(Protocol):
-    """Called on the thread that polls, while it does; what it raises comes out of `poll`."""
+    """Called on the polling thread during `poll`; exceptions propagate from `poll`."""
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None: ...
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """They may still be committed."""
+        """Called before partitions are revoked; their offsets can still be committed."""
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """They are others' already."""
+        """Called after partitions were lost; other members may already own them."""
 
 
 class RecordConsumer(Protocol):
-    """A member of a consumer group, for one thread. All but `poll` return soon.
+    """Member of a consumer group, used by one thread.
 
-    Raises `ConnectError` everywhere.
+    All methods but `poll` and `positions` return quickly. All raise `ConnectError`.
     """
 
     def subscribe(
         self, topics: Sequence[str] | BoundedPattern, listener: ConsumerRebalanceListener
     ) -> None:
-        """These topics, or those whose whole name matches."""
+        """Subscribe to topics by name or by a pattern that matches the whole name."""
 
     def poll(self, timeout_s: float) -> Sequence[ConsumerRecord]:
-        """The next records; none if none came in that time."""
+        """Return the next records; empty if there are none within the timeout."""
 
     def positions(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Where it goes on: a group's offset, or where `auto.offset.reset` says. May wait."""
+        """Return committed offsets, or those that `auto.offset.reset` selects. May block."""
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None: ...
 
@@ -104,44 +106,45 @@ class RecordConsumer(Protocol):
     def resume(self, partitions: Collection[TopicPartition]) -> None: ...
 
     def commit(self, offsets: Mapping[TopicPartition, int], *, on_committed: OnCommitted) -> None:
-        """Begin to; `on_committed` is called by a later `poll`."""
+        """Start a commit; `on_committed` is called by a later `poll`."""
 
     def commit_now(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        """And wait."""
+        """Commit and wait."""
 
     def close(self, timeout_s: float) -> None:
         """Leave the group."""
 
 
 class ConsumerGroupInUseError(RetriableError):
-    """A consumer group has members: only they may change its offsets while they are there."""
+    """A consumer group has active members, so only they may change its offsets."""
 
 
 class GroupOffsetsClient(Protocol):
-    """Offsets of consumer groups, seen and changed from outside; for one thread.
+    """Reads and changes offsets of consumer groups as an administrator; used by one thread.
 
-    Asks again until there is an answer. Raises `ConnectError`: what the cluster refuses, or
-    `RetriableError` when time is up.
+    Retries until the timeout. Raises `ConnectError`, or `RetriableError` on timeout.
     """
 
     def fetch(self, group: str, timeout_s: float) -> Mapping[TopicPartition, int]:
-        """All that it has; a group that does not exist has none."""
+        """Return all committed offsets; empty if the group does not exist."""
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        """Give it these, which makes a group that does not exist. Raises `ConsumerGroupInUseError`."""
+        """Commit offsets; creates a missing group. Raises `ConsumerGroupInUseError`."""
 
     def forget(self, group: str, partitions: Collection[TopicPartition], timeout_s: float) -> None:
-        """Take these away. Raises `ConsumerGroupInUseError` where members read one of their topics."""
+        """Delete offsets.
+
+        Raises `ConsumerGroupInUseError` if members subscribe to one of the topics.
+        """
 
     def delete(self, group: str, timeout_s: float) -> None:
-        """Take all away; nothing happens if there is no such group. Raises
-        `ConsumerGroupInUseError`."""
+        """Delete the group with all offsets, if it exists. Raises `ConsumerGroupInUseError`."""
 
     def close(self) -> None: ...
 
 
 class TaskClientFactory(Protocol):
-    """Makes them. Raises `ConnectError` for settings that cannot be honoured."""
+    """Creates Kafka clients. Raises `ConnectError` for unsupported settings."""
 
     def producer(self, plan: ClientConfig) -> RecordProducer: ...
 

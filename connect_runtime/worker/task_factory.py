@@ -60,11 +60,11 @@ from connect_runtime.worker.worker_task import TaskBody
 
 _CLASS_KEYS = ("connector.class", "connector.plugin.version", "task.class")
 _TASK_COUNT_KEYS = ("tasks.max", "tasks.max.enforce")
-"""How many there may be is nothing to one of them."""
+"""Keys that do not affect a single task."""
 
 
 class ReconfigureDecision(enum.Enum):
-    """OFFER: ask the task whether it takes the configuration up."""
+    """How a task is reconfigured; OFFER asks the task whether it accepts the configuration."""
 
     SAME = "same"
     OFFER = "offer"
@@ -73,24 +73,27 @@ class ReconfigureDecision(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOrigin:
-    """What a task is, or would be, made from: both configurations, resolved."""
+    """Resolved configurations of a connector and a task that the task was built from."""
 
     connector: Mapping[str, str] = field(repr=False)
     task: Mapping[str, str] = field(repr=False)
 
     def plugins(self) -> list[str | None]:
-        """Which code it runs."""
+        """Return the class names and versions."""
         return [each.get(name) for each in (self.connector, self.task) for name in _CLASS_KEYS]
 
     def around(self) -> dict[str, str]:
-        """What the worker makes of it besides the task."""
+        """Return the settings from which the worker builds converters and clients for the task."""
         return {name: each for name, each in self.connector.items() if name not in _TASK_COUNT_KEYS}
 
 
 def decide_reconfiguration(
     before: TaskOrigin, now: TaskOrigin, *, moves_itself: bool
 ) -> ReconfigureDecision:
-    """`moves_itself`: a pipeline task, around which the worker makes nothing."""
+    """Decide how to reconfigure a task.
+
+    With `moves_itself` (a pipeline task) the worker builds no converters or clients for it.
+    """
     if before.plugins() != now.plugins():
         return ReconfigureDecision.RESTART
     if not moves_itself and before.around() != now.around():
@@ -107,34 +110,34 @@ ResolvedConfig = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerDeps:
-    """What a worker runs its plugins with.
-
-    `resolve` fills `${…}` in, as of now, and raises `ConnectError`; `generation` is the group's;
-    `configs` is the newest view; `metrics` is this worker's alone; `given` (to tasks of a
-    connector) and `quiet` as in `LastRuns`.
-    """
+    """Dependencies of a worker."""
 
     config: WorkerConfig
     worker_id: str
     generation: Callable[[], int]
+    """Returns the group's generation."""
     configs: Callable[[], ClusterConfigState]
+    """Returns the newest config state."""
     installed: PluginRegistry
     clients: TaskClientFactory
     statuses: StatusWriterInterface
     offsets: OffsetBackingStore
     resolve: Callable[[RawConfig], Mapping[str, str | None]]
+    """Resolves `${…}` references; raises `ConnectError`."""
     membership: GroupMembership
     metrics: WorkerMetrics
     clock: Clock
     given: Callable[[str], Mapping[int, Sequence[DatedTaskConfig]]] = lambda _: {}
+    """Returns the published task configs of a connector, as in `LastTaskRuns`."""
     quiet: Callable[[], LeaderlessPeriod | None] = lambda: None
+    """Returns the last leaderless period, as in `LastTaskRuns`."""
 
     def resolved(self, config: RawConfig) -> ResolvedConfig:
-        """For a plugin, to whom a null is as good as nothing."""
+        """Resolve a configuration for a plugin, without null values."""
         return {name: value for name, value in self.resolve(config).items() if value is not None}
 
     def load(self, name: str) -> type:
-        """As `config_types.LoadClass` for a connector's converters."""
+        """Return the class of a connector's converter (`ClassLoader`)."""
         kinds = (Kind.CONVERTER, Kind.HEADER_CONVERTER)
         try:
             return self.installed.find(name, *kinds)
@@ -143,7 +146,7 @@ class WorkerDeps:
 
 
 def instantiate_connector(config: ResolvedConfig, around: WorkerDeps) -> Connector:
-    """Of the connector's class, whatever else is configured. Raises as `create_connector`."""
+    """Create an instance of the connector's class. Raises as `create_connector`."""
     kinds = (Kind.SOURCE, Kind.SINK)
     name = config.get("connector.class", "")
     made: Connector = around.installed.find(name, *kinds)()
@@ -156,7 +159,10 @@ def instantiate_connector(config: ResolvedConfig, around: WorkerDeps) -> Connect
 def create_connector(
     config: ResolvedConfig, around: WorkerDeps
 ) -> tuple[Connector, ConnectorConfig]:
-    """An instance, not started. Raises `ConfigError`, and whatever its making does."""
+    """Create a connector, not started, and parse its configuration.
+
+    Raises `ConfigError`, and whatever the constructor raises.
+    """
     made = instantiate_connector(config, around)
     parse = (
         connector_config.parse_sink_config
@@ -172,20 +178,21 @@ def create_connector(
 
 
 def check_task_count(found: int, parsed: ConnectorConfig) -> None:
-    """Raises `TooManyTasks` where it has that many tasks, and that is not allowed."""
+    """Raise `TooManyTasksError` if there are more tasks than `tasks.max`, unless that is
+    allowed."""
     if found <= parsed.tasks_max:
         return
-    told = (
+    message = (
         f"The connector {parsed.name} has generated {found} tasks, which is greater than "
         f"{parsed.tasks_max}, the maximum number of tasks it is configured to create."
     )
     if parsed.enforce_tasks_max:
-        raise TooManyTasksError(f"{told} Raise tasks.max, or set tasks.max.enforce to false.")
-    _LOG.warning("%s tasks.max.enforce is false: they are started all the same", told)
+        raise TooManyTasksError(f"{message} Raise tasks.max, or set tasks.max.enforce to false.")
+    _LOG.warning("%s All are started, because tasks.max.enforce is false.", message)
 
 
 class TaskProps:
-    """A task's configuration: written as in `raw`, filled in as of the call."""
+    """Callable that returns a task's configuration, resolved at the time of the call."""
 
     def __init__(self, raw: RawConfig, around: WorkerDeps) -> None:
         self.raw = raw
@@ -197,8 +204,7 @@ class TaskProps:
 
 @dataclass(slots=True)
 class BuiltTask:
-    """A task, the body that runs it, what is measured of it; `props` and `origin` say what it is
-    made from, and become others when it takes up another configuration."""
+    """A task with its body and metrics; `props` and `origin` change when it is reconfigured."""
 
     task: Task
     body: TaskBody
@@ -215,7 +221,7 @@ def build_task(
     of: int,
     around: WorkerDeps,
 ) -> BuiltTask:
-    """One `of` so many. Raises `ConnectError`, and whatever a plugin does when it is made."""
+    """Build one of `of` tasks. Raises `ConnectError`, and whatever a plugin raises."""
     resolved, props = around.resolved(connector_raw), TaskProps(task_raw, around)
     plugin, parsed = create_connector(resolved, around)
     check_task_count(of, parsed)
@@ -223,23 +229,23 @@ def build_task(
     if refused:
         raise ConfigError(f"task {task}: {' '.join(refused.values())}")
     instance: object = plugin.task_class()()
-    maker = _TaskBuilder(
+    builder = _TaskBuilder(
         task, plugin=plugin, connector_given=(resolved, parsed), props=props, around=around
     )
     if isinstance(instance, SourceTask):
-        return maker.source(instance)
+        return builder.source(instance)
     if isinstance(instance, SinkTask) and isinstance(parsed, SinkConnectorConfig):
-        return maker.sink(instance, parsed)
+        return builder.sink(instance, parsed)
     if isinstance(instance, PipelineTask):
-        return maker.pipeline(instance)
+        return builder.pipeline(instance)
     raise ConnectError(
-        f"task_class of {parsed.connector_class} must return a class of tasks of its kind, not "
+        f"task_class of {parsed.connector_class} must return a task class of its kind, not "
         f"{type(instance).__name__}"
     )
 
 
 class _TaskBuilder:
-    """Of one task's body."""
+    """Builds the body of one task."""
 
     def __init__(
         self,
@@ -261,23 +267,23 @@ class _TaskBuilder:
     def source(self, instance: SourceTask) -> BuiltTask:
         around = self._around
         plan = client_settings.build_source_producer_config(around.config, self._config, self._task)
-        converters = self._converters()
-        metrics = SourceTaskMetrics(self._about(instance, converters))
+        converters = self._load_converters()
+        metrics = SourceTaskMetrics(self._describe_for_metrics(instance, converters))
         body = WorkerSourceTask(
             WorkerSourceTaskDeps(
                 task=instance,
                 props=self._props,
                 context=WorkerSourceTaskContext(
                     self._task,
-                    self._basics(),
+                    self._build_context_deps(),
                     resolve=self._props,
-                    offset_reader=self._reader(),
+                    offset_reader=self._build_offset_reader(),
                 ),
                 pipeline=_build_record_conversion(converters, metrics),
                 make_producer=lambda: around.clients.producer(plan),
                 offsets=around.offsets,
-                timing=self._timing(),
-                on_topic=self._topics().used,
+                timing=self._build_commit_timing(),
+                on_topic=self._build_active_topics().used,
                 metrics=metrics,
                 stopping=self._stopping,
                 given_up=self._given_up,
@@ -289,18 +295,20 @@ class _TaskBuilder:
     def sink(self, instance: SinkTask, parsed: SinkConnectorConfig) -> BuiltTask:
         around = self._around
         plan = client_settings.build_sink_consumer_config(around.config, self._config, self._task)
-        converters = self._converters()
-        metrics = SinkTaskMetrics(self._about(instance, converters))
+        converters = self._load_converters()
+        metrics = SinkTaskMetrics(self._describe_for_metrics(instance, converters))
         body = WorkerSinkTask(
             WorkerSinkTaskDeps(
                 task=instance,
                 props=self._props,
                 topics=parsed.topics if parsed.topics_regex is None else parsed.topics_regex,
-                context=WorkerSinkTaskContext(self._task, self._basics(), resolve=self._props),
+                context=WorkerSinkTaskContext(
+                    self._task, self._build_context_deps(), resolve=self._props
+                ),
                 pipeline=_build_record_conversion(converters, metrics),
                 make_consumer=lambda: around.clients.consumer(plan),
-                timing=self._timing(),
-                on_topic=self._topics().used,
+                timing=self._build_commit_timing(),
+                on_topic=self._build_active_topics().used,
                 metrics=metrics,
                 stopping=self._stopping,
                 given_up=self._given_up,
@@ -311,16 +319,16 @@ class _TaskBuilder:
 
     def pipeline(self, instance: PipelineTask) -> BuiltTask:
         around = self._around
-        metrics = SourceTaskMetrics(self._about(instance, None))
+        metrics = SourceTaskMetrics(self._describe_for_metrics(instance, None))
 
         def make_context(
             on_report: Callable[[PipelineProgress], None],
         ) -> WorkerPipelineTaskContext:
             return WorkerPipelineTaskContext(
                 self._task,
-                self._basics(),
+                self._build_context_deps(),
                 resolve=self._props,
-                offset_reader=self._reader(),
+                offset_reader=self._build_offset_reader(),
                 stop_timeout_s=around.config.graceful_stop_s,
                 worker=around.config.raw,
                 membership=around.membership,
@@ -339,7 +347,7 @@ class _TaskBuilder:
                 make_context=make_context,
                 connector=self._task.connector,
                 offsets=around.offsets,
-                timing=self._timing(),
+                timing=self._build_commit_timing(),
                 metrics=metrics,
                 stopping=self._stopping,
                 given_up=self._given_up,
@@ -348,7 +356,7 @@ class _TaskBuilder:
         )
         return self._made(instance, body, metrics)
 
-    def _basics(self) -> ContextDeps:
+    def _build_context_deps(self) -> ContextDeps:
         around = self._around
         return ContextDeps(
             clock=around.clock,
@@ -360,7 +368,7 @@ class _TaskBuilder:
         origin = TaskOrigin(connector=self._config, task=self._props())
         return BuiltTask(instance, body, metrics, self._props, origin)
 
-    def _converters(self) -> TaskConverters:
+    def _load_converters(self) -> TaskConverters:
         return record_conversion.load_converters(
             self._config,
             worker=self._around.config,
@@ -368,8 +376,10 @@ class _TaskBuilder:
             default=installed_plugins.get_default_converter(self._plugin),
         )
 
-    def _about(self, instance: Task, converters: TaskConverters | None) -> TaskMetricsIdentity:
-        """What the metrics say that it is made of; without converters of its own, none."""
+    def _describe_for_metrics(
+        self, instance: Task, converters: TaskConverters | None
+    ) -> TaskMetricsIdentity:
+        """Describe the task for its metrics; pipeline tasks have no converters."""
         installed = self._around.installed
         made_of = {
             **installed_plugins.describe_connector(self._plugin, installed),
@@ -388,7 +398,7 @@ class _TaskBuilder:
                 )
         return self._around.metrics.about(self._task, made_of)
 
-    def _reader(self) -> StoredOffsetReader:
+    def _build_offset_reader(self) -> StoredOffsetReader:
         return StoredOffsetReader(
             self._task.connector,
             offsets=self._around.offsets,
@@ -396,13 +406,13 @@ class _TaskBuilder:
             clock=self._around.clock,
         )
 
-    def _timing(self) -> OffsetCommitTiming:
+    def _build_commit_timing(self) -> OffsetCommitTiming:
         config = self._around.config
         return OffsetCommitTiming(
             interval_s=config.flush_interval_s, timeout_s=config.flush_timeout_s
         )
 
-    def _topics(self) -> ActiveTopics:
+    def _build_active_topics(self) -> ActiveTopics:
         around = self._around
         return ActiveTopics(
             self._task,

@@ -19,7 +19,7 @@ State = RunState
 
 
 class TaskPhase(enum.Enum):
-    """HELD: paused before it ever started; neither initialised nor started until it goes on."""
+    """Phase of a task; HELD is a task that was assigned while paused and is not started yet."""
 
     NEW = "new"
     HELD = "held"
@@ -35,49 +35,52 @@ class TaskPhase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class TaskThreadStarted:
-    """The task's thread runs."""
+    """The task's thread is running."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStarted:
-    """`StartTask` is done."""
+    """`StartTask` is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class IterationDone:
-    """Between two polls, or deliveries: a good moment for anything that is wished."""
+    """An iteration is complete; requested changes are applied now."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskTargetStateRequested:
-    """It should be doing this from now on. STOPPED, which tasks should never be told, stops it."""
+    """A target state is requested; STOPPED, which tasks normally do not get, stops the task."""
 
     state: TargetState
 
 
 @dataclass(frozen=True, slots=True)
 class ReconfigureOffered:
-    """Another configuration: the task may take it up and go on. One offer at a time."""
+    """A new configuration is offered, which the task may accept without a restart.
+
+    One at a time.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ReconfigureDone:
-    """`Reconfigure` is done, whatever came of it."""
+    """`Reconfigure` is complete, accepted or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStopRequested:
-    """It is not, or not so, to run here any longer."""
+    """The task must stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskAbandoned:
-    """It did not stop in time. It may still be running something, and nobody listens to it."""
+    """The task did not stop in time; it may still be running, but its statuses are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEnded:
-    """All is closed; `trace` says what was thrown, if anything was, at any time."""
+    """Everything is closed; `trace` is the first exception, if there was one."""
 
     trace: str | None = None
 
@@ -94,37 +97,40 @@ TaskLifecycleEvent: TypeAlias = (
     | TaskEnded
 )
 
-# Instructions
+# Actions
 
 
 @dataclass(frozen=True, slots=True)
 class StartTask:
-    """Initialise and start the task; tell `TaskStarted`, or if it throws `TaskEnded` after closing."""
+    """Initialize and start the task. `TaskStarted` follows, or `TaskEnded` if it fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOnce:
-    """Poll or deliver once more, then tell `IterationDone`."""
+    """Poll or deliver once. `IterationDone` follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class StayIdle:
-    """Do nothing (but keep sessions alive) until the next instruction."""
+    """Do nothing but keep sessions alive until the next action."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reconfigure:
-    """Ask the task whether it takes up what is offered; tell `ReconfigureDone`."""
+    """Offer the new configuration to the task. `ReconfigureDone` follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """Commit what can be, stop the task if its start was tried, close everything; tell `TaskEnded`."""
+    """Commit, stop the task if its start was attempted, and close everything.
+
+    `TaskEnded` follows.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishStatus:
-    """Write the status; `safe`: only where no newer worker has spoken."""
+    """Write the status; with `safe` only if no newer worker has written one."""
 
     state: State
     trace: str | None = None
@@ -137,16 +143,19 @@ TaskLifecycleAction: TypeAlias = (
 
 
 class TaskLifecycle:
-    """Invariants: started at most once; nothing is said after being given up on, nor twice at the
-    end; while it considers an offer nothing else is asked of it."""
+    """State machine of a task.
+
+    Invariants: the task is started at most once; no status follows after it was abandoned or ended;
+    no other action runs during a reconfiguration.
+    """
 
     def __init__(self, target: TargetState) -> None:
         self._target = target
         self._phase = TaskPhase.NEW
         self._stopping = False
-        self._given_up = False
+        self._abandoned = False
         self._offered = False
-        self._considering = False
+        self._reconfiguring = False
 
     @property
     def phase(self) -> TaskPhase:
@@ -157,10 +166,10 @@ class TaskLifecycle:
         return self._stopping or self._target is TargetState.STOPPED
 
     def step(self, event: TaskLifecycleEvent) -> list[TaskLifecycleAction]:
-        said = self._step(event)
-        if self._given_up:
-            said = [each for each in said if not isinstance(each, PublishStatus)]
-        return said
+        actions = self._step(event)
+        if self._abandoned:
+            actions = [each for each in actions if not isinstance(each, PublishStatus)]
+        return actions
 
     def _step(self, event: TaskLifecycleEvent) -> list[TaskLifecycleAction]:
         if self._phase is TaskPhase.ENDED:
@@ -169,13 +178,17 @@ class TaskLifecycle:
             case TaskEnded(trace):
                 return self._end(trace)
             case TaskAbandoned() | TaskTargetStateRequested() | TaskStopRequested():
-                return self._wished(event)
+                return self._apply_request(event)
             case ReconfigureOffered():
                 self._offered = True
-                return self._rest() if self._resting and not self._considering else []
+                return self._stay_idle() if self._is_idle and not self._reconfiguring else []
             case ReconfigureDone():
-                self._considering = False
-                return self._heed_at_rest() or self._rest() if self._resting else self._come_round()
+                self._reconfiguring = False
+                return (
+                    self._apply_when_idle() or self._stay_idle()
+                    if self._is_idle
+                    else self._next_iteration()
+                )
             case TaskThreadStarted():
                 assert self._phase is TaskPhase.NEW, self._phase
                 return self._begin()
@@ -184,58 +197,59 @@ class TaskLifecycle:
                 if self.stopping:
                     return self._close()
                 self._phase = TaskPhase.RUNNING
-                return [PublishStatus(state=State.RUNNING), *self._come_round()]
+                return [PublishStatus(state=State.RUNNING), *self._next_iteration()]
             case IterationDone():
                 assert self._phase is TaskPhase.RUNNING, self._phase
-                return self._come_round()
+                return self._next_iteration()
 
-    def _wished(
+    def _apply_request(
         self, event: TaskAbandoned | TaskTargetStateRequested | TaskStopRequested
     ) -> list[TaskLifecycleAction]:
         match event:
             case TaskAbandoned():
-                self._given_up = True
+                self._abandoned = True
                 return []
             case TaskStopRequested():
                 self._stopping = True
             case TaskTargetStateRequested(state):
                 if not self.stopping:
                     self._target = state
-        return self._heed_at_rest()
+        return self._apply_when_idle()
 
     def _begin(self) -> list[TaskLifecycleAction]:
         if self.stopping:
             return self._close()
         if self._target is TargetState.PAUSED:
             self._phase = TaskPhase.HELD
-            return [PublishStatus(state=State.PAUSED), *self._rest()]
+            return [PublishStatus(state=State.PAUSED), *self._stay_idle()]
         self._phase = TaskPhase.STARTING
         return [StartTask()]
 
     @property
-    def _resting(self) -> bool:
+    def _is_idle(self) -> bool:
         return self._phase in (TaskPhase.HELD, TaskPhase.PAUSED)
 
-    def _rest(self) -> list[TaskLifecycleAction]:
-        return self._take_up() if self._offered else [StayIdle()]
+    def _stay_idle(self) -> list[TaskLifecycleAction]:
+        return self._start_reconfiguration() if self._offered else [StayIdle()]
 
-    def _take_up(self) -> list[TaskLifecycleAction]:
-        self._offered, self._considering = False, True
+    def _start_reconfiguration(self) -> list[TaskLifecycleAction]:
+        self._offered, self._reconfiguring = False, True
         return [Reconfigure()]
 
-    def _come_round(self) -> list[TaskLifecycleAction]:
+    def _next_iteration(self) -> list[TaskLifecycleAction]:
         if self.stopping:
             return self._close()
         if self._offered:
-            return self._take_up()
+            return self._start_reconfiguration()
         if self._target is TargetState.PAUSED:
             self._phase = TaskPhase.PAUSED
             return [PublishStatus(state=State.PAUSED), StayIdle()]
         return [RunOnce()]
 
-    def _heed_at_rest(self) -> list[TaskLifecycleAction]:
-        """A resting task hears at once; a busy one when it comes round."""
-        if not self._resting or self._considering:
+    def _apply_when_idle(self) -> list[TaskLifecycleAction]:
+        """Apply requests to an idle task at once; a running one applies them after its
+        iteration."""
+        if not self._is_idle or self._reconfiguring:
             return []
         if self.stopping:
             return self._close()
@@ -252,7 +266,7 @@ class TaskLifecycle:
         return [Shutdown()]
 
     def _end(self, trace: str | None) -> list[TaskLifecycleAction]:
-        """What is thrown while stopping fails nothing any more; whoever runs it logs the trace."""
+        """Publish the final status; exceptions during a requested stop do not fail the task."""
         failed = trace is not None and not self.stopping
         self._phase = TaskPhase.ENDED
         if failed:

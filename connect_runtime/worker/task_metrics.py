@@ -24,14 +24,14 @@ from connect_runtime.worker.metrics_registry import MetricGroup, MetricReading
 
 @dataclass(slots=True)
 class StateDurations:
-    """Invariant: `_spent_s` is of states left; the time in the present one is still running."""
+    """Time that a task has spent in each state; the current state is still running."""
 
     state: RunState | None = None
     _since_s: float = 0.0
     _spent_s: dict[RunState, float] = field(default_factory=dict)
 
     def enter(self, state: RunState, now_s: float) -> None:
-        """From now on it is in this state; time begins with the first. Again is nothing new."""
+        """Change the state; the clock starts with the first state."""
         if state is self.state:
             return
         if self.state is not None:
@@ -43,7 +43,7 @@ class StateDurations:
         return self._spent_s.get(state, 0.0) + running_s
 
     def ratio(self, state: RunState, now_s: float) -> float:
-        """The share of all time so far that was spent in `state`, 0 before time began."""
+        """Return the share of time spent in `state`; 0 before the first state."""
         total_s = sum(self._spent_s.values()) + (now_s - self._since_s if self.state else 0.0)
         return 0.0 if total_s == 0 else self._in(state, now_s) / total_s
 
@@ -54,7 +54,7 @@ OffsetsByTopicPartition = Mapping[TopicPartition, int]
 
 
 class TaskStats:
-    """Of any task. Time begins when it is made: the task is UNASSIGNED until it says otherwise."""
+    """Statistics of any task. The initial state is UNASSIGNED."""
 
     def __init__(self, sampling: SampleWindows, now_s: float) -> None:
         self._times = StateDurations()
@@ -72,13 +72,13 @@ class TaskStats:
         self._times.enter(state, now_s)
 
     def commit_ended(self, *, took_s: float | None, now_s: float) -> None:
-        """`took_s` None: it failed. Nothing to commit is a commit, too."""
+        """Record a commit; `took_s` is None for a failed one. An empty commit counts."""
         self._outcomes.observe(0.0 if took_s is None else 1.0, now_s)
         if took_s is not None:
             self._commits_ms.observe(took_s * _MS, now_s)
 
     def batch(self, size: int, now_s: float) -> None:
-        """Polled, or put."""
+        """Record a batch that was polled or put."""
         self._batches.observe(size, now_s)
 
     def numbers(self, now_s: float) -> dict[str, float]:
@@ -97,7 +97,10 @@ class TaskStats:
 
 
 class SourceTaskStats:
-    """Of a source task. Invariant: `_active` is what was polled and is not settled, never < 0."""
+    """Statistics of a source task.
+
+    Invariant: `_active` counts unsettled records and is never negative.
+    """
 
     def __init__(self, sampling: SampleWindows) -> None:
         self._polled = WindowedStat(sampling)
@@ -107,22 +110,22 @@ class SourceTaskStats:
         self._active = 0
 
     def polled(self, size: int, *, took_s: float, now_s: float) -> None:
-        """The task returned records, if only an empty list of them."""
+        """Record a poll that returned this many records."""
         self._polled.observe(size, now_s)
         self._polls_ms.observe(took_s * _MS, now_s)
         self._count(size, now_s)
 
     def written(self, now_s: float) -> None:
-        """Kafka has one more."""
+        """Record an acknowledged record."""
         self._written.observe(1.0, now_s)
         self._count(-1, now_s)
 
     def left_out(self, now_s: float) -> None:
-        """One was dropped by transforms, or because of an error."""
+        """Record a record that was filtered or skipped."""
         self._count(-1, now_s)
 
     def moved(self, size: int, now_s: float) -> None:
-        """The task moves its records itself, and so many more are where they belong."""
+        """Record records that a pipeline task has stored in the target."""
         self._polled.observe(size, now_s)
         self._written.observe(size, now_s)
 
@@ -147,8 +150,11 @@ class SourceTaskStats:
 
 
 class SinkTaskStats:
-    """Of a sink task. Invariants: of a partition that is not assigned nothing is kept; `_active` is
-    the sum of what is behind, which is kept so that a batch costs no more than its partitions."""
+    """Statistics of a sink task.
+
+    Invariants: only assigned partitions are kept; `_active` is the sum of their uncommitted
+    records.
+    """
 
     def __init__(self, sampling: SampleWindows) -> None:
         self._read = WindowedStat(sampling)
@@ -163,37 +169,40 @@ class SinkTaskStats:
         self._committed: dict[TopicPartition, int] = {}
 
     def assigned(self, positions: OffsetsByTopicPartition, now_s: float) -> None:
-        """These partitions are the task's, besides others it has, and go on from here."""
+        """Add partitions with their positions, or reset the positions of assigned ones."""
         for each, offset in positions.items():
             self._active -= self._behind(each)
             self._consumed[each] = self._committed[each] = offset
         self._actives.observe(self._active, now_s)
 
     def gone(self, partitions: frozenset[TopicPartition], now_s: float) -> None:
+        """Remove revoked partitions."""
         for each in partitions & self._consumed.keys():
             self._active -= self._behind(each)
             del self._consumed[each], self._committed[each]
         self._actives.observe(self._active, now_s)
 
     def read(self, size: int, ends: OffsetsByTopicPartition, now_s: float) -> None:
-        """So many records were read, up to these offsets (of the next record)."""
+        """Record records that were read, up to these next offsets."""
         self._read.observe(size, now_s)
         self._move(self._consumed, ends, now_s)
 
     def put(self, size: int, *, took_s: float, now_s: float) -> None:
-        """The task took them."""
+        """Record a successful put."""
         self._sent.observe(size, now_s)
         self._puts_ms.observe(took_s * _MS, now_s)
 
     def commit_begun(self, sequence: int) -> None:
+        """Record the start of a commit."""
         self._sequence = sequence
 
     def commit_completed(self, offsets: OffsetsByTopicPartition, now_s: float) -> None:
+        """Record the end of a successful commit."""
         self._completed.observe(1.0, now_s)
         self._move(self._committed, offsets, now_s)
 
     def commit_skipped(self, now_s: float) -> None:
-        """Its answer came when a newer one had begun."""
+        """Record a commit that completed after a newer one began."""
         self._skipped.observe(1.0, now_s)
 
     def _move(
@@ -207,7 +216,7 @@ class SinkTaskStats:
         self._actives.observe(self._active, now_s)
 
     def _behind(self, partition: TopicPartition) -> int:
-        """Tasks may rewind, and commit what they like: nothing is negative here."""
+        """Return the number of uncommitted records; never negative, although tasks may rewind."""
         end = self._consumed.get(partition)
         return 0 if end is None else max(0, end - self._committed[partition])
 
@@ -240,7 +249,7 @@ class SinkTaskStats:
 
 
 class RecordError(enum.Enum):
-    """What may happen to a record; the value is Java's attribute."""
+    """Error event of a record; the value is Java's attribute."""
 
     FAILURE = "total-record-failures"
     ERROR = "total-record-errors"
@@ -253,7 +262,7 @@ class RecordError(enum.Enum):
 
 @dataclass(slots=True)
 class TaskErrorStats:
-    """Of any task."""
+    """Error statistics of any task."""
 
     _counts: Counter[RecordError] = field(default_factory=Counter)
     _last_failure_ms: int = 0
@@ -275,7 +284,7 @@ RecordErrorKind = RecordError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMetricsIdentity:
-    """A task, and what it is made of (`metrics_registry.TASK.lasting`)."""
+    """A task and its info attributes (`metrics_registry.TASK.lasting`)."""
 
     task: ConnectorTaskId
     clock: Clock
@@ -284,33 +293,34 @@ class TaskMetricsIdentity:
 
 
 class TaskMetrics:
-    """Of any task."""
+    """Thread-safe metrics of any task."""
 
     def __init__(self, about: TaskMetricsIdentity) -> None:
         self._about = about
         self._tags = (about.task.connector, str(about.task.task))
         self._clock = about.clock
         self._lock = threading.Lock()
-        self._figures = TaskStats(about.sampling, about.clock.now_s())
+        self._stats = TaskStats(about.sampling, about.clock.now_s())
         self._errors = TaskErrorStats()
 
     @property
     def state(self) -> RunState:
-        """As it said last."""
+        """The last published state."""
         with self._lock:
-            return self._figures.state
+            return self._stats.state
 
     def said(self, state: RunState) -> None:
+        """Record a published state."""
         with self._lock:
-            self._figures.entered(state, self._clock.now_s())
+            self._stats.entered(state, self._clock.now_s())
 
     def commit_ended(self, *, took_s: float | None) -> None:
-        """See `TaskStats`."""
+        """Record a commit; `took_s` is None for a failed one."""
         with self._lock:
-            self._figures.commit_ended(took_s=took_s, now_s=self._clock.now_s())
+            self._stats.commit_ended(took_s=took_s, now_s=self._clock.now_s())
 
     def happened(self, *troubles: RecordErrorKind) -> None:
-        """To one record."""
+        """Record error events of one record."""
         with self._lock:
             for each in troubles:
                 self._errors.happened(each, self._clock.wall_ms())
@@ -321,8 +331,8 @@ class TaskMetrics:
                 MetricReading(
                     group=metrics_registry.TASK,
                     tags=self._tags,
-                    numbers=self._figures.numbers(self._clock.now_s()),
-                    texts={"status": self._figures.state.value.lower()},
+                    numbers=self._stats.numbers(self._clock.now_s()),
+                    texts={"status": self._stats.state.value.lower()},
                     lasting=self._about.made_of,
                 ),
                 self._reading(metrics_registry.TASK_ERRORS, self._errors.numbers()),
@@ -333,18 +343,18 @@ class TaskMetrics:
 
 
 class SourceTaskMetrics(TaskMetrics):
-    """Of a source task, or of one that moves its records itself."""
+    """Thread-safe metrics of a source task or pipeline task."""
 
     def __init__(self, about: TaskMetricsIdentity) -> None:
         super().__init__(about)
         self._source = SourceTaskStats(about.sampling)
 
     def polled(self, size: int, *, took_s: float) -> None:
-        """See `SourceTaskStats`; so for all below."""
+        """Record a poll; the other methods are documented at `SourceTaskStats`."""
         with self._lock:
             now_s = self._clock.now_s()
             self._source.polled(size, took_s=took_s, now_s=now_s)
-            self._figures.batch(size, now_s)
+            self._stats.batch(size, now_s)
 
     def written(self) -> None:
         with self._lock:
@@ -366,14 +376,14 @@ class SourceTaskMetrics(TaskMetrics):
 
 
 class SinkTaskMetrics(TaskMetrics):
-    """Of a sink task."""
+    """Thread-safe metrics of a sink task."""
 
     def __init__(self, about: TaskMetricsIdentity) -> None:
         super().__init__(about)
         self._sink = SinkTaskStats(about.sampling)
 
     def assigned(self, positions: OffsetsByTopicPartition) -> None:
-        """See `SinkTaskStats`; so for all below."""
+        """Record an assignment; the other methods are documented at `SinkTaskStats`."""
         with self._lock:
             self._sink.assigned(positions, self._clock.now_s())
 
@@ -389,14 +399,14 @@ class SinkTaskMetrics(TaskMetrics):
         with self._lock:
             now_s = self._clock.now_s()
             self._sink.put(size, took_s=took_s, now_s=now_s)
-            self._figures.batch(size, now_s)
+            self._stats.batch(size, now_s)
 
     def commit_begun(self, sequence: int) -> None:
         with self._lock:
             self._sink.commit_begun(sequence)
 
     def commit_completed(self, offsets: OffsetsByTopicPartition, *, took_s: float) -> None:
-        """Besides `commit_ended`, which it tells."""
+        """Record a successful commit; includes `commit_ended`."""
         self.commit_ended(took_s=took_s)
         with self._lock:
             self._sink.commit_completed(offsets, self._clock.now_s())

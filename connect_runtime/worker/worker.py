@@ -1,10 +1,10 @@
 """Starts and stops the connectors and tasks of this process, each on its own thread.
 
-A plugin's failure ends in the status of its connector or task and affects nothing else; one that
-does not stop in time is abandoned and publishes no more statuses. Java: Worker.
+A plugin's failure is published as the status of its connector or task and affects nothing else. A
+plugin that does not stop in time is abandoned and publishes no more statuses. Java: Worker.
 
-`StartedItems` records with which configuration each connector and task was started and what became
-of it. The status topic has the same later, but without the configuration.
+`StartedItems` records the configuration with which each connector and task was started, and its
+last status. The status topic has the status too, but later and without the configuration.
 """
 
 from __future__ import annotations
@@ -43,44 +43,48 @@ from connect_runtime.worker.worker_task import WorkerTask, WriteTaskStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedItem:
-    """A connector or task, as it was begun last. `config` is its own, as written; `times`: how
-    often it was begun here. `state` None: it has said nothing yet; `trace` is a failure's."""
+    """The last start of a connector or task on this worker."""
 
     config: RawConfig = field(repr=False)
+    """Its own configuration, unresolved."""
     times: int = 1
+    """Number of starts on this worker."""
     state: RunState | None = None
+    """None before the first status."""
     trace: str | None = None
+    """Stack trace of a failure."""
 
 
 class StartedItems:
-    """Written on the worker's thread, but for `said`; invariant: the lock guards the table."""
+    """Last start and status of each connector and task. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: dict[StatusSubject, StartedItem] = {}
+        self._items: dict[StatusSubject, StartedItem] = {}
 
     def begin(self, subject: StatusSubject, config: RawConfig) -> None:
-        """It is begun, or it is tried."""
+        """Record a start attempt."""
         with self._lock:
-            before = self._found.get(subject)
+            before = self._items.get(subject)
             times = 1 if before is None else before.times + 1
-            self._found[subject] = StartedItem(config=config, times=times)
+            self._items[subject] = StartedItem(config=config, times=times)
 
     def renew(self, subject: StatusSubject, config: RawConfig) -> None:
-        """It goes on with this one."""
+        """Record a configuration that was accepted without a restart."""
         with self._lock:
-            self._found[subject] = dataclasses.replace(self._found[subject], config=config)
+            self._items[subject] = dataclasses.replace(self._items[subject], config=config)
 
     def said(self, subject: StatusSubject, state: RunState, trace: str | None) -> None:
+        """Record a published status."""
         with self._lock:
-            self._found[subject] = dataclasses.replace(
-                self._found[subject], state=state, trace=trace
+            self._items[subject] = dataclasses.replace(
+                self._items[subject], state=state, trace=trace
             )
 
     def seen(self) -> Mapping[StatusSubject, StartedItem]:
-        """As of now; what has stopped here says UNASSIGNED."""
+        """Return a snapshot; items that have stopped here are UNASSIGNED."""
         with self._lock:
-            return dict(self._found)
+            return dict(self._items)
 
 
 _LOG = logging.getLogger(__name__)
@@ -90,11 +94,13 @@ _SINK_TOPIC_KEYS = ("topics", "topics.regex")
 
 
 class Worker:
-    """Implements `ports.worker.Worker`; for one thread. Invariant: what runs is in `_connectors`
-    or `_tasks`, unless it was given up on."""
+    """Implements `WorkerInterface`, for one thread.
 
-    def __init__(self, around: WorkerDeps, listener: WorkerListener) -> None:
-        self._around = around
+    Invariant: everything that runs is in `_connectors` or `_tasks`, unless it was abandoned.
+    """
+
+    def __init__(self, deps: WorkerDeps, listener: WorkerListener) -> None:
+        self._deps = deps
         self._listener = listener
         self.begun = StartedItems()
         self._connectors: dict[str, WorkerConnector] = {}
@@ -102,14 +108,14 @@ class Worker:
         self._threads = ThreadGroup(on_unasked_end=_ignore_thread_death)
 
     def start_connector(self, name: str, config: RawConfig, state: TargetState) -> None:
-        """See `ports.worker.Worker`; so for all below."""
-        assert name not in self._connectors, f"{name} runs already"
+        """The methods are documented at `WorkerInterface`."""
+        assert name not in self._connectors, f"connector {name} is already running"
         self.begun.begin(name, config)
         try:
-            made, _ = task_factory.create_connector(self._around.resolved(config), self._around)
-            run = WorkerConnector(name, self._connector_parts(name, made, config))
+            made, _ = task_factory.create_connector(self._deps.resolved(config), self._deps)
+            run = WorkerConnector(name, self._build_connector_deps(name, made, config))
         except BaseException as error:  # plugins may raise anything
-            raise self._failed(name, error) from error
+            raise self._publish_start_failure(name, error) from error
         self._connectors[name] = run
         run.start(self._threads, state)
 
@@ -122,7 +128,7 @@ class Worker:
         state: TargetState,
         tasks: int,
     ) -> None:
-        assert task not in self._tasks, f"{task} runs already"
+        assert task not in self._tasks, f"task {task} is already running"
         self.begun.begin(task, config)
         try:
             made = task_factory.build_task(
@@ -130,18 +136,18 @@ class Worker:
                 connector_raw=connector,
                 task_raw=config,
                 of=tasks,
-                around=self._around,
+                around=self._deps,
             )
         except BaseException as error:  # plugins may raise anything
-            raise self._failed(task, error) from error
+            raise self._publish_start_failure(task, error) from error
         run = WorkerTask(
             task,
             body=made.body,
             target=state,
-            say=self._say(
+            say=self._build_status_writer(
                 task,
                 installed_plugins.get_plugin_version(made.task),
-                said=self._around.metrics.begin_task(task, made.metrics),
+                said=self._deps.metrics.begin_task(task, made.metrics),
             ),
         )
         if isinstance(made.body, WorkerPipelineTask):
@@ -156,7 +162,7 @@ class Worker:
         absent = configured.keys() - running.keys()
         wanted = [
             TaskReconfiguration(
-                of=each, raw=configured[task].config, now=self._origin(configured[task])
+                of=each, raw=configured[task].config, now=self._resolve_origin(configured[task])
             )
             for task, each in running.items()
         ]
@@ -165,9 +171,9 @@ class Worker:
             self.begun.renew(task, configured[task].config)
         return begun_anew
 
-    def _origin(self, configured: ConfiguredTask) -> TaskOrigin | None:
-        """None: it would not start, either, and then says why."""
-        resolved = self._around.resolved
+    def _resolve_origin(self, configured: ConfiguredTask) -> TaskOrigin | None:
+        """Resolve the configurations; None on failure, which a restart then reports."""
+        resolved = self._deps.resolved
         try:
             return TaskOrigin(
                 connector=resolved(configured.connector), task=resolved(configured.config)
@@ -184,7 +190,7 @@ class Worker:
                 each.run.set_target_state(state)
 
     def stop(self, gone: ConnectorsAndTasks) -> None:
-        clock = self._around.clock
+        clock = self._deps.clock
         runs: list[WorkerConnector | WorkerTask] = []
         runs += [self._connectors.pop(each) for each in gone.connectors if each in self._connectors]
         runs += [self._tasks.pop(each).run for each in gone.tasks if each in self._tasks]
@@ -193,13 +199,13 @@ class Worker:
         now_s = clock.now_s()
         ends = {
             WorkerConnector: Deadline.after(_CONNECTOR_STOP_TIMEOUT_S, now_s=now_s),
-            WorkerTask: Deadline.after(self._around.config.graceful_stop_s, now_s=now_s),
+            WorkerTask: Deadline.after(self._deps.config.graceful_stop_s, now_s=now_s),
         }
         for run in sorted(runs, key=lambda each: ends[type(each)]):
             if not run.join(ends[type(run)].left_s(clock.now_s())):
                 run.give_up()
         for run in runs:
-            self._around.metrics.end(run.subject)
+            self._deps.metrics.end(run.subject)
 
     def running(self) -> ConnectorsAndTasks:
         return ConnectorsAndTasks(connectors=tuple(self._connectors), tasks=tuple(self._tasks))
@@ -208,13 +214,13 @@ class Worker:
         run = self._connectors.get(connector)
         if run is None or not run.is_running():
             return None
-        made, parsed = task_factory.create_connector(self._around.resolved(config), self._around)
+        made, parsed = task_factory.create_connector(self._deps.resolved(config), self._deps)
         try:
             answer = run.task_configs(parsed.tasks_max)
         except ConnectError:
             raise
         except Exception as error:
-            raise ConnectError(f"task_configs of {connector} threw: {error}") from error
+            raise ConnectError(f"task_configs of {connector} failed: {error}") from error
         checked = _require_task_configs(connector, answer)
         try:
             task_factory.check_task_count(len(checked), parsed)
@@ -222,7 +228,7 @@ class Worker:
             run.fail(error)
             raise
         shared = {
-            _TASK_CLASS_KEY: installed_plugins.get_task_class_name(made, self._around.installed),
+            _TASK_CLASS_KEY: installed_plugins.get_task_class_name(made, self._deps.installed),
             **{name: config[name] for name in _SINK_TOPIC_KEYS if config.get(name) is not None},
         }
         return task_reconfiguration.restore_provider_references(
@@ -232,39 +238,37 @@ class Worker:
     def close(self) -> None:
         self.stop(self.running())
 
-    def _connector_parts(
+    def _build_connector_deps(
         self, name: str, made: Connector, config: RawConfig
     ) -> WorkerConnectorDeps:
-        around = self._around
+        deps = self._deps
         stopping, given_up = threading.Event(), threading.Event()
         reader: OffsetReader = StoredOffsetReader(
-            name, offsets=around.offsets, given_up=given_up, clock=around.clock
+            name, offsets=deps.offsets, given_up=given_up, clock=deps.clock
         )
 
         def make_context(on_error: Callable[[Exception], None]) -> WorkerConnectorContext:
             return WorkerConnectorContext(
                 ContextDeps(
-                    clock=around.clock,
+                    clock=deps.clock,
                     stopping=stopping,
-                    on_metrics=lambda read: around.metrics.add_of(name, read),
+                    on_metrics=lambda read: deps.metrics.add_of(name, read),
                 ),
                 offset_reader=reader,
-                published=lambda: task_reconfiguration.get_published_configs(
-                    around.configs(), name
-                ),
+                published=lambda: task_reconfiguration.get_published_configs(deps.configs(), name),
                 on_reconfiguration=lambda: self._listener.on_reconfiguration_wanted(name),
                 on_error=on_error,
             )
 
         return WorkerConnectorDeps(
             connector=made,
-            props=lambda: around.resolved(config),
+            props=lambda: deps.resolved(config),
             make_context=make_context,
-            say=self._say(
+            say=self._build_status_writer(
                 name,
                 installed_plugins.get_plugin_version(made),
-                said=around.metrics.begin_connector(
-                    name, installed_plugins.describe_connector(made, around.installed)
+                said=deps.metrics.begin_connector(
+                    name, installed_plugins.describe_connector(made, deps.installed)
                 ),
             ),
             on_reached=lambda state, error: self._listener.on_reached(name, state, error),
@@ -272,39 +276,42 @@ class Worker:
             given_up=given_up,
         )
 
-    def _say(
+    def _build_status_writer(
         self,
         subject: StatusSubject,
         version: str | None,
         *,
         said: OnStatus,
     ) -> WriteTaskStatus:
-        around = self._around
+        deps = self._deps
 
-        def say(state: RunState, trace: str | None, *, safe: bool) -> None:
+        def write_status(state: RunState, trace: str | None, *, safe: bool) -> None:
             status = RunStatus(
                 state=state,
-                worker_id=around.worker_id,
-                generation=around.generation(),
+                worker_id=deps.worker_id,
+                generation=deps.generation(),
                 trace=trace,
                 version=version,
             )
             self.begun.said(subject, state, trace)
-            around.statuses.put(subject, status, safe=safe)
+            deps.statuses.put(subject, status, safe=safe)
             said(state)
             kind = "connector" if isinstance(subject, str) else "task"
             _LOG.info("%s %s is %s", kind, subject, state.value)
 
-        return say
+        return write_status
 
-    def _failed(self, subject: StatusSubject, error: BaseException) -> ConnectError:
-        """It could not even be begun."""
+    def _publish_start_failure(self, subject: StatusSubject, error: BaseException) -> ConnectError:
+        """Publish FAILED for a connector or task that could not be created, and return the
+        error."""
         trace = worker_task.format_trace(error)
-        say = self._say(subject, None, said=lambda _failed: self._around.metrics.not_begun(subject))
-        say(RunState.FAILED, trace, safe=False)
+        write_status = self._build_status_writer(
+            subject, None, said=lambda _publish_start_failure: self._deps.metrics.not_begun(subject)
+        )
+        write_status(RunState.FAILED, trace, safe=False)
         if isinstance(error, ConnectError):
             return error
-        return ConnectError(f"starting {subject}: {type(error).__name__}: {error}")
+        return ConnectError(f"failed to start {subject}: {type(error).__name__}: {error}")
 
 
 def _require_task_configs(name: str, answer: object) -> list[Mapping[str, str | None]]:
@@ -323,6 +330,6 @@ def _require_task_configs(name: str, answer: object) -> list[Mapping[str, str | 
 
 
 def _ignore_thread_death(ended: ThreadDied) -> None:
-    """Tasks end by themselves when they fail, which their status says."""
+    """Log errors of threads that died; a failed task publishes its own status."""
     if ended.error is not None:
         _LOG.error("%s ended: %s", ended.name, ended.error, exc_info=ended.error)

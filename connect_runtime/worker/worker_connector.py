@@ -42,37 +42,38 @@ _IDLE_WAIT_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConnectorDeps:
-    """What one connector is run with; `on_reached` is told of every wish, once."""
+    """Dependencies of one connector."""
 
     connector: Connector
     props: Callable[[], Mapping[str, str]] = field(repr=False)
     make_context: Callable[[Callable[[Exception], None]], WorkerConnectorContext]
     say: WriteTaskStatus
     on_reached: Callable[[TargetState, str | None], None]
+    """Called once per target state request, with the error if it failed."""
     stopping: threading.Event
     given_up: threading.Event
 
 
 class WorkerConnector:
-    """One connector, from `start` on. Its methods are for other threads than the connector's.
+    """Runs one connector on its own thread; the methods are for other threads.
 
-    Invariant: `_todo` holds the calls that the machine asks for and the thread has not made.
+    Invariant: `_todo` has the actions that the thread has not executed yet.
     """
 
-    def __init__(self, name: str, parts: WorkerConnectorDeps) -> None:
+    def __init__(self, name: str, deps: WorkerConnectorDeps) -> None:
         self.name = name
-        self._parts = parts
-        self._connector = parts.connector
+        self._deps = deps
+        self._connector = deps.connector
         self._machine = ConnectorLifecycle()
         self._changed = threading.Condition(threading.RLock())
         self._todo: deque[ConnectorLifecycleAction] = deque()
-        self._context = parts.make_context(self.fail)
-        self._tokens = 0
+        self._context = deps.make_context(self.fail)
+        self._last_token = 0
         self._thread: OwnedThread | None = None
 
     @property
     def subject(self) -> str:
-        """Of its statuses."""
+        """Subject of its statuses."""
         return self.name
 
     def start(self, owner: ThreadGroup, state: TargetState) -> None:
@@ -80,86 +81,89 @@ class WorkerConnector:
         self._thread = owner.start(f"connector-thread-{self.name}", self._run)
 
     def wish(self, state: TargetState) -> None:
+        """Request a target state."""
         with self._changed:
-            self._tokens += 1
-            self._tell(TargetStateRequested(state=state, token=self._tokens))
+            self._last_token += 1
+            self._process_event(TargetStateRequested(state=state, token=self._last_token))
 
     def is_running(self) -> bool:
-        """Can it be asked for task configs?"""
+        """Return whether the connector can be asked for task configs."""
         with self._changed:
             return self._machine.running
 
     def task_configs(self, max_tasks: int) -> object:
-        """What the connector answers. Raises what it raises."""
+        """Call the connector's `task_configs`. Raises whatever it raises."""
         return self._connector.task_configs(max_tasks)
 
     def fail(self, error: Exception) -> None:
-        """The connector says that it has failed, or has done what it may not."""
-        self._tell(ConnectorFailed(worker_task.format_trace(error)))
+        """Mark the connector as failed, by its own report or because of an invalid result."""
+        self._process_event(ConnectorFailed(worker_task.format_trace(error)))
 
     def ask_stop(self) -> None:
-        self._parts.stopping.set()
+        """Request the connector to stop."""
+        self._deps.stopping.set()
         if self._thread is not None:
             self._thread.stop.set()
-        self._tell(ConnectorShutdownRequested())
+        self._process_event(ConnectorShutdownRequested())
 
     def join(self, timeout_s: float) -> bool:
-        """Has it ended by then?"""
+        """Wait for the thread to end; returns False on timeout."""
         return self._thread is None or self._thread.join(timeout_s)
 
     def give_up(self) -> None:
-        _LOG.error("connector %s did not stop in time and is left to itself", self.name)
-        self._parts.given_up.set()
+        """Abandon a connector that did not stop in time."""
+        _LOG.error("connector %s did not stop in time and was abandoned", self.name)
+        self._deps.given_up.set()
         self._context.close()
-        self._tell(ConnectorAbandoned())
+        self._process_event(ConnectorAbandoned())
 
     def _run(self, stop: threading.Event) -> None:
         with log_context.bind_fields(connector=self.name):
-            self._tell(ConnectorThreadStarted())
+            self._process_event(ConnectorThreadStarted())
             while self._machine.phase is not ConnectorPhase.ENDED:
-                call = self._next()
+                call = self._next_action()
                 if call is not None:
-                    self._carry_out(call)
+                    self._execute(call)
             self._context.close()
 
-    def _next(self) -> ConnectorLifecycleAction | None:
+    def _next_action(self) -> ConnectorLifecycleAction | None:
         with self._changed:
-            self._changed.wait_for(self._has_news, _IDLE_WAIT_S)
+            self._changed.wait_for(self._has_actions, _IDLE_WAIT_S)
             return self._todo.popleft() if self._todo else None
 
-    def _has_news(self) -> bool:
+    def _has_actions(self) -> bool:
         return len(self._todo) > 0 or self._machine.phase is ConnectorPhase.ENDED
 
-    def _carry_out(self, call: ConnectorLifecycleAction) -> None:
+    def _execute(self, call: ConnectorLifecycleAction) -> None:
         trace = None
         try:
             self._call(call)
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
             worker_task.log_failure(_LOG, f"connector {self.name}", error)
             trace = worker_task.format_trace(error)
-        self._tell(ConnectorCallReturned(trace))
+        self._process_event(ConnectorCallReturned(trace))
 
     def _call(self, call: ConnectorLifecycleAction) -> None:
         match call:
             case CallInitialize():
                 self._connector.initialize(self._context)
             case CallStart():
-                self._connector.start(self._parts.props())
+                self._connector.start(self._deps.props())
             case CallStop():
                 self._connector.stop()
             case _:
-                raise FatalError(f"nothing is known of {call}")
+                raise FatalError(f"unexpected action {call}")
 
-    def _tell(self, event: ConnectorLifecycleEvent) -> None:
+    def _process_event(self, event: ConnectorLifecycleEvent) -> None:
         with self._changed:
             for each in self._machine.step(event):
                 match each:
                     case PublishConnectorStatus(state=state, trace=trace, safe=safe):
-                        self._parts.say(state, trace, safe=safe)
+                        self._deps.say(state, trace, safe=safe)
                     case CompleteRequest(state=state, error=error):
-                        self._parts.on_reached(state, error)
+                        self._deps.on_reached(state, error)
                     case CloseConnector():
-                        pass  # by the thread, which ends
+                        pass  # the thread closes it when it ends
                     case _:
                         self._todo.append(each)
             self._changed.notify_all()

@@ -1,9 +1,8 @@
 """Metrics of one worker: its own, those of its connectors and tasks, and those that plugins add.
 
-Connectors and tasks have metrics from their start here until their stop. Two metrics that claim the
-same series cannot both be exposed: the first wins, the worker's own before those of plugins. Any
-thread may call anything. Java: ConnectMetrics, WorkerMetricsGroup,
-Worker.ConnectorStatusMetricsGroup.
+Connectors and tasks have metrics from their start on this worker until their stop. If two metrics
+claim the same series, the first is exposed, and the worker's own come before those of plugins.
+Thread-safe. Java: ConnectMetrics, WorkerMetricsGroup, Worker.ConnectorStatusMetricsGroup.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _State = RunState
 
 
 class StartupStats:
-    """Of connectors, or of tasks (`what`)."""
+    """Startup statistics of connectors or tasks (`what`)."""
 
     def __init__(self, what: str, sampling: SampleWindows) -> None:
         self._what = what
@@ -37,7 +36,7 @@ class StartupStats:
         self._attempts = 0
 
     def ended(self, now_s: float, *, well: bool) -> None:
-        """It runs, or it failed before it ever ran."""
+        """Record a startup, successful (`well`) or failed."""
         self._attempts += 1
         self._outcomes.observe(1.0 if well else 0.0, now_s)
 
@@ -54,17 +53,17 @@ class StartupStats:
 
 
 class StartupOutcome:
-    """Whether a start has ended, going by what a connector or task says of itself in order.
+    """Derives the outcome of a startup from the sequence of statuses.
 
-    It succeeded when RUNNING is said; it failed when FAILED is said first. PAUSED before either
-    is no end. It ends once. Java: WorkerMetricsGroup's listeners.
+    RUNNING means success, FAILED before that means failure; PAUSED decides nothing. Java:
+    WorkerMetricsGroup's listeners.
     """
 
     def __init__(self) -> None:
         self._ended = False
 
     def well(self, state: _State) -> bool | None:
-        """Whether it ended well with this; None: it did not end with this."""
+        """Return True for success, False for failure, None if this status decides nothing."""
         if self._ended or state not in (_State.RUNNING, _State.FAILED):
             return None
         self._ended = True
@@ -72,7 +71,7 @@ class StartupOutcome:
 
 
 def count_tasks_by_state(states: Iterable[_State]) -> dict[str, float]:
-    """Of one connector's tasks on this worker; STOPPED is no state of tasks."""
+    """Return the task count metrics of one connector; tasks are never STOPPED."""
     counts = Counter(states)
     named = {
         f"connector-{state.value.lower()}-task-count": float(counts[state])
@@ -84,16 +83,18 @@ def count_tasks_by_state(states: Iterable[_State]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginMetricFamilies:
-    """`families` in order of names; `refused` says of which metrics something is missing."""
+    """Merged metric families."""
 
     families: tuple[MetricFamily, ...]
+    """In order of names."""
     refused: frozenset[str]
+    """Names of metrics of which some series were dropped."""
 
 
 def merge_families(
     own: Iterable[MetricFamily], added: Iterable[MetricFamily]
 ) -> PluginMetricFamilies:
-    """`own` is right by itself; of `added` each may be anything."""
+    """Merge families of plugins (`added`), which may be invalid, into the worker's own."""
     shown = {each.metric.name: each for each in own}
     declared_here = frozenset(shown)
     refused: set[str] = set()
@@ -114,7 +115,7 @@ def merge_families(
 
 
 def _is_valid_family(family: MetricFamily) -> bool:
-    """Every series has a text for each label, and a number."""
+    """Return whether every series has a text for each label, and a number."""
     labels = len(family.metric.labels)
     return all(
         len(values) == labels
@@ -127,9 +128,9 @@ def _is_valid_family(family: MetricFamily) -> bool:
 _LOG = logging.getLogger(__name__)
 _COMMIT_ID = "unknown"
 OnStatus = Callable[[_State], None]
-"""To be told of every status of a connector or task, in order; never waits."""
+"""Called with every status of a connector or task, in order; must not block."""
 ReadMetrics = Callable[[], Iterable[MetricReading]]
-"""Reads what there is now; any thread, at once."""
+"""Returns current readings; called on any thread, must return at once."""
 
 
 @dataclass(slots=True)
@@ -140,14 +141,17 @@ class _ConnectorEntry:
 
 @dataclass(slots=True)
 class WorkerMetrics:
-    """`worker_id`: what Java calls the client id of `app-info`. Invariants: the lock guards all
-    that changes, but what a task measures of itself; `_added` is of what is shown."""
+    """Metrics of one worker.
+
+    Invariant: `_lock` guards all mutable state, except what a task records itself.
+    """
 
     worker_id: str
+    """Client id of Java's `app-info`."""
     clock: Clock
     sampling: SampleWindows = field(default_factory=SampleWindows)
     rebalances: Callable[[], int] = lambda: 0
-    """How many of its group's it took part in; any thread, at once."""
+    """Returns the number of rebalances completed; called on any thread, must return at once."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _catalogue: ConnectMetricsRegistry = field(init=False)
     _connector_starts: StartupStats = field(init=False)
@@ -156,7 +160,7 @@ class WorkerMetrics:
     _tasks: dict[ConnectorTaskId, TaskMetrics] = field(default_factory=dict)
     _others: list[ReadMetrics] = field(default_factory=list)
     _added: dict[StatusSubject, list[plugin_context.ReadMetrics]] = field(default_factory=dict)
-    _complained: set[str] = field(default_factory=set)
+    _warned: set[str] = field(default_factory=set)
     _begun_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -166,32 +170,33 @@ class WorkerMetrics:
         self._begun_ms = self.clock.wall_ms()
 
     def about(self, task: ConnectorTaskId, made_of: Mapping[str, str]) -> TaskMetricsIdentity:
-        """For the metrics of a task that is being made."""
+        """Return the metrics identity of a task that is being built."""
         return TaskMetricsIdentity(
             task=task, clock=self.clock, sampling=self.sampling, made_of=made_of
         )
 
     def add(self, other: ReadMetrics) -> None:
-        """Show what this reads, too."""
+        """Expose further readings."""
         with self._lock:
             self._others.append(other)
 
     def add_of(self, subject: StatusSubject, read: plugin_context.ReadMetrics) -> None:
-        """Show what a connector or task adds of its own, until it stops here."""
+        """Expose metrics of a connector or task until it stops on this worker."""
         with self._lock:
             if subject in self._connectors or subject in self._tasks:
                 self._added.setdefault(subject, []).append(read)
 
-    # connectors and tasks
+    # Connectors and tasks
 
     def not_begun(self, subject: StatusSubject) -> None:
-        """It could not even be made: its start has failed, and there is nothing to show."""
+        """Record a failed startup of a connector or task that could not be created."""
         self.end(subject)
         with self._lock:
-            self._starts(subject).ended(self.clock.now_s(), well=False)
+            self._startup_stats(subject).ended(self.clock.now_s(), well=False)
 
     def begin_connector(self, name: str, about: Mapping[str, str]) -> OnStatus:
-        """`about`: values of `metrics_registry.CONNECTOR` but its status."""
+        """Add a connector; `about` are its `metrics_registry.CONNECTOR` attributes except the
+        status."""
         shown, first = _ConnectorEntry(about), StartupOutcome()
         with self._lock:
             self._connectors[name] = shown
@@ -199,11 +204,12 @@ class WorkerMetrics:
 
         def said(state: _State) -> None:
             shown.state = state
-            self._note_start(name, first.well(state))
+            self._record_startup(name, first.well(state))
 
         return said
 
     def begin_task(self, task: ConnectorTaskId, measured: TaskMetrics) -> OnStatus:
+        """Add a task with its metrics."""
         first = StartupOutcome()
         with self._lock:
             self._tasks[task] = measured
@@ -211,12 +217,12 @@ class WorkerMetrics:
 
         def said(state: _State) -> None:
             measured.said(state)
-            self._note_start(task, first.well(state))
+            self._record_startup(task, first.well(state))
 
         return said
 
     def end(self, subject: StatusSubject) -> None:
-        """It does not run here any more; nothing happens if it never did."""
+        """Remove a connector or task that has stopped; does nothing if it is unknown."""
         with self._lock:
             self._added.pop(subject, None)
             if isinstance(subject, ConnectorTaskId):
@@ -224,31 +230,31 @@ class WorkerMetrics:
             else:
                 self._connectors.pop(subject, None)
 
-    def _note_start(self, subject: StatusSubject, well: bool | None) -> None:
+    def _record_startup(self, subject: StatusSubject, well: bool | None) -> None:
         if well is not None:
             with self._lock:
-                self._starts(subject).ended(self.clock.now_s(), well=well)
+                self._startup_stats(subject).ended(self.clock.now_s(), well=well)
 
-    def _starts(self, subject: StatusSubject) -> StartupStats:
+    def _startup_stats(self, subject: StatusSubject) -> StartupStats:
         of_task = isinstance(subject, ConnectorTaskId)
         return self._task_starts if of_task else self._connector_starts
 
-    # reading
+    # Reading
 
     @property
     def own(self) -> tuple[MetricFamily, ...]:
-        """As of now, without what plugins add: of thousands of partitions that may be much."""
+        """Current metrics of the worker, without the potentially many of plugins."""
         return self._catalogue.families(self._readings())
 
     @property
     def published(self) -> tuple[MetricFamily, ...]:
-        """As of now."""
+        """All current metrics."""
         found = merge_families(self.own, self._read_added())
         for name in sorted(found.refused):
-            self._complain(
+            self._warn_once(
                 f"metric {name}",
-                "not all that plugins say of it can be shown: two give the same"
-                " series, or it is declared otherwise",
+                "some series of plugins were dropped, because the series or a different"
+                " declaration of the metric already exists",
             )
         return found.families
 
@@ -260,21 +266,21 @@ class WorkerMetrics:
             try:
                 found += read()
             except Exception as error:  # noqa: BLE001 - of plugins, which may raise anything
-                self._complain(f"metrics of {subject}", f"reading them threw {error!r}")
+                self._warn_once(f"metrics of {subject}", f"failed to read them: {error!r}")
         return found
 
-    def _complain(self, of: str, what: str) -> None:
-        """Once: it would be said again at every scrape."""
+    def _warn_once(self, of: str, what: str) -> None:
+        """Log a warning once, because it would repeat at every scrape."""
         with self._lock:
-            if of in self._complained:
+            if of in self._warned:
                 return
-            self._complained.add(of)
+            self._warned.add(of)
         _LOG.warning("%s: %s", of, what)
 
     def _readings(self) -> Iterable[MetricReading]:
         with self._lock:
             tasks, others = dict(self._tasks), tuple(self._others)
-            yield from self._own()
+            yield from self._read_worker_metrics()
         states: dict[str, list[_State]] = defaultdict(list)
         for task, measured in tasks.items():
             states[task.connector].append(measured.state)
@@ -288,7 +294,7 @@ class WorkerMetrics:
         for other in others:
             yield from other()
 
-    def _own(self) -> Iterable[MetricReading]:
+    def _read_worker_metrics(self) -> Iterable[MetricReading]:
         now_s = self.clock.now_s()
         yield MetricReading(
             group=metrics_registry.APP_INFO,

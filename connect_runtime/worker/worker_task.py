@@ -1,9 +1,8 @@
 """Runs one task on its own thread, as `task_lifecycle` decides.
 
-`TaskBody` is what differs between source, sink and pipeline tasks.
-
-An exception of the body fails this task alone. A body that does not return is abandoned: its thread
-is left to itself and its statuses are ignored.
+`TaskBody` is what differs between source, sink and pipeline tasks. An exception of the body fails
+only this task. A body that does not return is abandoned: its thread keeps running, but its statuses
+are ignored.
 """
 
 from __future__ import annotations
@@ -45,36 +44,37 @@ from connect_runtime.worker.task_lifecycle import (
 
 
 def format_trace(error: BaseException) -> str:
-    """The error alone, since many a display has room for a line; below it the whole trace."""
+    """Format the error message on the first line, for short displays, followed by the stack
+    trace."""
     said = "".join(traceback.format_exception_only(error)).strip()
     return f"{said}\n{''.join(traceback.format_exception(error))}"
 
 
 def log_failure(to: logging.Logger, who: str, error: BaseException) -> None:
-    """`who` failed. Where in the code is for what nobody foresaw, and for who looks closely."""
+    """Log that `who` failed; expected errors are logged without a stack trace, except at DEBUG."""
     if isinstance(error, ConnectError):
         to.error("%s failed: %s", who, error)
         to.debug("%s failed in", who, exc_info=error)
     else:
-        to.error("%s threw", who, exc_info=error)
+        to.error("%s failed with an unexpected error", who, exc_info=error)
 
 
 _LOG = logging.getLogger(__name__)
 
 
 class CloseSteps:
-    """Each is taken, whatever another raised; the first failure is raised in the end."""
+    """Runs all steps of a shutdown even if some fail; raises the first failure at the end."""
 
     def __init__(self, of: str) -> None:
         self._of = of
         self._failure: BaseException | None = None
 
     def take(self, doing: str, step: Callable[[], object], *, fails: bool = True) -> None:
-        """`fails` False: a failure is logged, and that is all."""
+        """Run a step; with `fails` False a failure is only logged."""
         try:
             step()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
-            if isinstance(error, RetriableError):  # it says enough: a cluster is away
+            if isinstance(error, RetriableError):  # the message is enough: a cluster is unavailable
                 _LOG.error("%s of %s failed: %s", doing, self._of, error)
             else:
                 _LOG.error("%s of %s failed", doing, self._of, exc_info=error)
@@ -90,45 +90,49 @@ _IDLE_WAIT_S = 0.5
 
 
 class TaskBody(Protocol):
-    """On the task's thread, except where it says otherwise."""
+    """Kind-specific part of a task; called on the task's thread unless stated otherwise."""
 
     def start_up(self) -> None:
-        """Make clients, initialise and start the plugin."""
+        """Create clients, initialize and start the plugin."""
 
     def come_round(self) -> None:
         """Poll or deliver once."""
 
     def rest(self) -> None:
-        """Paused: move nothing, keep sessions alive, return soon. Also before `start_up`."""
+        """Called repeatedly while paused, even before `start_up`: keep sessions alive, return
+        quickly."""
 
     def close_down(self) -> None:
-        """Commit what can be, stop the plugin if its start was tried, close everything."""
+        """Commit, stop the plugin if its start was attempted, and close everything."""
 
     def shown(self) -> tuple[RunState, str | None]:
-        """As what a task that runs is shown, and why. From any thread."""
+        """Return the status of the running task and the reason for it. Called from any thread."""
 
     def stop_asked(self) -> None:
-        """From another thread: whatever waits is to return."""
+        """End all waits, because the task must stop. Called from another thread."""
 
     def given_up(self) -> None:
-        """From another thread: let go of everything at once; must not wait."""
+        """Release everything at once, because the task was abandoned.
+
+        Called from another thread.
+        """
 
 
 class WriteTaskStatus(Protocol):
-    """Writes a status; never waits."""
+    """Writes a status; never blocks."""
 
     def __call__(self, state: RunState, trace: str | None, *, safe: bool) -> None: ...
 
 
 ReconfigureCallback = Callable[[], bool]
-"""Whether the task goes on, by another configuration. On the task's thread."""
+"""Returns whether the task accepts a new configuration; called on the task's thread."""
 
 
 class WorkerTask:
-    """One task, from `start` on. Its methods are for other threads than the task's.
+    """Runs one task on its own thread; the methods are for other threads.
 
-    Invariants: `_todo` holds what the machine said and the task's thread has not taken; an offer
-    is answered, at the latest when the task ends.
+    Invariants: `_todo` has the actions that the thread has not executed yet; an offered
+    reconfiguration is answered at the latest when the task ends.
     """
 
     def __init__(
@@ -141,7 +145,7 @@ class WorkerTask:
     ) -> None:
         self.task = task
         self._body = body
-        self._say = say
+        self._write_status = say
         self._machine = TaskLifecycle(target)
         self._changed = threading.Condition(threading.RLock())
         self._todo: deque[TaskLifecycleAction] = deque()
@@ -151,72 +155,79 @@ class WorkerTask:
 
     @property
     def subject(self) -> ConnectorTaskId:
-        """Of its statuses."""
+        """Subject of its statuses."""
         return self.task
 
     def start(self, owner: ThreadGroup) -> None:
         self._thread = owner.start(f"task-thread-{self.task}", self._run)
 
     def set_target_state(self, state: TargetState) -> None:
-        self._tell(TaskTargetStateRequested(state))
+        self._process_event(TaskTargetStateRequested(state))
         if state is TargetState.STOPPED:
             self._body.stop_asked()
 
     def offer(self, take_up: ReconfigureCallback) -> futures.Future[bool]:
-        """Have it called when the task next comes round: what it answers; False where the task has
-        ended, fails over it, or is made another offer."""
+        """Call `take_up` after the current iteration; the future has its result.
+
+        False if the task has ended, fails, or gets another offer first.
+        """
         answer: futures.Future[bool] = futures.Future()
         with self._changed:
-            self._decline()
+            self._decline_offer()
             if self._machine.phase is TaskPhase.ENDED:
                 answer.set_result(False)
             else:
                 self._offer = (take_up, answer)
-                self._tell(ReconfigureOffered())
+                self._process_event(ReconfigureOffered())
         return answer
 
     @property
     def ended(self) -> bool:
-        """By itself, or because it was stopped."""
+        """Whether the task has ended, by itself or by a stop."""
         return self._machine.phase is TaskPhase.ENDED
 
     def ask_stop(self) -> None:
+        """Request the task to stop."""
         if self._thread is not None:
             self._thread.stop.set()
-        self._tell(TaskStopRequested())
+        self._process_event(TaskStopRequested())
         self._body.stop_asked()
 
     def join(self, timeout_s: float) -> bool:
-        """Has it ended by then?"""
+        """Wait for the thread to end; returns False on timeout."""
         return self._thread is None or self._thread.join(timeout_s)
 
     def give_up(self) -> None:
-        _LOG.error("task %s did not stop in time and is left to itself", self.task)
-        self._tell(TaskAbandoned())
+        """Abandon a task that did not stop in time."""
+        _LOG.error("task %s did not stop in time and was abandoned", self.task)
+        self._process_event(TaskAbandoned())
         try:
             self._body.given_up()
         except Exception:  # noqa: BLE001 - of a plugin, of which nothing is expected any more
-            _LOG.exception("task %s could not be ended", self.task)
+            _LOG.exception("abandoning task %s failed", self.task)
 
     def show_again(self) -> None:
-        """What `TaskBody.shown` says has changed. From any thread."""
+        """Publish the status again, because `TaskBody.shown` changed.
+
+        May be called from any thread.
+        """
         with self._changed:
             if self._machine.phase is TaskPhase.RUNNING and not self._machine.stopping:
-                self._say_running(safe=False)
+                self._publish_running(safe=False)
 
     def _run(self, stop: threading.Event) -> None:
         with log_context.bind_fields(connector=self.task.connector, task=self.task.task):
-            self._tell(TaskThreadStarted())
+            self._process_event(TaskThreadStarted())
             while self._machine.phase is not TaskPhase.ENDED:
-                self._tell(self._carry_out(self._next()))
+                self._process_event(self._execute(self._next_action()))
             with self._changed:
-                self._decline()
+                self._decline_offer()
 
-    def _next(self) -> TaskLifecycleAction:
+    def _next_action(self) -> TaskLifecycleAction:
         with self._changed:
             return self._todo.popleft()
 
-    def _carry_out(self, instruction: TaskLifecycleAction) -> TaskLifecycleEvent | None:
+    def _execute(self, instruction: TaskLifecycleAction) -> TaskLifecycleEvent | None:
         try:
             match instruction:
                 case StartTask():
@@ -226,18 +237,18 @@ class WorkerTask:
                     self._body.come_round()
                     return IterationDone()
                 case StayIdle():
-                    self._rest()
+                    self._stay_idle()
                     return None
                 case Reconfigure():
-                    self._consider()
+                    self._run_offer()
                     return ReconfigureDone()
                 case _:
                     return self._close()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
-            self._note(error)
+            self._record_error(error)
         return self._close()
 
-    def _rest(self) -> None:
+    def _stay_idle(self) -> None:
         while True:
             self._body.rest()
             with self._changed:
@@ -245,7 +256,7 @@ class WorkerTask:
                 if self._todo:
                     return
 
-    def _consider(self) -> None:
+    def _run_offer(self) -> None:
         with self._changed:
             offer, self._offer = self._offer, None
         if offer is None:
@@ -255,12 +266,12 @@ class WorkerTask:
         try:
             taken = take_up()
         except Exception:  # noqa: BLE001 - of plugins: it will be started anew
-            _LOG.exception("task %s could not take up its new configuration", self.task)
+            _LOG.exception("task %s failed to apply its new configuration", self.task)
         finally:
             answer.set_result(taken)
 
-    def _decline(self) -> None:
-        """Under the lock."""
+    def _decline_offer(self) -> None:
+        """Decline a pending offer; requires the lock."""
         offer, self._offer = self._offer, None
         if offer is not None:
             offer[1].set_result(False)
@@ -269,16 +280,16 @@ class WorkerTask:
         try:
             self._body.close_down()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
-            self._note(error)
+            self._record_error(error)
         return TaskEnded(self._trace)
 
-    def _note(self, error: BaseException) -> None:
-        """The first one is the status's."""
+    def _record_error(self, error: BaseException) -> None:
+        """Log the error; only the first one is published."""
         log_failure(_LOG, f"task {self.task}", error)
         if self._trace is None:
             self._trace = format_trace(error)
 
-    def _tell(self, event: TaskLifecycleEvent | None) -> None:
+    def _process_event(self, event: TaskLifecycleEvent | None) -> None:
         if event is None:
             return
         with self._changed:
@@ -286,11 +297,11 @@ class WorkerTask:
                 if not isinstance(each, PublishStatus):
                     self._todo.append(each)
                 elif each.state is RunState.RUNNING:
-                    self._say_running(safe=each.safe)
+                    self._publish_running(safe=each.safe)
                 else:
-                    self._say(each.state, each.trace, safe=each.safe)
+                    self._write_status(each.state, each.trace, safe=each.safe)
             self._changed.notify_all()
 
-    def _say_running(self, *, safe: bool) -> None:
+    def _publish_running(self, *, safe: bool) -> None:
         state, trace = self._body.shown()
-        self._say(state, trace, safe=safe)
+        self._write_status(state, trace, safe=safe)

@@ -29,7 +29,7 @@ def test_neighbours_stay_together(items, groups, expected):
 
 @pytest.mark.parametrize("groups", [0, -1])
 def test_there_is_at_least_one_group(groups):
-    with pytest.raises(ValueError, match="one is the least"):
+    with pytest.raises(ValueError, match="at least 1 is required"):
         connector.group_partitions([1], groups)
 
 

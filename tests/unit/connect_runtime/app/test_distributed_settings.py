@@ -59,7 +59,7 @@ def test_a_member_once_it_listens(in_group, client_id, expected):
         ({"config.storage.replication.factor": "0"}, "w:8: config.storage.replication.factor: "),
         ({"status.storage.partitions": "-2"}, "w:8: status.storage.partitions: "),
         ({"exactly.once.source.support": "ENABLED"}, "w:8: exactly.once.source.support: "),
-        ({"heartbeat.interval.ms": "10000"}, "w:8: heartbeat.interval.ms: is 10000 and must be"),
+        ({"heartbeat.interval.ms": "10000"}, "w:8: heartbeat.interval.ms: is 10000 but must be"),
     ],
 )
 def test_what_is_refused(refused, changed, told):

@@ -21,7 +21,7 @@ def test_values_come_through_providers(in_group):
     found = in_group({**PROVIDERS, "group.id": "${env:GROUP}"}, GROUP="mine")
     assert found.config.group_id == "mine"
     assert found.resolve({"x": "${env:GROUP}", "y": None}) == {"x": "mine", "y": None}
-    with pytest.raises(ConfigError, match="x cannot be filled in"):
+    with pytest.raises(ConfigError, match="x cannot be resolved"):
         found.resolve({"x": "${env:GONE}"})
 
 

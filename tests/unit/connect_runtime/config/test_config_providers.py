@@ -75,8 +75,8 @@ config.providers.b.param.allowlist.pattern=[
     )
     assert set(found) == {"a", "b"}
     assert [(each.line, each.text.partition(":")[0]) for each in refused] == [
-        (3, "needs absolute paths"),
-        (5, "cannot be used"),
+        (3, "must contain only absolute paths"),
+        (5, "is not a valid pattern"),
     ]
 
 
@@ -101,7 +101,7 @@ def test_values_are_filled_in_as_of_now(resolve, tmp_path):
 
 
 def test_what_cannot_be_filled_in_is_named(resolve):
-    with pytest.raises(ConfigError, match="password cannot be filled in: cannot read"):
+    with pytest.raises(ConfigError, match="password cannot be resolved: cannot read"):
         resolve({"a": "x", "password": "${file:gone:k}"})
 
 
@@ -160,13 +160,13 @@ def test_absolute_paths_stand_for_themselves(providers, tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("${env:NOPE}", "no variable 'NOPE'"),
+        ("${env:NOPE}", "environment variable 'NOPE' is not set"),
         ("${env:HOME:-hunter2}", "have no path"),
-        ("${vault:a:b}", "no provider 'vault'"),
-        ("${HOME}", "holds a ${ that begins no placeholder"),
-        ("${env:OTHER", "begins no placeholder"),
-        ("${}", "begins no placeholder"),
-        ('password="${hunter2";', "begins no placeholder"),
+        ("${vault:a:b}", "provider 'vault' does not exist"),
+        ("${HOME}", "contains '${' that does not start a valid placeholder"),
+        ("${env:OTHER", "does not start a valid placeholder"),
+        ("${}", "does not start a valid placeholder"),
+        ('password="${hunter2";', "does not start a valid placeholder"),
         ("${file:secrets.properties}", "names no key"),
         ("${file:secrets.properties:nope}", "has no key 'nope'"),
         ("${file:nope.properties:a}", "cannot read"),

@@ -160,7 +160,7 @@ def test_what_is_not_offered_is_told_once_and_with_a_remedy():
         "Invalid value [a, a] for configuration transforms: Duplicate alias provided."
     ]
     assert told["errors.tolerance"] == [
-        "Errors cannot be tolerated by this version: set errors.tolerance to none."
+        "This version does not support error tolerance: set errors.tolerance to none."
     ]
     assert found["topic.creation.default.partitions"].value == "3"
     assert all(len(each) == 1 for each in told.values())

@@ -36,7 +36,9 @@ def test_placeholders_of_declared_providers_are_filled(tmp_path):
     assert given.unfilled == frozenset()
     assert "hush" not in repr(given)
     (told,) = given.warned
-    assert told.describe("w") == "w:6: c: is taken as it stands: config.providers has no 'vault'"
+    assert (
+        told.describe("w") == "w:6: c: is not resolved: config.providers does not declare 'vault'"
+    )
 
 
 def test_what_cannot_be_filled_is_refused_with_its_line():
@@ -44,7 +46,7 @@ def test_what_cannot_be_filled_is_refused_with_its_line():
     assert given.unfilled == {"a"}
     assert "a" not in given.values
     assert [each.describe("w").partition(": ")[0] for each in given.refused] == ["w:5", "w:4"]
-    assert "no variable 'GONE'" in given.refused[1].text
+    assert "environment variable 'GONE' is not set" in given.refused[1].text
 
 
 def test_nothing_is_filled_without_providers():
@@ -56,7 +58,7 @@ def test_the_last_of_equal_keys_counts_and_the_first_is_told_of():
     given = parse("a=1\nb=2\na=3\n")
     assert given.values == {"a": "3", "b": "2"}
     assert [(each.line, each.key) for each in given.warned] == [(1, "a")]
-    assert "again in line 3" in given.warned[0].text
+    assert "repeated in line 3" in given.warned[0].text
 
 
 def test_more_than_ascii_is_told_of():
@@ -115,7 +117,7 @@ def test_every_problem_is_told_with_line_and_value(made):
     assert told(made) == [
         "w: offsets: is missing: add offsets=… to the file",
         "w:3: session.timeout.ms: Not a number of type INT; given: 'soon'",
-        "w:7: topic: cannot be filled in: the environment has no variable 'GONE'",
+        "w:7: topic: cannot be resolved: environment variable 'GONE' is not set",
         "3 problems in w",
     ]
 
@@ -144,7 +146,7 @@ def test_secrets_are_not_shown(made, key, text):
     made.warn(key, text)
     line = next(each for each in told(made) if f" {key}: " in each)
     assert text not in line
-    assert "what it says is not allowed, and is not shown" in line
+    assert "has an invalid value, which is not shown because it is a secret" in line
     assert "hunter2" not in line
 
 

@@ -101,7 +101,7 @@ def test_all_mistakes_are_told_at_once():
         "inter.worker.signature.algorithm",
         "heartbeat.interval.ms",
     ]
-    assert "no algorithm ROT13, ROT14" in str(found[-3])
+    assert "unsupported algorithm ROT13, ROT14" in str(found[-3])
 
 
 def test_a_mistake_hides_what_cannot_be_judged_for_it():

@@ -62,8 +62,8 @@ def test_keys_and_values_know_their_lines():
 def test_duplicate_keys_are_told_with_both_lines_and_the_first_one_counts():
     document = yaml_file.parse_yaml("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n")
     assert [(problem.line, problem.text) for problem in document.problems] == [
-        (4, "the key 'c' is here twice, first in line 3"),
-        (5, "the key 'a' is here twice, first in line 1"),
+        (4, "duplicate key 'c', first defined in line 3"),
+        (5, "duplicate key 'a', first defined in line 1"),
     ]
     assert document.root is not None
     assert plain(document.root) == {"a": "1", "b": {"c": "1"}}
@@ -72,22 +72,22 @@ def test_duplicate_keys_are_told_with_both_lines_and_the_first_one_counts():
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("a: [1\nb: 2\n", 2, "is not YAML"),
-        ("a: 1\n\tb: 2\n", 2, "is not YAML"),
-        ("a: @x\n", 1, "is not YAML"),
+        ("a: [1\nb: 2\n", 2, "is not valid YAML"),
+        ("a: 1\n\tb: 2\n", 2, "is not valid YAML"),
+        ("a: @x\n", 1, "is not valid YAML"),
         ("a: *nowhere\n", 1, "undefined alias"),
-        ("a: 1\n---\nb: 2\n", 3, "a second document"),
-        ("a: \x01\n", 1, "no text file"),
+        ("a: 1\n---\nb: 2\n", 3, "a second YAML document"),
+        ("a: \x01\n", 1, "not text"),
         ("<<: {a: 1}\n", 1, "plain text"),
         ("? [a]\n: 1\n", 1, "plain text"),
-        ("a: &x\n  b: *x\n", 2, "without end"),
+        ("a: &x\n  b: *x\n", 2, "recursive"),
         ("[" * 5000, 1, "deeper than 50 levels"),
     ],
 )
 def test_what_is_not_plain_configuration_is_a_problem(text, line, words):
     ((found_line, found),) = problems(text)
     assert words in found
-    if words != "without end":
+    if words != "recursive":
         assert found_line == line
 
 
@@ -97,7 +97,7 @@ def test_aliases_may_repeat_but_not_explode():
     for name, before in zip("bcdefghi", "abcdefgh", strict=True):
         bomb += f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
     ((_, text),) = problems(bomb)
-    assert "without end" in text
+    assert "recursive" in text
 
 
 def test_an_empty_file_has_no_root_and_no_problem():

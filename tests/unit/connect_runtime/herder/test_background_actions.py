@@ -144,7 +144,7 @@ def test_a_level_that_does_not_exist_changes_nothing(node, logger, caplog):
     """Anybody may have written it to the config topic."""
     node.orders.obey(SetLoggerLevel(logger.name, "LOUD"))
     assert logger.level == logging.NOTSET
-    assert "there is no log level LOUD" in caplog.text
+    assert "unknown log level LOUD" in caplog.text
 
 
 def forward(node, token=3):
@@ -184,7 +184,7 @@ def test_what_became_of_forwarding_is_told(cluster, node, posted, error, status)
 
 
 def test_without_peers_forwarding_has_failed_and_says_what_is_missing(node, posted):
-    node.orders._hands = dataclasses.replace(node.orders._hands, peers=None)
+    node.orders._deps = dataclasses.replace(node.orders._deps, peers=None)
     forward(node)
     (told,) = posted()
     assert (told.token, told.status) == (3, None)

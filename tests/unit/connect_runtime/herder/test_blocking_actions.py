@@ -147,8 +147,8 @@ def test_starts_what_is_configured_now_and_names_what_cannot_be(node):
     outcome = node.questions.answer(StartConnectorsAndTasks(what))
     assert dict(outcome.failed) == {
         "bad": "bad has no class",
-        "gone": "connector gone is configured no more",
-        gone: "task c-1 is configured no more",
+        "gone": "connector gone no longer exists",
+        gone: "task c-1 no longer exists",
     }
     assert node.worker.runs == {"c": {"name": "c"}, task: {"t": "1"}}
     assert set(node.worker.states.values()) == {STOPPED}
@@ -305,7 +305,7 @@ def test_whatever_it_raises_is_tried_again(calls, worker, topic, error):
 @pytest.mark.usefixtures("impatient")
 def test_one_that_hangs_is_waited_for_once_and_not_asked_twice(calls, worker, topic, monkeypatch):
     worker.plans["c"] = slow = Slow(answer=[TASK])
-    expected = ActionFailed(reason="connector c has not said what its tasks are for 0.05 s")
+    expected = ActionFailed(reason="connector c did not return task configs within 0.05 s")
     assert calls.generate("c", topic.view) == expected
     slow.begins()
     waited = []

@@ -257,7 +257,7 @@ def test_an_assignment_that_is_none_ends_it():
     worker.round(b"\x00")
     (failed,) = worker.part.take()
     assert isinstance(failed, GroupSessionFailed)
-    assert "m2, sent an assignment that is none" in str(failed.error)
+    assert "leader m2 sent an invalid assignment" in str(failed.error)
     assert "leave_group" in worker.sent
     worker.answer("leave_group", group_answers.left())
     assert worker.part.closed

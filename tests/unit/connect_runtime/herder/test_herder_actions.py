@@ -45,9 +45,9 @@ def test_every_instruction_is_a_question_or_an_order():
 
 def test_every_question_names_its_answers_and_no_order_has_one():
     for kind in QUESTIONS:
-        assert "Answer" in kind.__doc__, kind
+        assert "Outcome" in kind.__doc__, kind
     for kind in ORDERS:
-        assert "Answer:" not in kind.__doc__, kind
+        assert "Outcome:" not in kind.__doc__, kind
 
 
 def test_configurations_are_in_no_representation():
@@ -74,7 +74,7 @@ STATE = TargetState.STOPPED
         (StartConnectorsAndTasks(WORK), "starting 2 connector(s) and 0 task(s)"),
         (
             OfferTaskConfigs((ConnectorTaskId("c", 0),)),
-            "telling 1 task(s) what is configured for them now",
+            "offering new configurations to 1 task(s)",
         ),
         (GenerateTaskConfigs("c"), "generating task configs for connector c"),
         (FlushStatuses(), "flushing updates to the status topic"),

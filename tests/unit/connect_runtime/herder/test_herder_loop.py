@@ -63,7 +63,7 @@ def test_askers_are_turned_away_when_it_is_full_and_others_are_not(box, monkeypa
     monkeypatch.setattr(herder_requests, "MAX_QUEUED_REQUESTS", 2)
     box.post(submitted(1))
     box.post(submitted(2))
-    with pytest.raises(HerderQueueFullError, match="2 requests wait"):
+    with pytest.raises(HerderQueueFullError, match="2 requests are already queued"):
         box.post(submitted(3))
     assert box.post(HerderShutdownRequested())
     assert len(box.take_all()) == 3
@@ -147,13 +147,13 @@ def until(condition):
 def told(monkeypatch):
     """What the machines are told, by their nodes' loops, in order."""
     seen = []
-    real = HerderLoop._tell
+    real = HerderLoop._process_event
 
     def tell(self, event):
         seen.append(event)
         real(self, event)
 
-    monkeypatch.setattr(HerderLoop, "_tell", tell)
+    monkeypatch.setattr(HerderLoop, "_process_event", tell)
     return seen
 
 
@@ -244,7 +244,7 @@ def test_a_wish_that_comes_while_the_connector_is_slow_to_answer_is_not_lost(nod
 
     node.worker.plans["c"] = slow
     node.put("c")
-    until(lambda: node.questions._connectors._late)
+    until(lambda: node.questions._connectors._pending)
     node.inbox.post(TaskReconfigurationRequested("c"))
     node.ask(HEALTH)
     go_on.set()
@@ -274,9 +274,9 @@ def test_says_aloud_when_requests_are_signed_no_more_and_when_they_are_again(clu
     ready(other)
     until(lambda: node.standing.speaks is ConnectProtocol.COMPATIBLE)
     assert [each.levelname for each in warnings()] == ["WARNING"]
-    assert "fell back to compatible" in warnings()[0].getMessage()
+    assert "fell back to protocol compatible" in warnings()[0].getMessage()
     other.loop.ask_stop()
-    until(lambda: "all members speak sessioned again" in caplog.text)
+    until(lambda: "all members support protocol sessioned again" in caplog.text)
 
 
 def test_shows_what_it_waits_for_when_asked(cluster, node, monkeypatch):
@@ -372,8 +372,8 @@ def test_a_mistake_ends_it_and_leaves_nobody_waiting_and_nothing_running(node, c
     assert node.worker.runs == {}
     assert node.group.calls[-1] == "close"
     assert node.loop.join(WAIT_S)
-    assert node.loop.failure == "the herder ended by a mistake: RuntimeError('bug')"
-    assert "the herder ended: bug" in caplog.text
+    assert node.loop.failure == "the herder failed with an unexpected error: RuntimeError('bug')"
+    assert "the herder's thread died: bug" in caplog.text
     assert node.ask(HEALTH) == CLOSED
 
 

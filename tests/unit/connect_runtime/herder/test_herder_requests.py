@@ -69,7 +69,7 @@ def test_a_full_queue_takes_only_the_herders_own(monkeypatch):
     monkeypatch.setattr(herder_requests, "MAX_QUEUED_REQUESTS", 1)
     queue = RequestQueue()
     queue.add(CheckHealth(), ticket=1, at_s=0)
-    with pytest.raises(HerderQueueFullError, match="1 requests wait"):
+    with pytest.raises(HerderQueueFullError, match="1 requests are already queued"):
         queue.add(CheckHealth(), ticket=2, at_s=0)
     queue.add(ReconfigureConnectorTasks(connector="c", asked_s=0), ticket=None, at_s=0)
     assert len(queue.take_all()) == 2

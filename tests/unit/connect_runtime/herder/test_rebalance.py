@@ -153,7 +153,7 @@ def test_a_worker_that_cannot_catch_up_leaves_and_comes_back_when_it_can(speaks)
     behind(world, late)
     world.round_wanted = True
     world.run()
-    assert late.of(LeaveGroup) == [LeaveGroup("reading the config topic to its end takes too long")]
+    assert late.of(LeaveGroup) == [LeaveGroup("timed out reading the config topic to its end")]
     assert in_group(world) == ["a"]
     late.reads_to = None
     world.pass_time(301)
@@ -203,7 +203,7 @@ def test_a_worker_ahead_of_the_round_starts_nothing_and_asks_for_another():
     )
     told, rejoin = said
     assert told == WriteLogLine(
-        "in generation 9, led from http://other/: to run 0 connector(s) and 0 task(s)"
+        "joined generation 9 as follower of http://other/: assigned 0 connector(s) and 0 task(s)"
     )
     assert isinstance(rejoin, RejoinGroup)
 
@@ -214,6 +214,9 @@ def test_what_a_round_brings_is_told():
     world.create(first, "c", tasks=3)
     world.kill(second)
     notes = first.of(WriteLogLine)
-    assert WriteLogLine("in generation 1, leading: to run 0 connector(s) and 0 task(s)") in notes
-    assert notes[-1].text.endswith("; in 2 s the group meets again for lost work")
+    assert (
+        WriteLogLine("joined generation 1 as leader: assigned 0 connector(s) and 0 task(s)")
+        in notes
+    )
+    assert notes[-1].text.endswith("; the next rebalance reassigns lost work in 2 s")
     assert notes[-1].warns

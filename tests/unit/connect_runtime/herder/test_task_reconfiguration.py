@@ -68,7 +68,7 @@ def test_failures_are_tried_again_ever_more_slowly(world, worker):
         world.pass_time(due_s - world.now_s)
     assert times == pytest.approx([0.25, 0.75, 1.75, 3.75])
     notes = [each.text for each in worker.of(WriteLogLine)]
-    why = "the task configs of c were not published, trying again in 0.25 s: source is down"
+    why = "failed to publish task configs of c, retrying in 0.25 s: source is down"
     assert why in notes
     world.plans["c"] = [{"n": "at last"}]
     world.pass_time(10)

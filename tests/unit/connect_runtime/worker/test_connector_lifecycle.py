@@ -99,7 +99,7 @@ def test_what_is_so_already_is_told_at_once():
 
 def test_only_the_last_wish_is_kept():
     said, _ = run(ConnectorThreadStarted(), wish(Target.STARTED, 1), wish(Target.PAUSED, 2), OK)
-    assert said[2] == [told(Target.STARTED, 1, "overtaken by the wish for PAUSED")]
+    assert said[2] == [told(Target.STARTED, 1, "superseded by a request for PAUSED")]
     assert said[3] == [PublishConnectorStatus(state=State.PAUSED), told(Target.PAUSED, 2)]
 
 
@@ -174,12 +174,12 @@ def test_who_waits_when_it_is_shut_down_is_told():
         ConnectorThreadStarted(), wish(Target.STARTED), ConnectorShutdownRequested(), OK
     )
     assert said[3] == [
-        told(Target.STARTED, 1, "the connector is being shut down"),
+        told(Target.STARTED, 1, "the connector is shutting down"),
         UNASSIGNED,
         CloseConnector(),
     ]
     assert connector.step(wish(Target.STARTED, 2)) == [
-        told(Target.STARTED, 2, "the connector is being shut down")
+        told(Target.STARTED, 2, "the connector is shutting down")
     ]
 
 

@@ -381,7 +381,7 @@ def test_what_the_cluster_refuses_is_told_as_java_does(world, act, fails, error,
 def test_a_class_that_is_not_there_or_cannot_be_made_is_told(world):
     with pytest.raises(ConfigError, match="Gone"):
         world.read({**SINK, "connector.class": "Gone"})
-    with pytest.raises(ConnectError, match="creating connector c"):
+    with pytest.raises(ConnectError, match="Failed to create connector c"):
         world.reset({**SINK, "connector.class": "Broken"})
 
 

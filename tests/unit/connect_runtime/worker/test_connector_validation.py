@@ -142,7 +142,7 @@ def test_what_cannot_be_validated_is_refused(validates, config, told):
         ("__init__", BOOM, "out of paper"),
         ("config", None, r"config\(\) must return a ConfigDef that is not null"),
         ("config", [1], "ConfigDef, not list"),
-        ("config", ANY_KEYS().define("a", Type.INT, 7), "texts"),
+        ("config", ANY_KEYS().define("a", Type.INT, 7), "as text"),
         ("validate", None, "must return a Config that is not null"),
         ("validate", 7, "list of ConfigValue"),
         ("validate", "ab", "list of ConfigValue"),
@@ -189,7 +189,7 @@ def test_a_connector_may_report_keys_that_it_does_not_define(validates):
 def test_a_connector_sees_what_providers_give_and_the_user_does_not(validates):
     infos = validates.validate({**SOURCE, "odd": "${p:k}"})
     assert wrong(infos) == {
-        "odd": ("Invalid value ${p:k} for configuration odd: what it stands for is not valid",)
+        "odd": ("Invalid value ${p:k} for configuration odd: the resolved value is not valid",)
     }
     assert "hush" not in str(infos)
 
@@ -487,7 +487,7 @@ def test_what_a_provider_gave_is_not_shown():
     assert found["file"].value.value == "${p:f}"
     assert found["secret"].value.value == config_types.HIDDEN_PASSWORD
     assert found["file"].value.errors == (
-        "Invalid value ${p:f} for configuration file: what it stands for is not valid",
+        "Invalid value ${p:f} for configuration file: the resolved value is not valid",
     )
     assert "hush" not in str(found)
 

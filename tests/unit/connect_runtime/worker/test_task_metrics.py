@@ -128,7 +128,7 @@ class World:
             "clock": self.clock,
         }
         self.own: dict[str, Any] = {
-            "basics": ContextDeps(
+            "deps": ContextDeps(
                 clock=self.clock, stopping=threading.Event(), on_metrics=lambda _read: None
             ),
             "resolve": dict,

@@ -221,7 +221,7 @@ def test_a_task_is_paused_and_goes_on(world, plan):
     ("config", "told"),
     [
         ({"connector.class": "Nowhere"}, "Nowhere"),
-        ({"transforms": "a"}, "Transforms are not offered"),
+        ({"transforms": "a"}, "does not support transforms"),
         ({"value.converter": "Nothing"}, "Nothing"),
         ({"tasks.max": "0"}, "tasks.max"),
     ],

@@ -70,7 +70,7 @@ def test_an_unknown_property_names_the_nearest(wrong):
         ("fetch.min.bytes: [1]", "must be a single value"),
         ("fetch.min.bytes: {a: 1}", "must be a single value"),
         ("fetch.min.bytes:", "has no value"),
-        ("fetch.min.bytes: ${env:NOPE}", "no variable 'NOPE'"),
+        ("fetch.min.bytes: ${env:NOPE}", "environment variable 'NOPE' is not set"),
     ],
 )
 def test_properties_that_are_not_taken_say_why(wrong, line, words):

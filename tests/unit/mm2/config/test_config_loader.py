@@ -112,7 +112,7 @@ def test_short_names_of_shipped_filters_are_javas():
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("topic.filter.class", "no.such:Thing", "there is no class no.such:Thing: No module"),
+        ("topic.filter.class", "no.such:Thing", "class no.such:Thing does not exist: No module"),
         ("topic.filter.class", f"{OWN}:Nobody", "has no attribute 'Nobody'"),
         ("topic.filter.class", f"{OWN}:Fails", "creating it failed: RuntimeError: out of paper"),
         ("topic.filter.class", f"{OWN}:OnlyRetention", "the class has no should_replicate_topic"),
@@ -196,7 +196,7 @@ def test_what_is_wrong_with_a_transform_is_told_at_its_place():
         read(given(**STAMP | {"transforms.stamp.type": "no.such:Thing"}))
     (problem,) = caught.value.problems
     assert (problem.line, problem.key) == (16, "flows[0].transforms.stamp.type")
-    assert "there is no class no.such:Thing" in problem.text
+    assert "class no.such:Thing does not exist" in problem.text
     with pytest.raises(SettingsError) as caught:
         read_properties("a->b.transforms=stamp", "a->b.transforms.stamp.type=no.such:Thing")
     (problem,) = caught.value.problems

@@ -79,7 +79,7 @@ sparc: {}
         ("", "sections clusters and flows"),
         ("hello", "sections clusters and flows"),
         ("- a", "sections clusters and flows"),
-        ("{", "is not YAML"),
+        ("{", "is not valid YAML"),
         ("clusters:\nflows:\n", "must be a list"),
         ("clusters: {}\nflows: []\n", "no enabled flow"),
         ("clusters: {}\n", "flows is missing"),

@@ -93,7 +93,7 @@ def test_what_has_no_effect_is_told_by_its_key(read, line, words):
     [
         ("topics.blacklist = x", "use topics.exclude"),
         ("a->b.transforms = route", "transforms.route.type is missing"),
-        ("topic.filter.class = com.example.Mine", "there is no class com.example.Mine"),
+        ("topic.filter.class = com.example.Mine", "class com.example.Mine does not exist"),
         ("value.converter = org.apache.kafka.connect.json.JsonConverter", "not supported yet"),
         ("replication.policy.class = Mine", "is not allowed"),
         ("a->b.tasks.max = many", "is not allowed; given: 'many'"),
@@ -124,7 +124,7 @@ def test_what_would_change_the_data_is_refused_by_its_key(wrong, line, words):
         (BASE.replace("true", "false"), "", "no flow is enabled: set A->B.enabled"),
         (BASE + "config.providers=x\n", "config.providers.x.class", "is missing"),
         (BASE + "config.providers=x\nconfig.providers.x.class=com.Vault\n",
-         "config.providers.x.class", "is no provider that is here"),
+         "config.providers.x.class", "is not a supported provider class"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_says_what_is_missing(wrong, base, key, words):
@@ -187,7 +187,7 @@ def test_providers_are_bounded_as_declared(read, wrong, tmp_path):
         ("${f:s.properties:tasks}", "is not in allowed.paths"),
         ("${f:in/../s.properties:tasks}", "is not in allowed.paths"),
         ("${e:HOME}", "allowlist.pattern"),
-        ("${e:MM2_NONE}", "no variable"),
+        ("${e:MM2_NONE}", "is not set"),
     ):
         (problem,) = wrong(*declared, f"a->b.tasks.max = {value}")
         assert words in problem.text

@@ -68,7 +68,7 @@ def test_an_empty_list_is_a_value(collector, text):
         ("size: [1]", "must be a single value, not a list"),
         ("size: {a: 1}", "must be a single value, not a section"),
         ("size:", "has no value"),
-        ("size: ${env:NOPE}", "no variable"),
+        ("size: ${env:NOPE}", "is not set"),
         ("names: {a: 1}", "must be a list, not a section"),
         ("names: [[a]]", "must be a list of texts, not of a list"),
         ("names: ['(']", "not a regular expression"),
