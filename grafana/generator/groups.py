@@ -31,7 +31,7 @@ FOLLOWED = number(
         "0 where groups are expected: look at groups and groups.exclude in clusters.yaml.",
         unknown="no data: checkpoints are off, or nobody tells",
     ),
-    Query(expr=f"sum by (flow) (mm2_synced_groups{_FLOW})"),
+    Query(expr=f"sum by (flow) (mm2_checkpointed_groups{_FLOW})"),
     unit="short",
     steps=((None, WARN), (1, GOOD)),
     span=FIFTH,
@@ -43,9 +43,9 @@ SYNC_AGE = number(
         about="A group that moves goes on where it was then. Before the first round: since a task "
         "waits for it. Red beyond the limit.",
         unknown="no data: checkpoints are off, or nobody tells",
-        runbooks=("Mm2GroupSyncStale", "Mm2GroupSyncGone"),
+        runbooks=("Mm2CheckpointsStale", "Mm2CheckpointsMissing"),
     ),
-    Query(expr=f"max by (flow) (mm2_group_sync_age_seconds{_FLOW})"),
+    Query(expr=f"max by (flow) (mm2_checkpoint_age_seconds{_FLOW})"),
     unit="s",
     steps=((None, GOOD), (150, WARN), (300, BAD)),
     span=FIFTH,
@@ -71,11 +71,11 @@ FOLLOWED_WELL = number(
         about="The two conditions of the verdict that are about groups, for each flow. NO, too, "
         "where a round was told of within a day, and nobody tells any more.",
         unknown="no data: nobody tells of a flow",
-        runbooks=("Mm2GroupSyncStale", "Mm2OffsetMapStale"),
+        runbooks=("Mm2CheckpointsStale", "Mm2OffsetMapStale"),
     ),
     Query(
-        expr="min by (flow) (mm2:flow:condition"
-        '{flow=~"$flow", condition=~"offsets are mapped|groups are followed"})'
+        expr="min by (flow) (mm2:flow:failover_condition"
+        '{flow=~"$flow", condition=~"offset map is current|checkpoints are current"})'
     ),
     unit="short",
     steps=((None, BAD), (1, GOOD)),
@@ -91,11 +91,11 @@ HELD = number(
         "lets them go on.",
         unknown="nobody holds one, or no data",
         color=QUIET,
-        runbooks=("Mm2ConnectorHeld",),
+        runbooks=("Mm2ConnectorPausedOrStopped",),
     ),
     Query(
-        expr=f"max by (flow, connector, by) (mm2_connector_held{_FLOW})",
-        legend="{{flow}} {{connector}} {{by}}",
+        expr=f"max by (flow, connector, override) (mm2_connector_override{_FLOW})",
+        legend="{{flow}} {{connector}} {{override}}",
     ),
     unit="short",
     steps=((None, WARN),),
@@ -109,9 +109,9 @@ SYNC_AGES = graph(
         about="A saw: it falls with each round. Teeth that grow: rounds take longer than the "
         "interval.",
         unknown="no data: checkpoints are off, or nobody tells",
-        runbooks=("Mm2GroupSyncStale",),
+        runbooks=("Mm2CheckpointsStale",),
     ),
-    Query(expr=f"max by (flow) (mm2_group_sync_age_seconds{_FLOW})"),
+    Query(expr=f"max by (flow) (mm2_checkpoint_age_seconds{_FLOW})"),
     limit("group_sync"),
     unit="s",
 )
@@ -137,7 +137,7 @@ GROUPS = graph(
         about="A fall: groups were deleted, expired, or are excluded by now.",
         unknown="no data: checkpoints are off, or nobody tells",
     ),
-    Query(expr=f"sum by (flow) (mm2_synced_groups{_FLOW})"),
+    Query(expr=f"sum by (flow) (mm2_checkpointed_groups{_FLOW})"),
     unit="short",
     whole=True,
 )

@@ -37,9 +37,9 @@ READY = number(
         "checkpoints were made within a day. Before you move: mm2 failover --from … --to …, which "
         "changes nothing without --execute.",
         unknown="no data: nobody tells of a flow",
-        runbooks=("Mm2Absent", "Mm2FlowGone"),
+        runbooks=("Mm2Absent", "Mm2FlowUnreported"),
     ),
-    Query(expr=f"mm2:flow:ready{_FLOW}"),
+    Query(expr=f"mm2:flow:failover_ready{_FLOW}"),
     unit="short",
     steps=_FROM_1,
     words=_YES_NO,
@@ -54,9 +54,9 @@ CONDITIONS = rows(
         'rebalances", offsets and groups on "mm2 groups and offsets". Where no '
         "topic is mirrored, nothing is fresh or mapped either.",
         unknown="no data: nobody tells of a flow",
-        runbooks=("Mm2PartitionsWait", "Mm2TaskFailed", "Mm2GroupSyncGone", "Mm2NothingToCopy"),
+        runbooks=("Mm2PartitionsNotReplicating", "Mm2TaskFailed", "Mm2CheckpointsMissing", "Mm2NothingToReplicate"),
     ),
-    Column(expr=f"mm2:flow:condition{_FLOW}", name="holds", steps=_FROM_1, words=_YES_NO),
+    Column(expr=f"mm2:flow:failover_condition{_FLOW}", name="holds", steps=_FROM_1, words=_YES_NO),
     labels=("flow", "condition"),
     by="holds",
     least_first=True,
@@ -98,7 +98,7 @@ HEALTHY = number(
         "are replicated, and nothing needs an operator. NO also while an operator has paused or "
         "stopped the flow, and while it starts. mm2 status says why.",
         unknown="no data: the verdict is unknown",
-        runbooks=("Mm2FlowStalled", "Mm2FlowHeld"),
+        runbooks=("Mm2FlowStalled", "Mm2FlowPausedOrStopped"),
     ),
     Query(expr=f"min by (flow) (mm2_flow_healthy{_FLOW})"),
     unit="short",
@@ -130,11 +130,11 @@ STATE = number(
         about="Does a node have the flow in state RUNNING? FAILED where one has given it up, "
         "whatever the others do; held: an operator has paused or stopped it. mm2 status says why.",
         unknown="no data: nobody tells of a flow",
-        runbooks=("Mm2FlowNotRunning", "Mm2FlowFailed", "Mm2FlowHeld", "Mm2FlowRemoved"),
+        runbooks=("Mm2FlowNotRunning", "Mm2FlowFailed", "Mm2FlowPausedOrStopped", "Mm2FlowRemoved"),
     ),
     Query(
         expr='max by (flow) (mm2_flow_state{flow=~"$flow", state="RUNNING"} '
-        f"or 2 * mm2_flow_held{_FLOW} "
+        f"or 2 * mm2_flow_override{_FLOW} "
         'or 3 * mm2_flow_state{flow=~"$flow", state="FAILED"})'
     ),
     unit="short",
@@ -154,7 +154,7 @@ AGE = number(
         about="The oldest record that is not copied, or how long nothing has crossed: so much is "
         "lost if the source is lost now. Red beyond the objective.",
         unknown="no data: age is not known",
-        runbooks=("Mm2FlowStalled", "Mm2FreshnessBurnsFast", "Mm2AgeUnknown"),
+        runbooks=("Mm2FlowStalled", "Mm2FreshnessBurnsFast", "Mm2MirrorAgeUnknown"),
     ),
     Query(expr=f"mm2:flow:age_seconds{_FLOW}"),
     unit="s",
@@ -183,10 +183,10 @@ NOT_COPIED = number(
         "tells of them. Some for a while after a start or a rebalance; 0 is well, where a topic is "
         "mirrored.",
         unknown="no data: nobody hands out partitions",
-        runbooks=("Mm2PartitionsWait", "Mm2PartitionsStopped"),
+        runbooks=("Mm2PartitionsNotReplicating", "Mm2PartitionsHalted"),
     ),
     Query(
-        expr=f"max by (flow) (mm2_flow_wanted_partitions{_FLOW}) "
+        expr=f"max by (flow) (mm2_flow_assigned_partitions{_FLOW}) "
         '- sum by (flow) (mm2_flow_partitions{flow=~"$flow", phase=~"copying|boundary"})'
     ),
     unit="short",
@@ -199,7 +199,7 @@ STANDING = number(
         title="Partitions that stand still",
         about="Until somebody acts: mm2 why TOPIC says what was found, and the way on. 0 is well.",
         unknown="no data: no partition is told of",
-        runbooks=("Mm2PartitionsStopped",),
+        runbooks=("Mm2PartitionsHalted",),
     ),
     Query(expr='sum by (flow) (mm2_flow_partitions{flow=~"$flow", phase=~"stopped|fenced"})'),
     unit="short",
@@ -236,9 +236,9 @@ LOSS = number(
         "nothing is copied until then. Short retention makes it short, also where all is well.",
         unknown="nothing waits, or not known",
         color=QUIET,
-        runbooks=("Mm2LossNear", "Mm2LossAhead"),
+        runbooks=("Mm2DataLossImminent", "Mm2DataLossPredicted"),
     ),
-    Query(expr=f"min by (flow) (mm2:topic:loss_seconds{_FLOW})"),
+    Query(expr=f"min by (flow) (mm2:topic:time_to_data_loss_seconds{_FLOW})"),
     unit="s",
     steps=((None, BAD), (3600, WARN), (21600, GOOD)),
     span=HALF,
@@ -330,7 +330,7 @@ DRILL = number(
     Query(
         expr=f"time() - (max by (flow) (mm2_last_drill_timestamp_seconds{_FLOW}) "
         f"or on (flow) mm2:flow:known_since_timestamp_seconds{_FLOW}) "
-        "and on (flow) mm2_drills_noted"
+        "and on (flow) mm2_drill_report_configured"
     ),
     unit="s",
     steps=((None, GOOD), (5184000, WARN), (7776000, BAD)),

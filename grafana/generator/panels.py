@@ -30,7 +30,7 @@ _WIDTHS = {
     "status": 90,
     "instance": 150,
     "version": 90,
-    "why": 290,
+    "reason": 290,
 }
 """Of columns, in pixels; the others share what is left."""
 _Panel = TypeVar("_Panel", stat.Panel, timeseries.Panel, table.Panel)

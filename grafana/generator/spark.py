@@ -80,7 +80,7 @@ TASKS = graph(
     Text(
         title="Copying tasks by state",
         about="RUNNING is well. STARTING: a slot is being filled, for seconds.",
-        runbooks=("Mm2CopiesRestart",),
+        runbooks=("Mm2CopyProcessesRestarting",),
     ),
     Query(expr=f"sum by (flow, state) (mm2_flow_tasks{_FLOW}) > 0", legend="{{flow}} {{state}}"),
     unit="short",
@@ -125,7 +125,7 @@ PATHS = graph(
         unknown="no data: nothing was copied lately",
     ),
     Query(
-        expr='sum by (flow) (rate(mm2_replicated_batches_total{flow=~"$flow", path="opened"}'
+        expr='sum by (flow) (rate(mm2_replicated_batches_total{flow=~"$flow", path="re-encoded"}'
         "[$__rate_interval])) "
         f"/ sum by (flow) (rate(mm2_replicated_batches_total{_FLOW}[$__rate_interval]))"
     ),
@@ -137,7 +137,7 @@ RESTARTS = graph(
     Text(
         title="Copies started again, per hour",
         about="Copies that ended unasked: lost executors, memory, errors.",
-        runbooks=("Mm2CopiesRestart",),
+        runbooks=("Mm2CopyProcessesRestarting",),
     ),
     Query(expr=f"sum by (flow) (increase(mm2_task_restarts_total{_FLOW}[1h]))"),
     unit="short",

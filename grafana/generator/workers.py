@@ -62,7 +62,7 @@ REBALANCING = number(
         title="Rebalancing now",
         about="Is a flow's group being shared anew, on any node? For seconds that is normal.",
         unknown="no data: no worker is told of",
-        runbooks=("Mm2RebalancesOften",),
+        runbooks=("Mm2FrequentRebalances",),
     ),
     Query(expr=f"max by (flow) (kafka_connect_worker_rebalance_rebalancing{_FLOW})"),
     unit="short",
@@ -90,7 +90,7 @@ TASKS = graph(
         title="Copying tasks by state",
         about="RUNNING is well. WAITING_FOR_SLOT: Spark has too few. RESTARTING again and again: "
         "see the node's log.",
-        runbooks=("Mm2CopiesRestart", "Mm2SparkSlotsMissing"),
+        runbooks=("Mm2CopyProcessesRestarting", "Mm2SparkSlotsMissing"),
     ),
     Query(expr=f"sum by (flow, state) (mm2_flow_tasks{_FLOW}) > 0", legend="{{flow}} {{state}}"),
     unit="short",
@@ -117,7 +117,7 @@ REBALANCES = graph(
     Text(
         title="Rebalances per hour",
         about="Each time a node joins, leaves or is lost, or the number of tasks changes.",
-        runbooks=("Mm2RebalancesOften",),
+        runbooks=("Mm2FrequentRebalances",),
     ),
     Query(
         expr=f"sum by (flow, instance) (increase(mm2_rebalances_total{_FLOW}[1h]))",
@@ -162,7 +162,7 @@ RESTARTS = graph(
     Text(
         title="Copies started again, per hour",
         about="Copies that ended unasked.",
-        runbooks=("Mm2CopiesRestart",),
+        runbooks=("Mm2CopyProcessesRestarting",),
     ),
     Query(
         expr=f"sum by (flow, instance) (increase(mm2_task_restarts_total{_FLOW}[1h]))",

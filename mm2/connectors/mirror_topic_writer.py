@@ -47,7 +47,7 @@ MIRROR_PROBLEM_CAUSES = (
     SOURCE_TOO_SMALL_CAUSE,
     MIRROR_TOO_SMALL_CAUSE,
 )
-"""Every cause of a problem or finding, as in the metric label `cause`;
+"""Every cause of a problem or finding, as in the metric label `reason`;
 `deploy/guides/halt-reasons.md` explains each."""
 SOURCE_TOPIC_OPERATIONS = ("Describe", "DescribeConfigs", "Read")
 MIRROR_TOPIC_OPERATIONS = (

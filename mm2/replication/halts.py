@@ -182,7 +182,7 @@ FENCED_RETRY_DELAY_S = 30.0
 
 
 class HaltCause(enum.Enum):
-    """The kind of halt, as in the metric label `cause`; `deploy/guides/halt-reasons.md` explains
+    """The kind of halt, as in the metric label `reason`; `deploy/guides/halt-reasons.md` explains
     each. The message says exactly what was found."""
 
     CORRUPT = "corrupt-batch"

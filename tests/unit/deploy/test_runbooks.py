@@ -103,7 +103,7 @@ def test_a_page_is_short_and_says_something_under_each_heading(page: Path):
 
 
 def test_every_cause_of_a_standstill_is_told():
-    page = (rules.RUNBOOKS / "Mm2PartitionsStopped.md").read_text()
+    page = (rules.RUNBOOKS / "Mm2PartitionsHalted.md").read_text()
     assert {each.value for each in HaltCause} - set(_QUOTED.findall(page)) == set()
 
 
