@@ -165,4 +165,4 @@ def test_a_series_that_went_away_is_missed_where_it_was_shown():
         [each for each in declarations.ALL_METRICS if each is not declarations.OFFSET_MAP_AGE]
     )
     wrong = {each.where for each in ASKED if less.judge(each.expr)}
-    assert "mm2-groups: Map of offsets behind copies" in wrong
+    assert "mm2-groups: Offset map lag" in wrong
