@@ -25,7 +25,7 @@ _CONNECTOR_TYPES = (PluginType.SINK, PluginType.SOURCE)
 
 
 class ConnectorPluginsResource:
-    """The endpoints; they hold no state."""
+    """Handlers of `/connector-plugins`; stateless."""
 
     def __init__(self, of: Herder, *, asks: HerderClient) -> None:
         self._herder = of
@@ -40,7 +40,7 @@ class ConnectorPluginsResource:
         ]
 
     async def list_all(self, asked: RestRequest) -> responses.Response:
-        """Connectors alone, unless told otherwise; sinks come first, as they always did."""
+        """List plugins: only connectors unless `connectorsOnly=false`; sinks first, as in Java."""
         only_connectors = asked.flag("connectorsOnly", default=True)
         found = [
             each
@@ -80,5 +80,5 @@ class ConnectorPluginsResource:
 
 
 def _strip_connector_suffix(name: str) -> str:
-    """A class name, or the alias of one: without `Connector` at its end, if more is left."""
+    """Strip the suffix `Connector` from a class name or alias, unless nothing would be left."""
     return name.removesuffix(_CONNECTOR_SUFFIX) or name

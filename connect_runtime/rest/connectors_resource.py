@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectorsResource:
-    """The endpoints; they hold no state."""
+    """Handlers of `/connectors`: list, create, configure, delete, status and topics; stateless."""
 
     def __init__(self, of: Herder, *, asks: HerderClient, configured: RestSettings) -> None:
         self._herder = of
@@ -77,7 +77,7 @@ class ConnectorsResource:
             Endpoint("GET", f"{one}/tasks/{{task}}/status", self.task_status),
         ]
 
-    # All of them
+    # All connectors
 
     async def list_all(self, asked: RestRequest) -> responses.Response:
         view = self._herder.config()
@@ -92,7 +92,7 @@ class ConnectorsResource:
     def _expanded(
         self, name: str, view: ClusterConfigState, expansions: list[str]
     ) -> dict[str, Any] | None:
-        """None for one without a status where that is asked for: it has only just been made."""
+        """Returns None if the status is requested but not known yet, as for a new connector."""
         told: dict[str, Any] = {}
         for each in expansions:
             if each == "status":
@@ -104,10 +104,10 @@ class ConnectorsResource:
                 config = view.config(name) or {}
                 told["info"] = self._info(name, config, view.tasks(name))
             else:
-                _log.info("ignoring the unknown expansion '%s'", each)
+                _log.info("ignoring unknown value '%s' of the query parameter 'expand'", each)
         return told
 
-    # One of them
+    # One connector
 
     async def info(self, asked: RestRequest) -> responses.Response:
         found = await self._describe(asked)
@@ -146,7 +146,7 @@ class ConnectorsResource:
             raise RestError(HTTPStatus.NOT_FOUND, f"No status found for task {task}")
         return rest_responses.respond_json(rest_responses.encode_task_state(task, status))
 
-    # Their topics
+    # Active topics
 
     async def topics(self, asked: RestRequest) -> responses.Response:
         self._check_tracking()
@@ -165,7 +165,7 @@ class ConnectorsResource:
         if not self._settings.topic_tracking:
             raise RestError(HTTPStatus.FORBIDDEN, "Topic tracking is disabled.")
 
-    # Making, configuring, deleting
+    # Create, configure, delete
 
     async def create(self, asked: RestRequest) -> responses.Response:
         wanted = await asked.creation()
@@ -210,7 +210,7 @@ class ConnectorsResource:
         asked: RestRequest,
         created: bool | None,
     ) -> responses.Response:
-        """`created` None: the herder knows."""
+        """`created`: whether the connector is new; None: take it from the herder's reply."""
         if isinstance(reply, PeerResponse):
             told: JsonValue = reply.value
         else:
@@ -233,7 +233,7 @@ class ConnectorsResource:
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
-    # Shapes that need the herder
+    # Documents that need data of the herder
 
     def _info(
         self,
@@ -276,7 +276,7 @@ def _build_forwarded_config(
 
 
 class ConnectorLifecycleResource:
-    """The endpoints; they hold no state."""
+    """Handlers for restart, pause, resume and stop of connectors and tasks; stateless."""
 
     def __init__(self, of: Herder, *, asks: HerderClient) -> None:
         self._herder = of
@@ -293,7 +293,7 @@ class ConnectorLifecycleResource:
         ]
 
     async def restart(self, asked: RestRequest) -> responses.Response:
-        """The connector alone, as it always was, or what KIP-745 added, which is not waited for."""
+        """Restart the connector alone and wait, or as KIP-745 asks, without waiting."""
         name = asked.connector
         wanted = RestartRequest(
             connector=name,
@@ -361,7 +361,7 @@ class ConnectorLifecycleResource:
 
 
 class ConnectorOffsetsResource:
-    """The endpoints; they hold no state."""
+    """Handlers of `/connectors/{connector}/offsets` (KIP-875); stateless."""
 
     def __init__(self, *, asks: HerderClient) -> None:
         self._asks = asks

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class LoggingResource:
-    """The endpoints."""
+    """Handlers of `/admin/loggers`."""
 
     def __init__(self, of: Herder, *, asks: HerderClient, levels: LogLevels) -> None:
         self._herder = of
@@ -66,5 +66,5 @@ class LoggingResource:
             await self._asks.result(self._herder.set_cluster_logger_level(namespace, level.upper()))
             return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
         if scope.lower() != _WORKER_SCOPE:
-            _log.warning("the scope '%s' is unknown: %s changes on this worker", scope, namespace)
+            _log.warning("unknown scope '%s': changing %s on this worker only", scope, namespace)
         return rest_responses.respond_json(list(self._levels.set(namespace, level)))

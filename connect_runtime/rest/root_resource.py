@@ -26,7 +26,7 @@ _UNHEALTHY_MESSAGE = (
 
 
 class RootResource:
-    """The endpoints; they hold no state."""
+    """Handlers of `/` and `/health`; stateless."""
 
     def __init__(self, of: Herder, *, identity: WorkerIdentity, deadlines: RestDeadlines) -> None:
         self._herder = of
@@ -49,7 +49,7 @@ class RootResource:
         )
 
     async def health(self, _asked: RestRequest) -> responses.Response:
-        """Healthy is a herder that comes round in time."""
+        """Healthy if the herder replies in time."""
         future = self._herder.submit(CheckHealth())
         try:
             reply = await request_forwarding.wait_for_result(

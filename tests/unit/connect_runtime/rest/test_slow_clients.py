@@ -153,7 +153,7 @@ def test_who_takes_no_answer_is_cut_off(caplog: pytest.LogCaptureFixture) -> Non
         made.attach(RestApplications(main=large, admin=None))
         with connect(made) as client:
             client.sendall(GET)
-            eventually.eventually(lambda: log_says("did not take its answer", caplog), SOON_S)
+            eventually.eventually(lambda: log_says("did not receive its response", caplog), SOON_S)
             size = 0
             with contextlib.suppress(OSError):
                 while got := client.recv(1024 * 1024):
