@@ -232,7 +232,7 @@ def _build_member_mode(
     on_trouble: Callable[[str], None],
     on_broken: Callable[[str], None],
 ) -> WorkerMode:
-    """Build a member's mode, without the conflict check: fleets derive all group and topic names."""
+    """Build a member's mode; no conflict check, because fleets derive group and topic names."""
     return dataclasses.replace(
         connect_distributed.build_worker_mode(settings, on_broken, on_trouble=on_trouble),
         check=lambda _: before_joining(functools.partial(_has_members, settings)),

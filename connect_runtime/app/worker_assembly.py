@@ -126,7 +126,7 @@ def _do_nothing() -> None:
 
 
 class _EventPoster:
-    """Posts worker events to the herder's inbox (`Listener`)."""
+    """Posts worker events to the herder's inbox (`WorkerListener`)."""
 
     def __init__(self, posts: HerderInbox) -> None:
         self._inbox = posts
