@@ -143,7 +143,8 @@ def _render_details(parts: Sequence[PartitionComparison]) -> Iterator[str]:
         if part.cut_short:
             yield f"  {part.source}: further differences were counted, but not classified"
     if len(wrong) > _DETAILED_PARTITIONS_MAX:
-        yield f"  and {plurals.format_count(len(wrong) - _DETAILED_PARTITIONS_MAX, 'more partition')}"
+        more = plurals.format_count(len(wrong) - _DETAILED_PARTITIONS_MAX, "more partition")
+        yield f"  and {more}"
 
 
 def _show_offset(offset: int | None) -> str:

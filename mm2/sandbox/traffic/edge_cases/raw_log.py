@@ -1,6 +1,6 @@
-"""Reads and writes record sets as bytes, which ordinary clients neither show nor write.
+"""Reads and writes record sets as bytes, which ordinary clients cannot do.
 
-One request at a time over the product's own connection; batches are neither checked nor
+Sends one request at a time over the product's own connections; batches are neither checked nor
 changed.
 """
 
@@ -36,7 +36,7 @@ _CONNECTION_PURPOSE = "raw"
 
 
 class RawLog:
-    """One cluster's logs. One thread; use it in a `with`. Failures are `SandboxError`."""
+    """Access to one cluster's logs. Use it in a `with`; not thread-safe. Raises `SandboxError`."""
 
     def __init__(self, properties: ClientProperties, *, alias: str = "source") -> None:
         parsed = security_settings.parse_security(
@@ -70,12 +70,12 @@ class RawLog:
         self._poller.close()
 
     def want(self, topics: Iterable[str]) -> None:
-        """Look these up together: one by one each costs a refresh, and those keep a distance."""
+        """Look up topics together: each separate lookup would wait for a metadata refresh."""
         view = self._connections.view
         self._connections.want_topics([*view.wanted(), *topics])
 
     def read(self, partition: TopicPartition, start: int = 0) -> Iterator[memoryview]:
-        """Record sets from `start` (or what is left of the log behind it) to the high watermark."""
+        """Yield record sets from `start`, or the log start if later, to the high watermark."""
         at = start
         while True:
             found = self._fetch(partition, at)
@@ -93,7 +93,7 @@ class RawLog:
             at = behind
 
     def append(self, partition: TopicPartition, batch: bytes) -> int:
-        """Produce one batch, acknowledged by all in-sync replicas; returns its base offset."""
+        """Produce a batch with acks=all; returns its base offset."""
         doing = f"writing a batch to {partition}"
         node_id = self._leader(partition)
         version = self._version(node_id, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS)
@@ -209,7 +209,9 @@ class RawLog:
         while not condition():
             if until.passed(self._clock.now_s()):
                 troubles = self._connections.troubles()
-                raise SandboxError(f"{doing}: no answer in {_REQUEST_TIMEOUT_S:.0f} s; {troubles}")
+                raise SandboxError(
+                    f"{doing}: no response in {_REQUEST_TIMEOUT_S:.0f} s; {troubles}"
+                )
             self._poller.poll(min(_POLL_INTERVAL_S, self._connections.tick(self._clock.now_s())))
 
     def _refused(self, doing: str, code: int, said: str = "") -> SandboxError:
