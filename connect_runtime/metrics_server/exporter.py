@@ -108,13 +108,15 @@ class MetricsHttpServer:
             runner.run(self._serve(stop))
 
     async def _serve(self, stop: threading.Event) -> None:
-        served = await asyncio.start_server(self._come, sock=self._opened, limit=MAX_HEAD_BYTES)
+        served = await asyncio.start_server(
+            self._on_connect, sock=self._opened, limit=MAX_HEAD_BYTES
+        )
         while not stop.is_set():
             await asyncio.sleep(_STOP_POLL_INTERVAL_S)
         served.close()
 
-    def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._one(reader, writer))
+    def _on_connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve_connection(reader, writer))
 
         def end(_: asyncio.Task[None]) -> None:
             self._held.leave(task)
@@ -125,7 +127,9 @@ class MetricsHttpServer:
         if (closed := self._held.admit(task, str(peer[0]))) is not None:
             closed.cancel()
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 await self._exchange(reader, writer)

@@ -155,13 +155,13 @@ class _ValueParser:
     def value(self, depth: int) -> ParsedValue:
         if depth > _MAX_DEPTH:
             raise _NoValueError
-        if self._take('"'):
+        if self._accept('"'):
             return self._quoted()
-        if self._take("["):
+        if self._accept("["):
             return self._array(depth)
-        if self._take("{"):
+        if self._accept("{"):
             return self._map(depth)
-        found = self._temporal_of_several()
+        found = self._join_temporal()
         if found is not None:
             return found
         word = self._peek()
@@ -182,7 +182,7 @@ class _ValueParser:
             self._at += 1
         raise _NoValueError
 
-    def _take(self, expected: str) -> bool:
+    def _accept(self, expected: str) -> bool:
         found = self._peek() == expected
         self._at += found
         return found
@@ -195,7 +195,7 @@ class _ValueParser:
         self._at += 1
         return parse_temporal(content) or SchemaAndValue(schema.STRING_SCHEMA, content)
 
-    def _temporal_of_several(self) -> ParsedValue:
+    def _join_temporal(self) -> ParsedValue:
         """Parse a date, time or timestamp from several tokens: colons are separate tokens."""
         self._peek()
         joined = "".join(self._tokens[self._at : self._at + 5]).strip()
@@ -207,11 +207,11 @@ class _ValueParser:
     def _array(self, depth: int) -> SchemaAndValue:
         items: list[Any] = []
         element = _CommonSchema()
-        while not self._take("]"):
+        while not self._accept("]"):
             found = self.value(depth + 1)
             element.add(found)
             items.append(None if found is None else found.value)
-            if self._peek() != "]" and not self._take(","):
+            if self._peek() != "]" and not self._accept(","):
                 raise _NoValueError
         described = Schema(type=SchemaType.ARRAY, elements=element.schema)
         return SchemaAndValue(described, [element.aligned(each) for each in items])
@@ -219,12 +219,12 @@ class _ValueParser:
     def _map(self, depth: int) -> SchemaAndValue:
         entries: list[tuple[Any, Any]] = []
         keys, values = _CommonSchema(), _CommonSchema()
-        while not self._take("}"):
+        while not self._accept("}"):
             key = self.value(depth + 1)
-            if key is None or not self._take(":"):
+            if key is None or not self._accept(":"):
                 raise _NoValueError
             value = self.value(depth + 1)
-            self._take(",")
+            self._accept(",")
             keys.add(key)
             values.add(value)
             entries.append((_to_map_key(key.value), None if value is None else value.value))

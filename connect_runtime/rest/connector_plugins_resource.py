@@ -39,9 +39,9 @@ class ConnectorPluginsResource:
             Endpoint("PUT", f"{one}/validate", self.validate),
         ]
 
-    async def list_all(self, asked: RestRequest) -> responses.Response:
+    async def list_all(self, request: RestRequest) -> responses.Response:
         """List plugins: only connectors unless `connectorsOnly=false`; sinks first, as in Java."""
-        only_connectors = asked.flag("connectorsOnly", default=True)
+        only_connectors = request.flag("connectorsOnly", default=True)
         found = [
             each
             for each in self._herder.plugins()
@@ -54,19 +54,19 @@ class ConnectorPluginsResource:
             [rest_responses.encode_plugin_info(each) for each in found]
         )
 
-    async def config(self, asked: RestRequest) -> responses.Response:
-        version = asked.query("version")
+    async def config(self, request: RestRequest) -> responses.Response:
+        version = request.query("version")
         keys = await self._asks.result(
             self._herder.plugin_config(
-                asked.name("plugin"), None if version == _LATEST_VERSION else version
+                request.name("plugin"), None if version == _LATEST_VERSION else version
             )
         )
         return rest_responses.respond_json(
             [rest_responses.encode_config_key_info(each) for each in keys]
         )
 
-    async def validate(self, asked: RestRequest) -> responses.Response:
-        plugin, config = asked.name("plugin"), await asked.config()
+    async def validate(self, request: RestRequest) -> responses.Response:
+        plugin, config = request.name("plugin"), await request.config()
         included = config.get(_CLASS_KEY)
         if included is not None and not _strip_connector_suffix(included).endswith(
             _strip_connector_suffix(plugin)

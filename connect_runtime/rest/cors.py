@@ -90,19 +90,19 @@ class CorsMiddleware:
         async def send_with(message: types.Message) -> None:
             if message["type"] == "http.response.start":
                 message.setdefault("headers", [])
-                self._add(datastructures.MutableHeaders(scope=message), asked=scope)
+                self._add(datastructures.MutableHeaders(scope=message), scope=scope)
             await send(message)
 
         await self._app(scope, receive, send_with)
 
-    def _add(self, headers: datastructures.MutableHeaders, *, asked: types.Scope) -> None:
+    def _add(self, headers: datastructures.MutableHeaders, *, scope: types.Scope) -> None:
         headers.add_vary_header("Origin")
-        request = datastructures.Headers(scope=asked)
+        request = datastructures.Headers(scope=scope)
         origin = request.get("origin")
         if origin is None or not self._allows(origin):
             return
         headers["Access-Control-Allow-Origin"] = "*" if self._everybody else origin
-        if asked["method"] == "OPTIONS" and "access-control-request-method" in request:
+        if scope["method"] == "OPTIONS" and "access-control-request-method" in request:
             headers["Access-Control-Allow-Methods"] = self._methods
             headers["Access-Control-Allow-Headers"] = _ALLOWED_HEADERS
             headers["Access-Control-Max-Age"] = str(_MAX_AGE_S)

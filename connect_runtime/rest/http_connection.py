@@ -146,9 +146,9 @@ class HttpConnection(h11_impl.H11Protocol):
         self.logger = cast("logging.Logger", shared.client_errors)
         self._shared = shared
         self._accepted: AcceptedConnection
-        self._cut: asyncio.TimerHandle | None = None
-        self._cut_for = ""
-        """What the running deadline `_cut` is for: "head", "rest", "taken" or ""."""
+        self._deadline: asyncio.TimerHandle | None = None
+        self._deadline_kind = ""
+        """What the running deadline `_deadline` is for: "head", "rest", "taken" or ""."""
         self._asked = False
 
     # Called by the transport
@@ -180,7 +180,7 @@ class HttpConnection(h11_impl.H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Do nothing if a response has begun already."""
-        if self._answers():
+        if self._is_serving():
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -203,7 +203,7 @@ class HttpConnection(h11_impl.H11Protocol):
         else:
             self.transport.close()
 
-    def _answers(self) -> bool:
+    def _is_serving(self) -> bool:
         """Whether a request is being served."""
         cycle = cast("h11_impl.RequestResponseCycle | None", self.cycle)
         return cycle is not None and not cycle.response_complete
@@ -211,14 +211,14 @@ class HttpConnection(h11_impl.H11Protocol):
     def _update_deadline(self) -> None:
         """Set the deadline for what the client has to do next."""
         deadlines = self._shared.deadlines
-        self._asked = self._asked or self._answers()
-        if self._answers() and not self.cycle.more_body:
+        self._asked = self._asked or self._is_serving()
+        if self._is_serving() and not self.cycle.more_body:
             self._shared.held.answer(self._accepted)
         else:
             self._shared.held.wait(self._accepted)
         if self.transport.is_closing() or self.transport.get_write_buffer_size():
             self._set_deadline("taken", deadlines.taken_s)
-        elif self._answers():
+        elif self._is_serving():
             self._set_deadline("", 0.0)  # reading the body and serving have their own deadlines
         elif self.conn.their_state is h11.SEND_BODY:
             self._set_deadline("rest", deadlines.rest_s)
@@ -229,29 +229,29 @@ class HttpConnection(h11_impl.H11Protocol):
 
     def _set_deadline(self, of: str, after_s: float) -> None:
         """Keep a running deadline of the same kind: more bytes do not extend it."""
-        if of == self._cut_for:
+        if of == self._deadline_kind:
             return
-        if self._cut is not None:
-            self._cut.cancel()
-        self._cut_for = of
-        self._cut = self.loop.call_later(after_s, self._cut_off) if of else None
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline_kind = of
+        self._deadline = self.loop.call_later(after_s, self._cut_off) if of else None
 
     def _cut_off(self) -> None:
-        if self._cut_for == "taken" and not self.transport.get_write_buffer_size():
-            self._cut, self._cut_for = None, ""  # received in the meantime
+        if self._deadline_kind == "taken" and not self.transport.get_write_buffer_size():
+            self._deadline, self._deadline_kind = None, ""  # received in the meantime
             if not self.transport.is_closing():
                 self._update_deadline()
             return
-        if self._cut_for == "idle":
+        if self._deadline_kind == "idle":
             self.transport.close()
             return
         kind = {
             "head": "a client did not send the head of its request in time",
             "rest": "a client did not send the rest of its body in time",
             "taken": "a client did not receive its response in time",
-        }[self._cut_for]
+        }[self._deadline_kind]
         self._shared.client_errors.note(kind, self.client[0] if self.client else "")
-        if self._cut_for == "head":
+        if self._deadline_kind == "head":
             self.close()
         else:
             self.transport.abort()

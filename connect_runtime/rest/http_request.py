@@ -34,7 +34,7 @@ class BodySlots:
     total: int = 4
     per_address: int = 2
     wait_s: float = 10.0
-    _taken: Counter[str] = field(default_factory=Counter)
+    _acquired: Counter[str] = field(default_factory=Counter)
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def take(self, host: str) -> str:
@@ -50,18 +50,18 @@ class BodySlots:
                 " progress;"
                 " try again soon",
             ) from None
-        self._taken[client] += 1
+        self._acquired[client] += 1
         return client
 
     async def give_back(self, slot: str) -> None:
-        self._taken[slot] -= 1
-        if not self._taken[slot]:
-            del self._taken[slot]
+        self._acquired[slot] -= 1
+        if not self._acquired[slot]:
+            del self._acquired[slot]
         async with self._changed:
             self._changed.notify_all()
 
     def _is_free(self, client: str) -> bool:
-        return self._taken.total() < self.total and self._taken[client] < self.per_address
+        return self._acquired.total() < self.total and self._acquired[client] < self.per_address
 
 
 T = TypeVar("T")
@@ -192,10 +192,10 @@ class RestRequest:
             _check_body_length(len(data) + len(chunk), bytes_max)
             data += chunk
             if len(data) > SMALL_BODY_BYTES:
-                await self._take_slot()
+                await self._acquire_slot()
         return bytes(data)
 
-    async def _take_slot(self) -> None:
+    async def _acquire_slot(self) -> None:
         slots = self._request.scope.get(BODY_SLOTS_SCOPE_KEY)
         if slots is not None and self._slot is None:
             client = self._request.client

@@ -49,54 +49,54 @@ class InternalConnectResource:
             Endpoint("PUT", f"{one}/fence", self.fence),
         ]
 
-    async def put_task_configs(self, asked: RestRequest) -> responses.Response:
-        data = await self._genuine_body(asked)
+    async def put_task_configs(self, request: RestRequest) -> responses.Response:
+        data = await self._read_verified_body(request)
         configs = http_request.parse_body(request_bodies.parse_task_configs, data)
-        name = asked.connector
+        name = request.connector
         await self._asks.ask_or_forward(
             PutTaskConfigs(connector=name, configs=configs),
             ForwardedRequest(
                 method="POST", path=peer_requests.build_connector_path(name, "tasks"), body=configs
             ),
-            asker=asked,
+            asker=request,
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
-    async def fence(self, asked: RestRequest) -> responses.Response:
-        await self._genuine_body(asked)
-        name = asked.connector
+    async def fence(self, request: RestRequest) -> responses.Response:
+        await self._read_verified_body(request)
+        name = request.connector
         kind = self._herder.connector_type(self._herder.config().config(name))
         await self._asks.ask_or_forward(
             FenceZombieTasks(connector=name, is_source=kind is ConnectorType.SOURCE),
             ForwardedRequest(method="PUT", path=peer_requests.build_connector_path(name, "fence")),
-            asker=asked,
+            asker=request,
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
-    async def _genuine_body(self, asked: RestRequest) -> bytes:
+    async def _read_verified_body(self, request: RestRequest) -> bytes:
         """Read the body and verify its signature, which covers the body alone in Java.
 
         Unsigned requests are rejected before their body is read, and the size is limited.
         """
-        if asked.is_signed:
-            return await asked.body()
-        verdict = self._verdict(b"", asked)
+        if request.is_signed:
+            return await request.body()
+        verdict = self._check_signature(b"", request)
         if isinstance(verdict, SignatureInvalid) and (
             verdict.status != session_keys.FORBIDDEN_STATUS
         ):
             raise RestError(verdict.status, verdict.message)
-        data = await asked.body(bytes_max=MAX_TASK_CONFIGS_BYTES)
-        self._check(data, asked)
+        data = await request.body(bytes_max=MAX_TASK_CONFIGS_BYTES)
+        self._check(data, request)
         return data
 
-    def _check(self, body: bytes, asked: RestRequest) -> None:
-        verdict = self._verdict(body, asked)
+    def _check(self, body: bytes, request: RestRequest) -> None:
+        verdict = self._check_signature(body, request)
         if isinstance(verdict, SignatureInvalid):
             raise RestError(verdict.status, verdict.message)
 
-    def _verdict(self, body: bytes, asked: RestRequest) -> SignatureCheck:
+    def _check_signature(self, body: bytes, request: RestRequest) -> SignatureCheck:
         return self._herder.verify(
-            body, asked.headers, must_be_signed=asked.must_be_signed or self._must_be_signed
+            body, request.headers, must_be_signed=request.must_be_signed or self._must_be_signed
         )
 
 

@@ -377,5 +377,5 @@ class OpenApiResource:
     def endpoints(self) -> list[Endpoint]:
         return [Endpoint("GET", OPENAPI_PATH, self.read)]
 
-    async def read(self, _asked: RestRequest) -> responses.Response:
+    async def read(self, _request: RestRequest) -> responses.Response:
         return rest_responses.respond_json(self._document)

@@ -59,14 +59,14 @@ class PageMiddleware:
                 answer = rest_errors.respond_error(RestError(HTTPStatus.FORBIDDEN, told))
                 await answer(scope, receive, send)
                 return
-            page = await self._made(make, _build_page_request(scope))
+            page = await self._render(make, _build_page_request(scope))
             await _build_response(page)(scope, receive, send)
 
     def stop(self) -> None:
         """Stop rendering pages; a thread that hangs is abandoned."""
         self._lanes.stop(_STOP_TIMEOUT_S)
 
-    async def _made(self, make: PageRenderer, asked: PageRequest) -> PageResponse:
+    async def _render(self, make: PageRenderer, asked: PageRequest) -> PageResponse:
         try:
             return await self._lanes.made(mounted_pages.get_thread_pool(make), lambda: make(asked))
         except Exception as error:  # noqa: BLE001 - whoever asked is told, the log has the rest

@@ -98,21 +98,21 @@ class NamespacedRestClient:
 
     async def send(self, call: PeerRequest) -> PeerResponse:
         try:
-            return await self._peers.send(self._placed(call, self._sign(call)))
+            return await self._peers.send(self._address_request(call, self._sign(call)))
         except PeerRefusedError as refused:
             if not _needs_java_signature(call, refused):
                 raise
-        return await self._peers.send(self._placed(call, call.signature))
+        return await self._peers.send(self._address_request(call, call.signature))
 
     def send_and_wait(self, call: PeerRequest) -> PeerResponse:
         try:
-            return self._peers.send_and_wait(self._placed(call, self._sign(call)))
+            return self._peers.send_and_wait(self._address_request(call, self._sign(call)))
         except PeerRefusedError as refused:
             if not _needs_java_signature(call, refused):
                 raise
-        return self._peers.send_and_wait(self._placed(call, call.signature))
+        return self._peers.send_and_wait(self._address_request(call, call.signature))
 
-    def _placed(self, call: PeerRequest, signature: Mapping[str, str]) -> PeerRequest:
+    def _address_request(self, call: PeerRequest, signature: Mapping[str, str]) -> PeerRequest:
         """Add the prefix and the signature, and drop the user's credentials."""
         path = self._prefix + call.path
         return dataclasses.replace(call, path=path, authorization=None, signature=signature)

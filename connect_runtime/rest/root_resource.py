@@ -39,7 +39,7 @@ class RootResource:
             Endpoint("GET", "/health", self.health),
         ]
 
-    async def info(self, _asked: RestRequest) -> responses.Response:
+    async def info(self, _request: RestRequest) -> responses.Response:
         return rest_responses.respond_json(
             {
                 "version": self._identity.version,
@@ -48,7 +48,7 @@ class RootResource:
             }
         )
 
-    async def health(self, _asked: RestRequest) -> responses.Response:
+    async def health(self, _request: RestRequest) -> responses.Response:
         """Healthy if the herder replies in time."""
         future = self._herder.submit(CheckHealth())
         try:

@@ -53,15 +53,15 @@ def _build_route(
         if request.method == "OPTIONS":
             return responses.Response(headers={"Allow": allowed})
         handle = handlers["GET" if request.method == "HEAD" else request.method]
-        asked = RestRequest(request, body_timeout_s=body_timeout_s)
+        rest_request = RestRequest(request, body_timeout_s=body_timeout_s)
         try:
             _check_content_type(request.headers.get("content-type"))
             _check_accept_headers(request.headers.getlist("accept"))
-            return await handle(asked)
+            return await handle(rest_request)
         except Exception as error:  # noqa: BLE001 - plugins may raise anything; answer with 500
             return rest_errors.respond_error(rest_errors.convert_to_rest_error(error))
         finally:
-            await asked.end()
+            await rest_request.end()
 
     return routing.Route(path, endpoint, methods=served)
 

@@ -109,9 +109,9 @@ class IvyProgress:
         for start in self._counts:
             if line.strip().startswith(start):
                 self._counts[start] += 1
-                self._tell(start, self._counts[start])
+                self._report_progress(start, self._counts[start])
 
-    def _tell(self, start: str, count: int) -> None:
+    def _report_progress(self, start: str, count: int) -> None:
         if count % _JARS_PER_PROGRESS_LINE == 0 or count == self._expected:
             done = "modules looked up" if start == "found " else "jars downloaded"
             self._report(f"  {done}: {count} of {self._expected}")

@@ -50,7 +50,7 @@ class ConsumerLogReader:
     def partitions(self, topic: str) -> int:
         """Return the number of partitions of a topic; 0 if it does not exist."""
         doing = f"looking up topic {topic}"
-        metadata = self._asked(
+        metadata = self._retry_request(
             doing, lambda: self._consumer.list_topics(topic, timeout=_REQUEST_TIMEOUT_S)
         )
         found = metadata.topics[topic]
@@ -86,7 +86,7 @@ class ConsumerLogReader:
         stalled = self._stalled_after()
         finished = False
         while not finished:
-            records, finished = self._taken(partition, self._some_messages(), end)
+            records, finished = self._take_below_end(partition, self._poll_messages(), end)
             if records:
                 yield _make_chunk(records)
                 stalled = self._stalled_after()
@@ -96,7 +96,7 @@ class ConsumerLogReader:
     def _stalled_after(self) -> Deadline:
         return Deadline.after(self._stall_s, now_s=self._clock.now_s())
 
-    def _some_messages(self) -> list[Any]:
+    def _poll_messages(self) -> list[Any]:
         """Return the messages that have arrived; waits only for the first one.
 
         Waiting for a full chunk would hold a thousand records of 5 MB in memory.
@@ -104,7 +104,7 @@ class ConsumerLogReader:
         messages: list[Any] = self._consumer.consume(_READ_CHUNK_RECORDS, timeout=0)
         return messages or self._consumer.consume(1, timeout=_POLL_TIMEOUT_S)
 
-    def _taken(
+    def _take_below_end(
         self, partition: TopicPartition, messages: Sequence[Any], end: int
     ) -> tuple[list[Any], bool]:
         """Return the messages below `end`, and whether `end` was reached."""
@@ -127,19 +127,19 @@ class ConsumerLogReader:
         """Return the first offset and the end; the last stable offset for read_committed."""
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition)
         doing = f"looking up the end offsets of {partition}"
-        start, end = self._asked(
+        start, end = self._retry_request(
             doing, lambda: self._consumer.get_watermark_offsets(place, timeout=_REQUEST_TIMEOUT_S)
         )
         return int(start), int(end)
 
-    def _asked(self, doing: str, question: Callable[[], Any]) -> Any:
+    def _retry_request(self, doing: str, request: Callable[[], Any]) -> Any:
         return sandbox_clients.retry_until_answered(
-            lambda: self._ask_once(doing, question), timeout_s=_REQUEST_TIMEOUT_S
+            lambda: self._request_once(doing, request), timeout_s=_REQUEST_TIMEOUT_S
         )
 
-    def _ask_once(self, doing: str, question: Callable[[], Any]) -> Any:
+    def _request_once(self, doing: str, request: Callable[[], Any]) -> Any:
         try:
-            answer = question()
+            answer = request()
         except confluent_kafka.KafkaException as error:
             raise self._clients.explain(error.args[0], doing) from None
         if answer is None:

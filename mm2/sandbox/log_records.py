@@ -160,7 +160,7 @@ class CondensedLog:
         )
         both = CondensedLog(size=max(self.size, other.size))
         for _, which, index in places:
-            both._take(other if which else self, index)
+            both._append_from(other if which else self, index)
         return both
 
     def without(self, ranges: Iterable[tuple[int, int]]) -> CondensedLog:
@@ -169,7 +169,7 @@ class CondensedLog:
         left = CondensedLog(size=self.size)
         for index, offset in enumerate(self.offsets):
             if not any(start <= offset < end for start, end in spans):
-                left._take(self, index)
+                left._append_from(self, index)
         return left
 
     def chunks(self) -> Iterator[RecordChunk]:
@@ -181,7 +181,7 @@ class CondensedLog:
             ]
             yield RecordChunk([self.offsets[index] for index in some], contents, 0)
 
-    def _take(self, other: CondensedLog, index: int) -> None:
+    def _append_from(self, other: CondensedLog, index: int) -> None:
         key = bytes(other._keys[index * _KEY_BYTES : (index + 1) * _KEY_BYTES])
         self._append(other.offsets[index], key, other.sum(index), other.is_tombstone(index))
 

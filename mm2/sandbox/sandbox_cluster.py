@@ -251,7 +251,7 @@ class SandboxCluster:
             try:
                 for node in self.brokers.values():
                     node.await_ready(timeout_s=timeout_s)
-                self._settle()
+                self._await_cluster_metadata()
             except PortInUseError:
                 if attempt == _CLUSTER_START_ATTEMPTS or not self._discard_if_new():
                     raise
@@ -397,7 +397,7 @@ class SandboxCluster:
         keeper = [] if self.zookeeper is None else [self.zookeeper]
         return [*self.brokers.values(), *keeper]
 
-    def _settle(self) -> None:
+    def _await_cluster_metadata(self) -> None:
         """Wait until the brokers of a ZooKeeper cluster know each other; KRaft needs no wait."""
         if self.zookeeper is None:
             return

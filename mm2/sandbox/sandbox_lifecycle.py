@@ -226,11 +226,11 @@ def _launch_supervisor(home: SandboxFolder) -> SandboxState:
 
 
 def _await_ready(home: SandboxFolder) -> SandboxState:
-    def settled() -> bool:
+    def is_settled() -> bool:
         said = home.read_state()
         return not home.supervisor_lives() or (said is not None and said.phase != "starting")
 
-    in_time = clock.wait_until(settled, timeout_s=_SANDBOX_START_TIMEOUT_S)
+    in_time = clock.wait_until(is_settled, timeout_s=_SANDBOX_START_TIMEOUT_S)
     said = home.read_state()
     if said is not None and said.phase == "ready" and home.supervisor_lives():
         return said

@@ -109,7 +109,7 @@ class _Supervisor:
         """Wait for a signal, or until the folder was removed and no command could stop us."""
         reported: set[tuple[str, str]] = set()
 
-        def look() -> bool:
+        def check_servers() -> bool:
             for each in self._clusters:
                 for server in each.servers():
                     if not server.running and (each.name, server.name) not in reported:
@@ -119,7 +119,7 @@ class _Supervisor:
                         )
             return not self._home.clusters.exists()
 
-        clock.wait_until(look, timeout_s=_WAIT_FOREVER_S, interval_s=_WATCH_INTERVAL_S)
+        clock.wait_until(check_servers, timeout_s=_WAIT_FOREVER_S, interval_s=_WATCH_INTERVAL_S)
 
 
 def _describe_cluster(each: SandboxCluster) -> ClusterFacts:

@@ -203,8 +203,8 @@ class _DrillApplications:
 
     writing: NumberProducer
     reading: GroupConsumer
-    writing_there: NumberProducer
-    reading_there: GroupConsumer
+    target_producer: NumberProducer
+    target_consumer: GroupConsumer
 
 
 class _FirstRecordTimer:
@@ -246,7 +246,7 @@ class Drill:
         self._flow = flow
         self._kind = kind
         self._clock = clock
-        self._tell = tell
+        self._report_step = tell
         self._open = contextlib.ExitStack()
         self._folder = Path(
             self._open.enter_context(tempfile.TemporaryDirectory(prefix="mm2-drill-"))
@@ -262,12 +262,12 @@ class Drill:
 
     def run(self) -> DrillResult:
         """Run the drill. Raises `ConnectError` if it cannot be completed."""
-        self._tell("starting two clusters on this machine")
+        self._report_step("starting two clusters on this machine")
         sandbox_cluster.start_clusters(self._clusters)
-        people = self._people()
-        people.writing.start()
-        people.reading.start()
-        path = self._mirror()
+        apps = self._start_applications()
+        apps.writing.start()
+        apps.reading.start()
+        path = self._start_flow()
         settings = config_loader.load(path, environment=os.environ)
         (flow,) = (each for each in settings.flows if each.name == self._flow.name)
         both = self._open.enter_context(
@@ -279,14 +279,14 @@ class Drill:
             clock=self._clock,
             patience=MoveTimeouts(settle_s=QUIESCENCE_S),
         )
-        self._tell("waiting until applications work and the flow has caught up with them")
-        self._until(
-            lambda: len(people.reading.processed) >= PROCESSED_RECORDS and self._ready(found),
+        self._report_step("waiting until applications work and the flow has caught up with them")
+        self._wait_until(
+            lambda: len(apps.reading.processed) >= PROCESSED_RECORDS and self._ready(found),
             "the group can be moved",
         )
-        return self._move(found, people)
+        return self._move(found, apps)
 
-    def _people(self) -> _DrillApplications:
+    def _start_applications(self) -> _DrillApplications:
         """Start the applications; on the target the group reads the mirror and new records."""
         topic, group = DRILL_TOPIC, DRILL_GROUP
         mirror = self._flow.remote_topic(topic)
@@ -299,19 +299,24 @@ class Drill:
             applications.create_group_at_start(
                 properties, group, topic, partitions=DRILL_PARTITIONS
             )
-        people = _DrillApplications(
+        apps = _DrillApplications(
             writing=NumberProducer(here, topic, partitions=DRILL_PARTITIONS),
             reading=GroupConsumer(here, group, topic),
-            writing_there=NumberProducer(
+            target_producer=NumberProducer(
                 there, topic, partitions=DRILL_PARTITIONS, first=TARGET_FIRST_NUMBER
             ),
-            reading_there=GroupConsumer(there, group, *dict.fromkeys((mirror, topic))),
+            target_consumer=GroupConsumer(there, group, *dict.fromkeys((mirror, topic))),
         )
-        for each in (people.writing, people.reading, people.writing_there, people.reading_there):
+        for each in (
+            apps.writing,
+            apps.reading,
+            apps.target_producer,
+            apps.target_consumer,
+        ):
             self._open.callback(each.end)
-        return people
+        return apps
 
-    def _mirror(self) -> Path:
+    def _start_flow(self) -> Path:
         """Start `mm2 run` with the user's flow as a process; returns its configuration file."""
         flat = self._settings.flat
         here, there = (each.bootstrap for each in self._clusters)
@@ -322,7 +327,7 @@ class Drill:
         path.write_text("\n".join(lines) + "\n", encoding="iso-8859-1")
         said = self._open.enter_context((self._folder / "run.log").open("wb"))
         command = [sys.executable, "-m", "mm2.cli.main", "run", str(path)]
-        self._tell("starting the flow with the settings of the file")
+        self._report_step("starting the flow with the settings of the file")
         child = processes.start_process([*command, "--metrics-port", "0"], output=said)
         self._open.callback(child.kill)
         self._child = child
@@ -333,55 +338,55 @@ class Drill:
         lost = self._kind is MoveKind.EMERGENCY
         planner = dataclasses.replace(found, lost=lost).planner
         try:
-            made = planner.make(self._wanted(MoveKind.EMERGENCY))
+            made = planner.make(self._build_request(MoveKind.EMERGENCY))
         except ConnectError:
             return False
-        return self._has_all(made) and made.verdict is not PlanVerdict.NO_GO
+        return self._covers_all_records(made) and made.verdict is not PlanVerdict.NO_GO
 
-    def _has_all(self, made: MovePlan) -> bool:
+    def _covers_all_records(self, made: MovePlan) -> bool:
         places = {each.partition for group in made.groups for each in group.partitions}
         wanted = {TopicPartition(DRILL_TOPIC, number) for number in range(DRILL_PARTITIONS)}
         copied = {each.partition for each in made.mirrored if each.copied_to}
         return wanted <= places and wanted <= copied
 
-    def _wanted(self, kind: MoveKind) -> MoveRequest:
+    def _build_request(self, kind: MoveKind) -> MoveRequest:
         origin, destination = self._ends
         return MoveRequest(origin=origin, destination=destination, kind=kind)
 
-    def _move(self, found: MoveWiring, people: _DrillApplications) -> DrillResult:
+    def _move(self, found: MoveWiring, apps: _DrillApplications) -> DrillResult:
         left_s = self._clock.now_s()
 
         def told(line: str) -> None:
             nonlocal left_s
-            self._tell(line)
+            self._report_step(line)
             if line.startswith("stop-producers: no hook"):
                 left_s = self._clock.now_s()
-                people.writing.stop()
+                apps.writing.stop()
             elif line.startswith("stop-consumers: no hook"):
-                people.reading.stop()
+                apps.reading.stop()
             elif line.startswith("start-consumers: no hook"):
-                people.reading_there.start()
+                apps.target_consumer.start()
             elif line.startswith("start-producers: no hook"):
-                people.writing_there.start()
+                apps.target_producer.start()
 
         if self._kind is MoveKind.EMERGENCY:
-            people.reading.cut_off = True
-            people.reading.stop()
+            apps.reading.cut_off = True
+            apps.reading.stop()
             clock.wait_until(lambda: False, timeout_s=UNREAD_PERIOD_S)
-            self._tell(f"killing the brokers of {self._flow.source}")
+            self._report_step(f"killing the brokers of {self._flow.source}")
             left_s = self._clock.now_s()
             self._clusters[0].kill()
-        with _FirstRecordTimer(people.reading_there, self._clock) as first:
+        with _FirstRecordTimer(apps.target_consumer, self._clock) as first:
             report = self._execute(found, told)
             self._child = None  # the move has stopped the flow
-            for each in (people.reading_there, people.writing_there):
+            for each in (apps.target_consumer, apps.target_producer):
                 if not each.running:
                     each.start()
-            self._until(lambda: first.at_s is not None, "the group continues")
+            self._wait_until(lambda: first.at_s is not None, "the group continues")
         assert first.at_s is not None, "set when the wait has ended"
-        return self._result(report, people, left_s=left_s, rto_s=first.at_s - left_s)
+        return self._result(report, apps, left_s=left_s, rto_s=first.at_s - left_s)
 
-    def _arrived(self) -> list[int]:
+    def _read_mirror(self) -> list[int]:
         """Return the numbers on the mirror, after its last writer was stopped."""
         mirror = self._flow.remote_topic(DRILL_TOPIC)
         properties = self._clusters[1].client_properties()
@@ -394,36 +399,41 @@ class Drill:
             ]
 
     def _result(
-        self, report: Mapping[str, Any], people: _DrillApplications, *, left_s: float, rto_s: float
+        self,
+        report: Mapping[str, Any],
+        apps: _DrillApplications,
+        *,
+        left_s: float,
+        rto_s: float,
     ) -> DrillResult:
-        before, after = people.reading.processed, people.reading_there.processed
-        self._until(
+        before, after = apps.reading.processed, apps.target_consumer.processed
+        self._wait_until(
             lambda: any(each >= TARGET_FIRST_NUMBER for each in after),
             "it has read what came before",
         )
         if self._kind is MoveKind.PLANNED:
-            sent = people.writing.sent
-            self._until(lambda: sent <= {*before, *after}, "it has read all")
+            sent = apps.writing.sent
+            self._wait_until(lambda: sent <= {*before, *after}, "it has read all")
         all_s = self._clock.now_s() - left_s
-        people.writing_there.stop()
-        self._until(lambda: people.writing_there.sent <= set(after), "it has read all")
-        self._until_quiet(after)
-        people.reading_there.stop()
+        apps.target_producer.stop()
+        self._wait_until(lambda: apps.target_producer.sent <= set(after), "it has read all")
+        self._wait_until_idle(after)
+        apps.target_consumer.stop()
         mine = [each for each in after if each < TARGET_FIRST_NUMBER]
         return DrillResult(
             kind=self._kind,
-            sent=len(people.writing.sent),
+            sent=len(apps.writing.sent),
             before=len(before),
             after=len(mine),
-            lost=len(people.writing.sent - {*before, *mine}),
-            skipped=len(find_skipped_records(self._arrived(), before, mine)),
+            lost=len(apps.writing.sent - {*before, *mine}),
+            skipped=len(find_skipped_records(self._read_mirror(), before, mine)),
             read_again=len(before) + len(mine) - len({*before, *mine}),
             rto_s=rto_s,
             all_s=all_s,
             report=report,
         )
 
-    def _until_quiet(self, processed: Sequence[int]) -> None:
+    def _wait_until_idle(self, processed: Sequence[int]) -> None:
         """Wait until no more records are processed: lost records never arrive."""
         more = True
         while more:
@@ -432,7 +442,7 @@ class Drill:
             more = len(processed) > count
 
     def _execute(self, found: MoveWiring, tell: Callable[[str], None]) -> Mapping[str, Any]:
-        about = MoveIdentity(wanted=self._wanted(self._kind), flow=self._flow.name)
+        about = MoveIdentity(wanted=self._build_request(self._kind), flow=self._flow.name)
         begin = journal.encode_begun(about, at_ms=self._clock.wall_ms())
         with JournalFile(self._folder / "journal.jsonl", begin=begin) as file:
             with contextlib.closing(found.tools(tell)) as made:
@@ -440,7 +450,7 @@ class Drill:
             report: Mapping[str, Any] = file.found.details[MoveStep.REPORT]
         return report
 
-    def _until(self, done: Callable[[], bool], what: str) -> None:
+    def _wait_until(self, done: Callable[[], bool], what: str) -> None:
         """Wait until `done`. Raises `FatalError` on timeout, or if the flow's process has ended."""
         end_s = self._clock.now_s() + START_TIMEOUT_S
         while not done():

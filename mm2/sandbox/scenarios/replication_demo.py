@@ -87,13 +87,13 @@ class DemoWaiter:
         news_s = self._clock.now_s()
         while not done():
             self._check()
-            standing = self._standing()
+            standing = self._progress_state()
             if standing not in seen:
                 seen.add(standing)
                 news_s = self._clock.now_s()
             elif self._clock.now_s() - news_s > STALL_TIMEOUT_S:
                 raise DemoFailedError(
-                    f"{what}: no progress for {STALL_TIMEOUT_S:.0f} s: {self._in_words()}"
+                    f"{what}: no progress for {STALL_TIMEOUT_S:.0f} s: {self._describe_state()}"
                 )
             self._pause()
         self._check()
@@ -105,7 +105,7 @@ class DemoWaiter:
             self.raise_if_stopped()
             if self._clock.now_s() > end_s:
                 raise DemoFailedError(
-                    f"{what}: not finished within {STALL_TIMEOUT_S:.0f} s: {self._in_words()}"
+                    f"{what}: not finished within {STALL_TIMEOUT_S:.0f} s: {self._describe_state()}"
                 )
             self._pause()
 
@@ -118,7 +118,7 @@ class DemoWaiter:
         if self._crashed() or flow.state is FlowState.FAILED:
             raise DemoFailedError(f"the mirror has failed: {self._crashed() or flow.reason}")
 
-    def _standing(self) -> object:
+    def _progress_state(self) -> object:
         flow = self._flow()
         return (
             flow.state,
@@ -127,7 +127,7 @@ class DemoWaiter:
             sum(each.copied_to for each in flow.partitions),
         )
 
-    def _in_words(self) -> str:
+    def _describe_state(self) -> str:
         flow = self._flow()
         tasks = ", ".join(f"{each.state.value} {each.reason}".rstrip() for each in flow.tasks)
         phases = collections.Counter(
@@ -294,13 +294,13 @@ class DemoFailover:
         command = [sys.executable, "-m", "mm2.cli.main", "failover", *arguments]
         with said.open("wb") as output:
             self._child = child = processes.start_process(command, output=output)
-            self._wait(lambda: self._answer() or child.poll() is not None, "mm2 failover")
+            self._wait(lambda: self._answer_hooks() or child.poll() is not None, "mm2 failover")
         if child.poll():
             raise DemoFailoverError(
                 f"mm2 failover ended with status {child.poll()}: {said.read_text()}"
             )
 
-    def _answer(self) -> bool:
+    def _answer_hooks(self) -> bool:
         """Execute the requests of hooks; always returns False, as a condition to wait for."""
         for step, do in self._answers.items():
             done = self._folder / f"{step}.done"
@@ -395,7 +395,7 @@ class Demo:
         stop_signal: Callable[[], int | None],
     ) -> None:
         self._options = options
-        self._tell = tell
+        self._progress = tell
         self._clock = now
         self._waits = DemoWaiter(
             now, stop_signal, flow=self._flow, crashed=lambda: self.mirror.crashed
@@ -428,9 +428,9 @@ class Demo:
 
     def close(self) -> None:
         """Stop everything."""
-        self._tell.now("stopping the mirror and the clusters")
+        self._progress.now("stopping the mirror and the clusters")
         self._open.close()
-        self._tell.close()
+        self._progress.close()
 
     def run(self) -> DemoResult:
         """Run the demo. Raises `ConnectError`, or `StopSignalError` after a signal."""
@@ -439,10 +439,10 @@ class Demo:
         started_s = self._clock.now_s()
         self._start_mirror()
         backlog = self._copy_backlog(traffic, started_s)
-        latencies = self._live(traffic, steady)
+        latencies = self._run_live_traffic(traffic, steady)
         stopped = self._catch_up(traffic)
         return DemoResult(
-            comparison=self._prove(traffic),
+            comparison=self._compare_topics(traffic),
             backlog=backlog,
             latencies=latencies,
             stopped=stopped,
@@ -493,19 +493,19 @@ class Demo:
 
     def _copy_backlog(self, traffic: TrafficMix, started_s: float) -> DemoThroughput:
         """Measure from the last status without replicated records to the first with all of them."""
-        ends = self._ends(traffic)
+        ends = self._read_end_offsets(traffic)
         total = sum(ends.values())
         idle_s = started_s
 
         def copied() -> bool:
             nonlocal idle_s
-            done = sum(self._copied(ends).values())
+            done = sum(self._replicated_offsets(ends).values())
             if done == 0:
                 idle_s = self._clock.now_s()
                 self._now("Spark starts the copy processes, which acquire their partitions")
             else:
                 self._now(f"replicating the backlog: {min(100, 100 * done // total)} %")
-            return self._reached(ends)
+            return self._has_replicated(ends)
 
         self._waits.until(copied, "replicating the backlog")
         partitions = self._flow().partitions
@@ -522,7 +522,7 @@ class Demo:
         )
         return found
 
-    def _live(self, traffic: TrafficMix, steady: TrickleProducer) -> LatencyPercentiles:
+    def _run_live_traffic(self, traffic: TrafficMix, steady: TrickleProducer) -> LatencyPercentiles:
         """Send all kinds of traffic for half of the time, then only the measured trickle.
 
         The clients of all the traffic would use the CPU time that replication needs.
@@ -538,10 +538,10 @@ class Demo:
         steady.start()
         traffic.start()
         self._waits.until(lambda: probe.count > 0, "waiting for the first record of the trickle")
-        self._go_on("sending traffic of every kind")
+        self._wait_half_time("sending traffic of every kind")
         traffic.stop()
         probe.measure()
-        self._go_on(f"sending a trickle of {TRICKLE_PER_SECOND} records/s")
+        self._wait_half_time(f"sending a trickle of {TRICKLE_PER_SECOND} records/s")
         latencies = probe.latencies
         steady.stop()
         probe.stop()
@@ -550,7 +550,7 @@ class Demo:
         )
         return latencies
 
-    def _go_on(self, what: str) -> None:
+    def _wait_half_time(self, what: str) -> None:
         """Wait for half of the time."""
         until_s = self._clock.now_s() + self._options.seconds / 2
 
@@ -562,14 +562,14 @@ class Demo:
         self._waits.until(over, what)
 
     def _catch_up(self, traffic: TrafficMix) -> tuple[str, ...]:
-        ends = self._ends(traffic)
+        ends = self._read_end_offsets(traffic)
         self._now("waiting until the remaining records are replicated")
-        self._waits.until(lambda: self._reached(ends), "replicating the last records")
+        self._waits.until(lambda: self._has_replicated(ends), "replicating the last records")
         return tuple(
             f"{each.partition}: {each.reason}" for each in self._flow().partitions if each.stopped
         )
 
-    def _prove(self, traffic: TrafficMix) -> TopicsComparison:
+    def _compare_topics(self, traffic: TrafficMix) -> TopicsComparison:
         names = self._topics(traffic)
         done = 0
 
@@ -634,7 +634,7 @@ class Demo:
             per_second=per_second,
         )
 
-    def _ends(self, traffic: TrafficMix) -> dict[TopicPartition, int]:
+    def _read_end_offsets(self, traffic: TrafficMix) -> dict[TopicPartition, int]:
         """Return the source's last stable offsets, without empty partitions."""
         with ConsumerLogReader(self._properties(SOURCE_ALIAS), alias=SOURCE_ALIAS) as reader:
             places = [
@@ -648,7 +648,7 @@ class Demo:
     def _flow(self) -> FlowStatus:
         return self.mirror.statuses()[0]
 
-    def _copied(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _replicated_offsets(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the replicated offsets; halted partitions count as done: the comparison reports
         them."""
         return {
@@ -657,14 +657,14 @@ class Demo:
             if each.partition in ends
         }
 
-    def _reached(self, ends: Mapping[TopicPartition, int]) -> bool:
-        copied = self._copied(ends)
+    def _has_replicated(self, ends: Mapping[TopicPartition, int]) -> bool:
+        copied = self._replicated_offsets(ends)
         return all(copied.get(place, 0) >= end for place, end in ends.items())
 
     def _step(self, text: str) -> None:
         self._waits.raise_if_stopped()
-        self._tell.step(text)
+        self._progress.step(text)
 
     def _now(self, text: str) -> None:
         self._waits.raise_if_stopped()
-        self._tell.now(text)
+        self._progress.now(text)

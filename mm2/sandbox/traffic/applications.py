@@ -39,7 +39,7 @@ class ClientLoop:
         self._clock = now or SystemClock()
         self._failure: BaseException | None = None
         self._thread: OwnedThread | None = None
-        self._threads = ThreadGroup(on_unasked_end=self._note_end)
+        self._threads = ThreadGroup(on_unasked_end=self._record_thread_end)
 
     def __enter__(self) -> Self:
         self.start()
@@ -70,7 +70,7 @@ class ClientLoop:
     def _run(self, stop: threading.Event) -> None:
         raise NotImplementedError
 
-    def _note_end(self, end: ThreadDied) -> None:
+    def _record_thread_end(self, end: ThreadDied) -> None:
         self._failure = end.error or SandboxError("the thread ended unexpectedly")
 
 

@@ -100,14 +100,16 @@ class TrickleProducer(ClientLoop):
                 value=_SENT_NS.pack(now_ns) + self._padding,
                 key=b"%d" % number,
                 partition=number % self._partitions,
-                on_delivery=self._note,
+                on_delivery=self._on_delivery,
             )
         except BufferError:
             producer.poll(_POLL_TIMEOUT_S)
         producer.poll(0)
         self._raise_refusal()
 
-    def _note(self, error: confluent_kafka.KafkaError | None, _: confluent_kafka.Message) -> None:
+    def _on_delivery(
+        self, error: confluent_kafka.KafkaError | None, _: confluent_kafka.Message
+    ) -> None:
         if error is None:
             self.sent += 1
         else:
@@ -161,7 +163,7 @@ class LatencyProbe(ClientLoop):
         try:
             self._assign(consumer)
             while not stop.is_set():
-                self._take(consumer)
+                self._poll_records(consumer)
         finally:
             consumer.close()
 
@@ -173,18 +175,18 @@ class LatencyProbe(ClientLoop):
             ]
         )
 
-    def _take(self, consumer: confluent_kafka.Consumer) -> None:
+    def _poll_records(self, consumer: confluent_kafka.Consumer) -> None:
         # Wait only for the first message: waiting for more would increase the measured age.
         message = consumer.poll(_POLL_TIMEOUT_S)
         while message is not None:
             error = message.error()
             if error is None:
-                self._note_age(message.value())
+                self._record_age(message.value())
             elif error.code() != client_errors.PARTITION_EOF and error.fatal():
                 raise self._clients.explain(error, f"reading {self._topic}")
             message = consumer.poll(0)
 
-    def _note_age(self, value: bytes | None) -> None:
+    def _record_age(self, value: bytes | None) -> None:
         now_ns = int(self._clock.now_s() * 1e9)
         if value is None or len(value) < _SENT_NS.size:
             return

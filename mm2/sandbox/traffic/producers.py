@@ -91,7 +91,7 @@ class AcknowledgedProducer:
                     key=record.key,
                     headers=list(record.headers),
                     partition=record.partition,
-                    on_delivery=self._note,
+                    on_delivery=self._on_delivery,
                     **optional,
                 )
             except BufferError:
@@ -103,7 +103,7 @@ class AcknowledgedProducer:
             else:
                 return
 
-    def _note(
+    def _on_delivery(
         self, error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message
     ) -> None:
         if error is None:
@@ -149,12 +149,12 @@ class TransactionalProducer:
             settings={"transactional_id": name, "compression_type": codec, "linger_ms": 5},
         )
         self.open_records = 0
-        self._insist("starting", self._sender.producer.init_transactions)
+        self._retry_step("starting", self._sender.producer.init_transactions)
 
     def burst(self, topic: str, records: list[OutgoingRecord]) -> None:
         """Send records, in a new transaction if none is open."""
         if not self.open_records:
-            self._insist("beginning", lambda _: self._sender.producer.begin_transaction())
+            self._retry_step("beginning", lambda _: self._sender.producer.begin_transaction())
         self._sender.send(topic, records)
         self.open_records += len(records)
 
@@ -163,9 +163,9 @@ class TransactionalProducer:
         aborted records are in the log."""
         self._sender.flush()
         if commit:
-            self._insist("committing", self._sender.producer.commit_transaction)
+            self._retry_step("committing", self._sender.producer.commit_transaction)
         else:
-            self._insist("aborting", self._sender.producer.abort_transaction)
+            self._retry_step("aborting", self._sender.producer.abort_transaction)
         ended, self.open_records = self.open_records, 0
         return ended
 
@@ -173,7 +173,7 @@ class TransactionalProducer:
         """Close the producer; an open transaction is left to the broker's timeout."""
         self._sender.close()
 
-    def _insist(self, doing: str, step: Callable[[float], None]) -> None:
+    def _retry_step(self, doing: str, step: Callable[[float], None]) -> None:
         until = Deadline.after(_TRANSACTION_TIMEOUT_S, now_s=self._clock.now_s())
         while True:
             left_s = until.left_s(self._clock.now_s())
@@ -181,11 +181,11 @@ class TransactionalProducer:
                 step(max(0.1, left_s))
             except confluent_kafka.KafkaException as error:
                 if not error.args[0].retriable() or left_s <= 0:
-                    raise self._failed(error.args[0], doing) from None
+                    raise self._create_error(error.args[0], doing) from None
             else:
                 return
 
-    def _failed(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
+    def _create_error(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
         return self._clients.explain(error, f"{doing} a transaction of {self._name}")
 
 

@@ -257,7 +257,7 @@ class TrafficMix:
         self._transactional: TransactionalStream | None = None
         self._failure: BaseException | None = None
         self._thread: OwnedThread | None = None
-        self._threads = ThreadGroup(on_unasked_end=self._note_end)
+        self._threads = ThreadGroup(on_unasked_end=self._record_thread_end)
 
     @property
     def topic_names(self) -> list[str]:
@@ -287,7 +287,7 @@ class TrafficMix:
         """
         opened = self._streams()
         report(producers.JAVA_PRODUCER_DESCRIPTION)
-        tool = self._java(records=max(1_000, 2 * self._records))
+        tool = self._create_java_producer(records=max(1_000, 2 * self._records))
         try:
             for stream in opened:
                 report(stream.describe)
@@ -307,7 +307,7 @@ class TrafficMix:
         return self._thread is not None and self._thread.alive
 
     def stop(self) -> None:
-        """Stop, with all records acknowledged and no open transaction. Raises an earlier failure."""
+        """Stop with all records acknowledged and no open transaction. Raises an earlier failure."""
         still_there = self._threads.stop_all(_MIX_STOP_TIMEOUT_S)
         if self._failure is not None:
             raise SandboxError(f"traffic ended: {self._failure}") from self._failure
@@ -335,14 +335,14 @@ class TrafficMix:
             self._opened = (*plain, self._transactional)
         return self._opened
 
-    def _java(self, *, records: int, per_second: int = -1) -> JavaPerfProducer:
+    def _create_java_producer(self, *, records: int, per_second: int = -1) -> JavaPerfProducer:
         topic = self._place.prefix + JAVA_TOPIC.name
         return JavaPerfProducer(
             self._place.properties, topic, records=records, per_second=per_second
         )
 
     def _run(self, stop: threading.Event) -> None:
-        tool = self._java(records=_ENDLESS_RECORDS, per_second=_LIVE_JAVA_RECORDS_S)
+        tool = self._create_java_producer(records=_ENDLESS_RECORDS, per_second=_LIVE_JAVA_RECORDS_S)
         try:
             while not stop.wait(_LIVE_ROUND_PAUSE_S):
                 for stream in self._opened:
@@ -350,5 +350,5 @@ class TrafficMix:
         finally:
             tool.stop()
 
-    def _note_end(self, end: ThreadDied) -> None:
+    def _record_thread_end(self, end: ThreadDied) -> None:
         self._failure = end.error or SandboxError("the thread ended unexpectedly")

@@ -348,14 +348,14 @@ class _EdgeCaseWriter:
             raise SandboxError(
                 f"{name}: the cleaner has not left one record of each key in {_CLEANING_S:.0f} s"
             )
-        seen = self._look(partitions)
+        seen = self._count_features(partitions)
         missing = {each.value for each in one.seen if not seen.oddities[each]}
         missing |= {f"codec {each}" for each in one.codecs if not seen.codecs[each]}
         if missing:
             raise SandboxError(f"{name} should hold {sorted(missing)}; it holds {seen}")
         return WrittenTopic(
             name=name,
-            records=self._visible(partitions) if one.cleaned else self._written[name],
+            records=self._count_visible_records(partitions) if one.cleaned else self._written[name],
             restamped=one.restamped,
         )
 
@@ -363,14 +363,14 @@ class _EdgeCaseWriter:
         found = list(self._keys(partition))
         return len(found) == len(set(found))
 
-    def _visible(self, partitions: Collection[TopicPartition]) -> int:
+    def _count_visible_records(self, partitions: Collection[TopicPartition]) -> int:
         return sum(sum(1 for _ in self._keys(each)) for each in partitions)
 
     def _keys(self, partition: TopicPartition) -> Iterator[bytes | None]:
         for chunk in self._reader.read(partition):
             yield from (key for key, *_ in chunk.contents)
 
-    def _look(self, partitions: Collection[TopicPartition]) -> LogFeatureCounts:
+    def _count_features(self, partitions: Collection[TopicPartition]) -> LogFeatureCounts:
         found = LogFeatureCounts()
         for each in partitions:
             found.begin_log()

@@ -127,10 +127,10 @@ class LogFeatureCounts:
         """Count the batches of consecutive record sets."""
         for records in sets:
             for seen in parse_batches(records):
-                self._note(seen)
+                self._count(seen)
         return self
 
-    def _note(self, seen: ParsedBatch) -> None:
+    def _count(self, seen: ParsedBatch) -> None:
         self.batches += 1
         for oddity in _find_features(seen):
             self.oddities[oddity] += 1

@@ -205,125 +205,127 @@ _YEAR_9999_MS = 253_402_300_799_000
 _DELETE_HORIZON = 0x40
 
 
-def write_codecs(desk: TopicWriter) -> None:
+def write_codecs(writer: TopicWriter) -> None:
     """Write batches of all codecs to one partition."""
-    for _ in range(desk.much(quick=3, full=100)):
+    for _ in range(writer.much(quick=3, full=100)):
         for codec in WRITER_CODECS:
-            desk.send(desk.documents(desk.rng.randrange(2, 60)), codec=codec)
+            writer.send(writer.documents(writer.rng.randrange(2, 60)), codec=codec)
 
 
-def write_shapes(desk: TopicWriter) -> None:
+def write_shapes(writer: TopicWriter) -> None:
     """Write tombstones, null and empty keys, headers without values or with the same name."""
     for codec, count in (("none", 432), ("zstd", 432)):
         batch = BatchSpec(
-            rng=desk.rng,
-            count=desk.much(quick=count, full=20 * count),
-            partitions=desk.partitions,
-            wall_ms=desk.now_ms,
+            rng=writer.rng,
+            count=writer.much(quick=count, full=20 * count),
+            partitions=writer.partitions,
+            wall_ms=writer.now_ms,
         )
-        desk.send(payloads.make_shapes(batch), codec=codec)
+        writer.send(payloads.make_shapes(batch), codec=codec)
 
 
-def write_transactions(desk: TopicWriter) -> None:
+def write_transactions(writer: TopicWriter) -> None:
     """Write interleaved transactions, some of them aborted."""
-    run = InterleavedTransactions(desk.clients, topic=desk.name, prefix=desk.name, now=desk.clock)
+    run = InterleavedTransactions(
+        writer.clients, topic=writer.name, prefix=writer.name, now=writer.clock
+    )
     try:
         run.run(
             BatchSpec(
-                rng=desk.rng,
-                count=desk.much(quick=500, full=20_000),
-                partitions=desk.partitions,
-                wall_ms=desk.now_ms,
+                rng=writer.rng,
+                count=writer.much(quick=500, full=20_000),
+                partitions=writer.partitions,
+                wall_ms=writer.now_ms,
             )
         )
     finally:
         run.close()
-    desk.written += run.totals.committed
+    writer.written += run.totals.committed
 
 
-def write_large_records(desk: TopicWriter) -> None:
+def write_large_records(writer: TopicWriter) -> None:
     """Write records of 10 MB between small ones; one of them is highly compressible."""
 
     def records(count: int) -> Iterator[OutgoingRecord]:
         for number in range(count):
-            yield from desk.documents(5)
+            yield from writer.documents(5)
             yield OutgoingRecord(
                 key=b"large-%d" % number,
-                value=desk.rng.randbytes(LARGE_RECORD_BYTES),
-                timestamp_ms=desk.now_ms,
+                value=writer.rng.randbytes(LARGE_RECORD_BYTES),
+                timestamp_ms=writer.now_ms,
             )
 
-    count = desk.much(quick=2, full=10)
-    desk.send(records(count), message_max_bytes=LARGE_MESSAGE_BYTES)
+    count = writer.much(quick=2, full=10)
+    writer.send(records(count), message_max_bytes=LARGE_MESSAGE_BYTES)
     shrinking = OutgoingRecord(
-        key=b"shrinks", value=b"ten million bytes" * 588_235, timestamp_ms=desk.now_ms
+        key=b"shrinks", value=b"ten million bytes" * 588_235, timestamp_ms=writer.now_ms
     )
-    desk.send([shrinking], codec="gzip", message_max_bytes=LARGE_MESSAGE_BYTES)
+    writer.send([shrinking], codec="gzip", message_max_bytes=LARGE_MESSAGE_BYTES)
 
 
-def write_append_time(desk: TopicWriter) -> None:
+def write_append_time(writer: TopicWriter) -> None:
     """Write batches of one and of many records, whose timestamps the broker assigns."""
     for codec in WRITER_CODECS:
-        desk.send(desk.documents(desk.much(quick=40, full=2_000)), codec=codec)
-        desk.send(desk.documents(5), codec=codec, batch_num_messages=1)
+        writer.send(writer.documents(writer.much(quick=40, full=2_000)), codec=codec)
+        writer.send(writer.documents(5), codec=codec, batch_num_messages=1)
 
 
-def write_past(desk: TopicWriter) -> None:
+def write_past(writer: TopicWriter) -> None:
     """Write timestamps of 1970, 2001, last week and none: mixed in a batch, and per batch."""
-    ages = (-1, 1, _YEAR_2001_MS, desk.now_ms - 3 * _YEAR_MS, desk.now_ms - 7 * _DAY_MS)
-    _write_dated(desk, ages)
+    ages = (-1, 1, _YEAR_2001_MS, writer.now_ms - 3 * _YEAR_MS, writer.now_ms - 7 * _DAY_MS)
+    _write_dated(writer, ages)
 
 
-def write_future(desk: TopicWriter) -> None:
+def write_future(writer: TopicWriter) -> None:
     """Write timestamps in an hour, in a year, and in the year 9999."""
-    ages = (desk.now_ms + 2 * 3_600_000, desk.now_ms + _YEAR_MS, _YEAR_9999_MS)
-    _write_dated(desk, ages)
+    ages = (writer.now_ms + 2 * 3_600_000, writer.now_ms + _YEAR_MS, _YEAR_9999_MS)
+    _write_dated(writer, ages)
 
 
-def _write_dated(desk: TopicWriter, stamps: tuple[int, ...]) -> None:
-    count = desk.much(quick=30, full=2_000)
+def _write_dated(writer: TopicWriter, stamps: tuple[int, ...]) -> None:
+    count = writer.much(quick=30, full=2_000)
     for codec in WRITER_CODECS:
         mixed = [
             dataclasses.replace(each, timestamp_ms=stamps[number % len(stamps)])
-            for number, each in enumerate(desk.documents(count))
+            for number, each in enumerate(writer.documents(count))
         ]
-        desk.send(mixed, codec=codec)
+        writer.send(mixed, codec=codec)
         for stamp in stamps:
             alike = [
-                dataclasses.replace(each, timestamp_ms=stamp) for each in desk.documents(count)
+                dataclasses.replace(each, timestamp_ms=stamp) for each in writer.documents(count)
             ]
-            desk.send(alike, codec=codec)
+            writer.send(alike, codec=codec)
 
 
-def write_single_record_batches(desk: TopicWriter) -> None:
+def write_single_record_batches(writer: TopicWriter) -> None:
     """Write batches of one record, plain and compressed."""
     for codec in WRITER_CODECS:
-        count = desk.much(quick=40, full=4_000)
-        desk.send(_make_repetitive(desk, count), codec=codec, batch_num_messages=1, linger_ms=0)
+        count = writer.much(quick=40, full=4_000)
+        writer.send(_make_repetitive(writer, count), codec=codec, batch_num_messages=1, linger_ms=0)
 
 
-def _make_repetitive(desk: TopicWriter, count: int) -> Iterator[OutgoingRecord]:
+def _make_repetitive(writer: TopicWriter, count: int) -> Iterator[OutgoingRecord]:
     """Yield compressible records: clients send incompressible ones uncompressed."""
-    for each in desk.documents(count):
-        yield dataclasses.replace(each, value=(each.key or b"") * desk.rng.randrange(30, 60))
+    for each in writer.documents(count):
+        yield dataclasses.replace(each, value=(each.key or b"") * writer.rng.randrange(30, 60))
 
 
-def write_tiny_batches(desk: TopicWriter) -> None:
+def write_tiny_batches(writer: TopicWriter) -> None:
     """Write very many batches of one to three records."""
     for most in (1, 2, 3):
         records = (
             dataclasses.replace(each, value=(each.value or b"")[:40])
-            for each in desk.documents(desk.much(quick=1_000, full=40_000))
+            for each in writer.documents(writer.much(quick=1_000, full=40_000))
         )
-        desk.send(records, batch_num_messages=most, linger_ms=0)
+        writer.send(records, batch_num_messages=most, linger_ms=0)
 
 
-def write_big_batches(desk: TopicWriter) -> None:
+def write_big_batches(writer: TopicWriter) -> None:
     """Write batches of 4 MB with many records, which compress to half their size at best."""
     for codec in ("none", "lz4", "zstd"):
-        for _ in range(desk.much(quick=1, full=8)):
-            desk.send(
-                _make_half_random(desk, 1_000),
+        for _ in range(writer.much(quick=1, full=8)):
+            writer.send(
+                _make_half_random(writer, 1_000),
                 codec=codec,
                 message_max_bytes=BIG_BATCH_LIMIT_BYTES,
                 batch_size=BIG_BATCH_BYTES,
@@ -332,29 +334,31 @@ def write_big_batches(desk: TopicWriter) -> None:
             )
 
 
-def _make_half_random(desk: TopicWriter, count: int) -> Iterator[OutgoingRecord]:
-    for each in desk.documents(count):
-        yield dataclasses.replace(each, value=desk.rng.randbytes(2_000) + b"." * 2_000)
+def _make_half_random(writer: TopicWriter, count: int) -> Iterator[OutgoingRecord]:
+    for each in writer.documents(count):
+        yield dataclasses.replace(each, value=writer.rng.randbytes(2_000) + b"." * 2_000)
 
 
-def write_by_hand(desk: TopicWriter) -> None:
+def write_by_hand(writer: TopicWriter) -> None:
     """Write valid batches that no client writes: time 0, decreasing times, odd base timestamps."""
-    now = desk.now_ms
-    for _ in range(desk.much(quick=3, full=300)):
+    now = writer.now_ms
+    for _ in range(writer.much(quick=3, full=300)):
         for compressed in (False, True):
-            desk.append(_make_timestamped(desk, [0, 0, 0]), compressed=compressed)
-            desk.append(_make_timestamped(desk, [now]), compressed=compressed)
-            desk.append(_make_timestamped(desk, [now, 0, now - 5, -1, now]), compressed=compressed)
-            desk.append(
-                _make_timestamped(desk, [now + 1, now]),
+            writer.append(_make_timestamped(writer, [0, 0, 0]), compressed=compressed)
+            writer.append(_make_timestamped(writer, [now]), compressed=compressed)
+            writer.append(
+                _make_timestamped(writer, [now, 0, now - 5, -1, now]), compressed=compressed
+            )
+            writer.append(
+                _make_timestamped(writer, [now + 1, now]),
                 compressed=compressed,
                 base_timestamp_ms=now + 9_000,
             )
-            desk.append(
-                _make_timestamped(desk, [now] * 40), compressed=compressed, base_timestamp_ms=0
+            writer.append(
+                _make_timestamped(writer, [now] * 40), compressed=compressed, base_timestamp_ms=0
             )
             grave = OutgoingRecord(key=b"gone", value=None)
-            desk.append(
+            writer.append(
                 [TimestampedRecord(record=grave, timestamp_ms=now)],
                 compressed=compressed,
                 attributes=_DELETE_HORIZON,
@@ -364,8 +368,8 @@ def write_by_hand(desk: TopicWriter) -> None:
 _EDGE_CASE_HEADERS: Headers = (("", b""), ("twice", None), ("twice", b"2"), ("twice", None))
 
 
-def _make_timestamped(desk: TopicWriter, stamps: list[int]) -> list[TimestampedRecord]:
-    records = desk.documents(len(stamps))
+def _make_timestamped(writer: TopicWriter, stamps: list[int]) -> list[TimestampedRecord]:
+    records = writer.documents(len(stamps))
     return [
         TimestampedRecord(
             record=dataclasses.replace(each, headers=_EDGE_CASE_HEADERS if number % 2 else ()),
@@ -388,47 +392,47 @@ _CLOSING_ROUNDS = 3
 _COMPACTED_BATCH_RECORDS = 20
 
 
-def write_compacted(desk: TopicWriter) -> None:
+def write_compacted(writer: TopicWriter) -> None:
     """Write every codec, tombstones, and batches of idempotent producers that are gone."""
-    for number in range(desk.much(quick=6, full=40)):
-        desk.send(
-            _make_round(desk, number),
+    for number in range(writer.much(quick=6, full=40)):
+        writer.send(
+            _make_round(writer, number),
             codec=WRITER_CODECS[number % len(WRITER_CODECS)],
             enable_idempotence=True,
             batch_num_messages=_COMPACTED_BATCH_RECORDS,
         )
-    _write_closing_round(desk)
+    _write_closing_round(writer)
 
 
-def write_compacted_transactions(desk: TopicWriter) -> None:
+def write_compacted_transactions(writer: TopicWriter) -> None:
     """Write transactions of one producer, every third of which is aborted."""
     rounds = (
-        (_make_round(desk, number), number % 3 != 2)
-        for number in range(desk.much(quick=6, full=30))
+        (_make_round(writer, number), number % 3 != 2)
+        for number in range(writer.much(quick=6, full=30))
     )
-    desk.send_transactions(rounds, transactional_id=desk.name)
-    _write_closing_round(desk)
+    writer.send_transactions(rounds, transactional_id=writer.name)
+    _write_closing_round(writer)
 
 
-def write_compacted_old_format(desk: TopicWriter) -> None:
+def write_compacted_old_format(writer: TopicWriter) -> None:
     """Write formats before v2: no idempotence, no headers, no zstd."""
     codecs = ("none", "gzip", "snappy", "lz4")
-    for number in range(desk.much(quick=6, full=32)):
-        desk.send(_make_round(desk, number), codec=codecs[number % len(codecs)])
+    for number in range(writer.much(quick=6, full=32)):
+        writer.send(_make_round(writer, number), codec=codecs[number % len(codecs)])
     # v0 has no timestamps: the age of its segments is that of their files.
     clock.wait_until(lambda: False, timeout_s=2 * COMPACTED_SEGMENT_MS / 1_000)
-    _write_closing_round(desk)
+    _write_closing_round(writer)
 
 
-def _make_round(desk: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
+def _make_round(writer: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
     """Yield most of the keys, later ones more often, so that batches get gaps or become empty."""
-    keys = desk.much(quick=120, full=5_000)
-    at_ms = _round_time_ms(desk, number)
+    keys = writer.much(quick=120, full=5_000)
+    at_ms = _round_time_ms(writer, number)
     for key in range(keys):
-        for partition in range(desk.partitions):
-            if desk.rng.random() < 0.4 + 0.3 * key / keys:
-                gone = desk.rng.random() < _TOMBSTONE_CHANCE
-                value = b"round %d %x" % (number, desk.rng.getrandbits(200))
+        for partition in range(writer.partitions):
+            if writer.rng.random() < 0.4 + 0.3 * key / keys:
+                gone = writer.rng.random() < _TOMBSTONE_CHANCE
+                value = b"round %d %x" % (number, writer.rng.getrandbits(200))
                 yield OutgoingRecord(
                     key=b"key-%d" % key,
                     value=None if gone else value,
@@ -437,27 +441,27 @@ def _make_round(desk: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
                 )
 
 
-def _round_time_ms(desk: TopicWriter, number: int) -> int:
+def _round_time_ms(writer: TopicWriter, number: int) -> int:
     """Return the timestamp of a round; the last one is now."""
-    return desk.now_ms - 60 * _ROUND_STEP_MS + number * _ROUND_STEP_MS
+    return writer.now_ms - 60 * _ROUND_STEP_MS + number * _ROUND_STEP_MS
 
 
-def _write_closing_round(desk: TopicWriter) -> None:
+def _write_closing_round(writer: TopicWriter) -> None:
     """Write unique keys, so that all earlier rounds can be cleaned while these records stay.
 
     Their timestamps are the latest, also compared with transaction markers, which have the broker's
     time.
     """
-    after_ms = desk.clock.wall_ms() + _ROUND_STEP_MS
+    after_ms = writer.clock.wall_ms() + _ROUND_STEP_MS
     for number in range(_CLOSING_ROUNDS):
-        desk.send(
+        writer.send(
             OutgoingRecord(
                 key=b"closing-%d" % number,
                 value=b"closing",
                 partition=partition,
                 timestamp_ms=after_ms + number * _ROUND_STEP_MS,
             )
-            for partition in range(desk.partitions)
+            for partition in range(writer.partitions)
         )
 
 
@@ -467,16 +471,16 @@ V0_VERSION, V1_VERSION, V2_VERSION = "0.9.0", "0.10.2", "2.8"
 _OLD_FORMAT_CODECS = ("none", "gzip", "snappy", "lz4")
 
 
-def write_old_format(desk: TopicWriter) -> None:
+def write_old_format(writer: TopicWriter) -> None:
     """Write every codec of these formats, in sets of many records and of one."""
-    for _ in range(desk.much(quick=2, full=60)):
+    for _ in range(writer.much(quick=2, full=60)):
         for codec in _OLD_FORMAT_CODECS:
-            desk.send(desk.documents(desk.rng.randrange(2, 60)), codec=codec)
-            desk.send(desk.documents(3), codec=codec, batch_num_messages=1, linger_ms=0)
+            writer.send(writer.documents(writer.rng.randrange(2, 60)), codec=codec)
+            writer.send(writer.documents(3), codec=codec, batch_num_messages=1, linger_ms=0)
 
 
-def write_changing_format(desk: TopicWriter) -> None:
+def write_changing_format(writer: TopicWriter) -> None:
     """Write v0, then v1, then v2 to one partition, and each again, as in a very old topic."""
     for version in (V0_VERSION, V1_VERSION, V2_VERSION, V1_VERSION, V0_VERSION, V2_VERSION):
-        desk.change_topic({FORMAT_VERSION_CONFIG: version})
-        write_old_format(desk)
+        writer.change_topic({FORMAT_VERSION_CONFIG: version})
+        write_old_format(writer)

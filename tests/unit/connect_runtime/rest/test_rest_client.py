@@ -308,7 +308,7 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
         FenceZombieTasks,
         RestartConnector,
     ]
-    assert asking._placed(restart, {}).authorization is None
+    assert asking._address_request(restart, {}).authorization is None
 
 
 @pytest.mark.parametrize(
