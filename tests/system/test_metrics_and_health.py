@@ -363,7 +363,8 @@ def what_is_paused_says_so(scene: Scene) -> None:
     way_on = f"mm2 resume '{FLOW}' --config {scene.run.settings_path}"
     assert finding["reason"] == f"paused by an operator; resume with: {way_on}"
     eventually.eventually(
-        lambda: series(scene, declarations.FLOW_OVERRIDE, flow=FLOW, override="paused") == [1.0], SOON_S
+        lambda: series(scene, declarations.FLOW_OVERRIDE, flow=FLOW, override="paused") == [1.0],
+        SOON_S,
     )
     assert scene.health("ready")[0] == 200
     scene.tell("resume")

@@ -40,7 +40,12 @@ TROUBLE = (
 )
 ABOUT_TROUBLE = questions.about_trouble(FACTOR)
 NODE_GONE, UNREACHABLE = "mm2:flow:unreported", "mm2:flow:unreachable"
-STANDSTILL = ("Mm2FlowStalled", "Mm2HeartbeatLost", "Mm2PartitionsNotReplicating", "Mm2FreshnessBurnsFast")
+STANDSTILL = (
+    "Mm2FlowStalled",
+    "Mm2HeartbeatLost",
+    "Mm2PartitionsNotReplicating",
+    "Mm2FreshnessBurnsFast",
+)
 STANDSTILL_S = 40
 """After so long, at this pace, the first two of them would fire."""
 

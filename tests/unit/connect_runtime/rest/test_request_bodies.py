@@ -104,7 +104,10 @@ def test_a_creation_may_lack_a_name_and_a_state() -> None:
     [
         (b'{"name":"c","config":{},"more":1}', 'Unrecognized field "more"; allowed: name, config'),
         (b'{"name":["c"],"config":{}}', "'name' must be a string, not an array"),
-        (b'{"name":"c","config":{},"initial_state":"odd"}', "must be one of RUNNING, PAUSED, STOPPED"),
+        (
+            b'{"name":"c","config":{},"initial_state":"odd"}',
+            "must be one of RUNNING, PAUSED, STOPPED",
+        ),
         (b'{"name":"c","config":{},"initial_state":1}', "must be one of RUNNING, PAUSED, STOPPED"),
         (b'{"name":"c"}', "expected a JSON object of strings as 'config', not null"),
         (b"[]", "expected a JSON object .*, not an array"),
@@ -149,7 +152,10 @@ def test_the_last_offset_of_a_partition_counts() -> None:
         (b'{"offsets":{}}', "'offsets' must be an array, not an object"),
         (b'{"offsets":[1]}', "expected a JSON object .*, not a number"),
         (b'{"offsets":[{"partition":1}]}', "'partition' must be a JSON object, not a number"),
-        (b'{"offsets":[{"partition":{},"offset":"x"}]}', "'offset' must be a JSON object, not a string"),
+        (
+            b'{"offsets":[{"partition":{},"offset":"x"}]}',
+            "'offset' must be a JSON object, not a string",
+        ),
         (b'{"offsets":[{"topic":{}}]}', 'Unrecognized field "topic"'),
     ],
 )

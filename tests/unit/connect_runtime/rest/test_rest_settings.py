@@ -124,7 +124,10 @@ def test_admin_listeners_may_be_switched_off() -> None:
         ({"rest.advertised.port": "0"}, "rest.advertised.port: '0' is not a port"),
         ({"rest.advertised.port": "x"}, "rest.advertised.port: 'x' is not a port"),
         ({"topic.tracking.enable": "yes"}, "topic.tracking.enable: 'yes' is not allowed"),
-        ({"rest.extension.classes": "com.acme.Ext"}, "'com.acme.Ext' is not supported, because Java classes"),
+        (
+            {"rest.extension.classes": "com.acme.Ext"},
+            "'com.acme.Ext' is not supported, because Java classes",
+        ),
     ],
 )
 def test_wrong_properties_are_refused(properties: dict[str, str], told: str) -> None:

@@ -39,7 +39,9 @@ def test_without_a_daemon_it_is_said_what_to_do(monkeypatch, tmp_path):
     with warnings.catch_warnings():
         # Docker's library leaves a socket that did not connect to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
-        with pytest.raises(SandboxError, match=r"the Docker daemon does not respond .*start it, or"):
+        with pytest.raises(
+            SandboxError, match=r"the Docker daemon does not respond .*start it, or"
+        ):
             sandbox_lifecycle.start_sandbox(
                 tmp_path / "sandbox",
                 SandboxRequest(names=("east",), in_containers=True),
