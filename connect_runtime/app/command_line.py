@@ -1,7 +1,7 @@
 """Options, exit codes and the main loop of `connect-distributed` and `connect-standalone`.
 
 Exit codes are those of Java's commands. After a signal the code is 128 plus the signal's number, as
-shells and the JVM count. Java: AbstractConnectCli.
+in shells and the JVM. Java: AbstractConnectCli.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
 
 EXIT_DONE = 0
 EXIT_USAGE = 1
-"""Called wrongly, or asked for help."""
+"""Wrong arguments, or --help."""
 EXIT_WORKER_ENDED = 1
-"""The worker ended by itself, which it should not."""
+"""The worker failed while it was running."""
 EXIT_BAD_SETTINGS = 2
 EXIT_NOT_STARTED = 3
-"""The worker, or a connector of the command line, did not start."""
+"""The worker, or a connector given on the command line, did not start."""
 EXIT_SIGNAL_BASE = 128
 
 
 _LOG = logging.getLogger(__name__)
 _POLL_INTERVAL_S = 0.1
 _INTERRUPTED_START_TIMEOUT_S = 5.0
-"""For a start that a signal interrupts: to become one that can be stopped in order."""
+"""How long to wait for a start that a signal interrupts, until it can be stopped cleanly."""
 
 
 class RunnableWorker(Protocol):
-    """A worker, put together."""
+    """An assembled worker."""
 
     @property
     def failure(self) -> str | None:
-        """Why it ended by itself."""
+        """Why the worker failed; None if it did not."""
 
     def start(self) -> None:
-        """Raises `ConnectError`, and then nothing is left running."""
+        """Start the worker. Raises `ConnectError` if that fails; then nothing is left running."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Has it ended by itself?"""
+        """Wait for up to `timeout_s`; return whether the worker has failed."""
 
     def stop(self) -> None:
-        """All of it, in a bounded time; once more does nothing."""
+        """Stop everything within a bounded time. Idempotent."""
 
 
 R = TypeVar("R", bound=RunnableWorker)
@@ -65,10 +65,11 @@ R = TypeVar("R", bound=RunnableWorker)
 def serve_worker(
     make: Callable[[], R], stop: StopSignals, *, begin: Callable[[R], None] | None = None
 ) -> int:
-    """The exit code. `begin` is called once the worker has started, and may raise `ConnectError`.
+    """Build a worker, run it until a signal or a failure, and return the exit code.
 
-    `stop` is entered: its first signal ends the worker in order. One that does not start, because
-    no broker answers, is left as it is.
+    `begin` is called after the start and may raise `ConnectError`. `stop` is entered: its first
+    signal stops the worker cleanly. A start that is blocked, because no broker answers, is
+    abandoned after a signal.
     """
     try:
         made = make()
@@ -80,7 +81,7 @@ def serve_worker(
         "start", lambda _: made.start()
     )
     if not _wait_for_start(starting, stop):
-        _LOG.warning("told to stop while starting, which takes too long to be waited for")
+        _LOG.warning("interrupted while starting; the start did not end in time and is abandoned")
         return EXIT_SIGNAL_BASE + (stop.signal_number or 0)
     try:
         code = _get_start_exit_code(starting.failure)
@@ -94,11 +95,11 @@ def serve_worker(
 
 
 def _ignore_thread_death(_: ThreadDied) -> None:
-    """It is waited for, and its failure is looked at."""
+    """Do nothing: the caller waits for the thread and checks its failure."""
 
 
 def _wait_for_start(starting: OwnedThread, stop: StopSignals) -> bool:
-    """In the end, or soon after a signal."""
+    """Wait until the start has ended, or for a short time after a signal; return whether it has."""
     while not starting.join(_POLL_INTERVAL_S):
         if stop.asked.is_set():
             return starting.join(_INTERRUPTED_START_TIMEOUT_S)
@@ -106,7 +107,7 @@ def _wait_for_start(starting: OwnedThread, stop: StopSignals) -> bool:
 
 
 def _get_start_exit_code(failure: BaseException | None) -> int:
-    """0 where it has."""
+    """Return 0 if the start succeeded."""
     match failure:
         case None:
             _LOG.info("Kafka Connect started")
@@ -134,22 +135,24 @@ def _wait_for_end(made: RunnableWorker, stop: StopSignals) -> int:
         if made.wait(_POLL_INTERVAL_S):
             if made.failure is None:
                 return EXIT_DONE
-            _LOG.error("the worker ended by itself: %s", made.failure)
+            _LOG.error("the worker failed: %s", made.failure)
             return EXIT_WORKER_ENDED
     number = stop.signal_number
     assert number is not None
-    _LOG.info("%s: stopping in order; once more ends at once", signal.Signals(number).name)
+    _LOG.info(
+        "%s: stopping cleanly; repeat the signal to stop at once", signal.Signals(number).name
+    )
     return EXIT_SIGNAL_BASE + number
 
 
 _VERBOSE_LOGGERS = ("httpx",)
-"""They tell of every request at INFO; those of other workers are in the access log."""
+"""Loggers that log every request at INFO; the access log has requests of other workers."""
 
 CommandBody = Callable[[tuple[pathlib.Path, ...], StopSignals], int]
 
 
 class ApacheCommand(click.Command):
-    """Shows `usage`, which is Java's, in place of click's own."""
+    """A click command that shows Java's `usage` text."""
 
     def __init__(self, name: str, body: CommandBody, *, usage: str, help_text: str) -> None:
         super().__init__(
@@ -157,21 +160,21 @@ class ApacheCommand(click.Command):
             params=[
                 click.Argument(["files"], nargs=-1, type=click.Path(path_type=pathlib.Path)),
                 click.Option(
-                    ["--help", "help_wanted"], is_flag=True, help="Show this; exit code 1."
+                    ["--help", "help_wanted"], is_flag=True, help="Show this message (exit code 1)."
                 ),
                 click.Option(
                     ["--log-format"],
                     type=click.Choice(app_log_format.FORMATS),
                     default=app_log_format.TEXT_FORMAT,
                     show_default=True,
-                    help="How log lines look; they go to stderr.",
+                    help="Format of log lines, which are written to stderr.",
                 ),
                 click.Option(
                     ["--log-level"],
                     type=click.Choice(list(log_levels.LEVELS), case_sensitive=False),
                     default="INFO",
                     show_default=True,
-                    help="The least important lines to log.",
+                    help="Minimum level of log lines.",
                 ),
             ],
             callback=self._called,
@@ -200,13 +203,15 @@ class ApacheCommand(click.Command):
             logging.getLogger(name).setLevel(logging.WARNING)
         with StopSignals() as stop:
             _LOG.info(
-                "%s, in Python, as of Kafka Connect %s", self.name, kafka_version.KAFKA_VERSION
+                "%s (Python), compatible with Kafka Connect %s",
+                self.name,
+                kafka_version.KAFKA_VERSION,
             )
             return self._body(files, stop)
 
 
 def run_command(command: click.Command, arguments: list[str]) -> int:
-    """One command's exit code; what is known to go wrong is told without a trace."""
+    """Run a command and return its exit code; expected errors are printed without a stack trace."""
     try:
         code = command.main(args=arguments, prog_name=command.name, standalone_mode=False)
     except click.ClickException as error:

@@ -31,11 +31,11 @@ from connect_runtime.worker.rebalance_metrics import RebalanceMetrics
 _LOG = logging.getLogger(__name__)
 
 CONFLICT_CHECK_TIMEOUT_S = 10.0
-"""What looking for other Connect clusters on the same topics may take."""
+"""Timeout of the check for other Connect clusters on the same internal topics."""
 
 
 def build_worker(settings: DistributedSettings) -> WorkerProcess:
-    """Not started. Raises `FatalError` on settings that the client library refuses."""
+    """Build a worker without starting it. Raises `FatalError` if a client rejects the settings."""
     return WorkerProcess(functools.partial(build_worker_mode, settings))
 
 
@@ -45,7 +45,7 @@ def build_worker_mode(
     *,
     on_trouble: Callable[[str], None] = lambda _: None,
 ) -> WorkerMode:
-    """As `BuildWorkerMode`, the settings given. `on_trouble`: see `InternalTopics`."""
+    """Build the mode of a distributed worker. `on_trouble`: see `InternalTopics`."""
     config = settings.config
     logs = worker_logs.create_worker_logs(
         settings.access,
@@ -88,7 +88,7 @@ def _build_group(settings: DistributedSettings, around: WorkerGroupDeps) -> Work
 
 
 def _check_conflicting_clusters(group_id: str, admin: TopicAdmin, seen: StartupSnapshot) -> None:
-    """Raises `FatalError` where another Connect cluster is certain to use the same topics."""
+    """Raise `FatalError` if another Connect cluster certainly uses the same internal topics."""
     rival = conflicting_cluster.find_conflicting_cluster(
         admin.groups(CONFLICT_CHECK_TIMEOUT_S),
         InternalTopicsContent(config=seen.configs.snapshot(), statuses=seen.statuses.snapshot()),
@@ -106,7 +106,7 @@ def _run_distributed(files: tuple[pathlib.Path, ...], stop: StopSignals) -> int:
     for each in given.warnings:
         _LOG.warning("%s", each)
     if len(files) > 1:
-        _LOG.warning("%s is not read: connectors are made through the REST API", files[1])
+        _LOG.warning("%s is ignored: create connectors through the REST API", files[1])
     return command_line.serve_worker(lambda: build_worker(given), stop)
 
 
@@ -116,9 +116,9 @@ COMMAND = ApacheCommand(
     usage="ConnectDistributed worker.properties",
     help_text="""Run a Kafka Connect worker that shares connectors with the others of its group.
 
-    The file is Java's. SIGTERM or Ctrl-C stops in order, a second one at once. The exit code is 1
-    for wrong arguments or a worker that ended by itself, 2 for wrong settings, 3 when it did not
-    start, 130 or 143 when stopped by a signal.
+    The file has the format of Java's worker properties. SIGTERM or Ctrl-C stops cleanly, a second
+    signal at once. The exit code is 1 for wrong arguments or a worker that failed, 2 for invalid
+    settings, 3 if the worker did not start, 130 or 143 after a signal.
 
     \b
     Examples:
@@ -129,7 +129,7 @@ COMMAND = ApacheCommand(
 
 
 def main() -> None:
-    """The entry point: never returns."""
+    """Entry point of the command; exits the process."""
     process_lifecycle.exit_process(command_line.run_command(COMMAND, sys.argv[1:]))
 
 

@@ -28,11 +28,11 @@ from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.signals import StopSignals
 
 CREATE_CONNECTOR_TIMEOUT_S = 60.0
-"""How long validating and taking up one connector may take."""
+"""Timeout for validating and creating one connector."""
 
 
 def build_worker(settings: StandaloneSettings) -> WorkerProcess:
-    """Not started. Raises `FatalError` on settings that the client library refuses."""
+    """Build a worker without starting it. Raises `FatalError` if a client rejects the settings."""
 
     def make_group(around: WorkerGroupDeps) -> WorkerGroup:
         return StandaloneGroup(around.url, around.configs.snapshot, clock=SystemClock())
@@ -56,8 +56,10 @@ def build_worker(settings: StandaloneSettings) -> WorkerProcess:
 
 
 def create_connectors(process: WorkerProcess, connectors: Sequence[ConnectorFile]) -> None:
-    """Create them on a started worker, one after the other. Raises `FatalError` for the first that
-    is refused, and what is wrong with it."""
+    """Create connectors on a started worker, one after the other.
+
+    Raises `FatalError` with the reason for the first connector that is rejected.
+    """
     assert process.core.herder is not None
     for each in connectors:
         request = PutConnector(
@@ -70,9 +72,7 @@ def create_connectors(process: WorkerProcess, connectors: Sequence[ConnectorFile
         try:
             reply = process.core.herder.submit(request).result(CREATE_CONNECTOR_TIMEOUT_S)
         except TimeoutError:
-            raise FatalError(
-                f"{what}: nothing came of it within {CREATE_CONNECTOR_TIMEOUT_S:g} s"
-            ) from None
+            raise FatalError(f"{what}: no result within {CREATE_CONNECTOR_TIMEOUT_S:g} s") from None
         except ConnectError as error:
             raise FatalError(f"{what}: {error}") from error
         if isinstance(reply, RequestRefused):
@@ -99,7 +99,7 @@ def _run_standalone(files: tuple[pathlib.Path, ...], stop: StopSignals) -> int:
 def _read_connector_files(
     files: tuple[pathlib.Path, ...],
 ) -> tuple[list[ConnectorFile], bool]:
-    """Those that can be read, and whether others cannot: they are told of, all of them."""
+    """Read the connector files, and log each unreadable one; returns whether there was any."""
     found: list[ConnectorFile] = []
     for each in files:
         try:
@@ -113,13 +113,13 @@ COMMAND = ApacheCommand(
     "connect-standalone",
     _run_standalone,
     usage="ConnectStandalone worker.properties [connector1.properties connector2.json ...]",
-    help_text="""Run a Kafka Connect worker alone, with the connectors that the other files hold.
+    help_text="""Run a standalone Kafka Connect worker with the connectors in the other files.
 
-    Files are Java's. A connector's holds properties with its name, or JSON: the configuration
-    alone, or with name, config and initial_state as the REST API takes them. SIGTERM or Ctrl-C
-    stops in order, a second one at once. The exit code is 1 for wrong arguments or a worker that
-    ended by itself, 2 for wrong settings, 3 when it or a connector did not start, 130 or 143 when
-    stopped by a signal.
+    Files have the format of Java's. A connector file contains properties with a name, or JSON: the
+    configuration alone, or an object with name, config and initial_state as in the REST API.
+    SIGTERM or Ctrl-C stops cleanly, a second signal at once. The exit code is 1 for wrong arguments
+    or a worker that failed, 2 for invalid settings, 3 if the worker or a connector did not start,
+    130 or 143 after a signal.
 
     \b
     Examples:
@@ -130,7 +130,7 @@ COMMAND = ApacheCommand(
 
 
 def main() -> None:
-    """The entry point: never returns."""
+    """Entry point of the command; exits the process."""
     process_lifecycle.exit_process(command_line.run_command(COMMAND, sys.argv[1:]))
 
 

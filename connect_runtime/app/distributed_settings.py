@@ -1,4 +1,4 @@
-"""Settings of a distributed worker, from the properties that ConnectDistributed takes."""
+"""Settings of a distributed worker, read from ConnectDistributed's properties."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ _IDLE_KEY, _REBALANCE_TIMEOUT_KEY = "connections.max.idle.ms", "rebalance.timeou
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributedSettings(WorkerSettings):
-    """`connections`: how the group's coordinator is reached; `offers`: `connect.protocol`."""
+    """Settings of a distributed worker."""
 
     config: DistributedConfig
     topics: RequiredTopics
     membership: GroupRebalanceConfig
     offers: ConnectProtocol
+    """`connect.protocol`: the newest protocol that this worker supports."""
     connections: ConnectionSettings
+    """Connections to the group's coordinator."""
 
     def group(self, *, worker_id: str, url: str) -> WorkerGroupSettings:
-        """Once the REST API listens: `url` is what other workers are told, `worker_id` host:port
-        of it."""
+        """Build the group's settings; `url` is the advertised URL, `worker_id` its host:port."""
         return WorkerGroupSettings(
             part=GroupSessionSettings(
                 membership=self.membership,
@@ -58,7 +59,7 @@ class DistributedSettings(WorkerSettings):
 def read_settings(
     path: pathlib.Path, *, environment: Mapping[str, str] = os.environ
 ) -> DistributedSettings:
-    """From a file, whose plugins are imported. Raises `SettingsError` with all that is wrong."""
+    """Read a worker file and import its plugins. Raises `SettingsError` with all problems."""
     source = WorkerSettingsSource(
         file=str(path), folder=pathlib.Path.cwd(), environment=environment
     )
@@ -66,7 +67,7 @@ def read_settings(
 
 
 def parse_settings(content: str, source: WorkerSettingsSource) -> DistributedSettings:
-    """As `read_settings`, of text that is already at hand."""
+    """Like `read_settings`, for the content of a file."""
     return _validate_and_build(
         properties_file.parse_file(
             content, file=source.file, folder=source.folder, environment=source.environment
@@ -79,8 +80,10 @@ def parse_settings(content: str, source: WorkerSettingsSource) -> DistributedSet
 def parse_derived_settings(
     properties: Mapping[str, str], source: WorkerSettingsSource
 ) -> DistributedSettings:
-    """As `read_settings`, of properties that were derived from the source's file, for a worker of a
-    `fleet`, whose REST servers are not its own."""
+    """Like `read_settings`, for properties derived from `source.file`.
+
+    For a worker of a `WorkerFleet`, which has no REST servers of its own.
+    """
     return _validate_and_build(
         properties_file.resolve_properties(
             properties, file=source.file, folder=source.folder, environment=source.environment
@@ -133,8 +136,8 @@ def _read_topic_settings(account: ErrorCollector) -> RequiredTopics | None:
 def _validate_group_settings(account: ErrorCollector) -> None:
     enabled = ExactlyOnceSourceMode.ENABLED.value
     if account.values.get(_EXACTLY_ONCE_KEY, "").strip().lower() == enabled:
-        text = "this version writes no source's records in transactions: remove it, or run the"
-        account.refuse(_EXACTLY_ONCE_KEY, f"{text} sources that need it elsewhere")
+        text = "source records cannot be written in transactions by this version: remove it, or run"
+        account.refuse(_EXACTLY_ONCE_KEY, f"{text} such source connectors elsewhere")
     if _is_unsigned(account):
         account.warn(
             _PROTOCOL_KEY,
@@ -150,7 +153,7 @@ def _validate_group_settings(account: ErrorCollector) -> None:
                 _IDLE_KEY,
                 f"is {idle_ms} and less than {_REBALANCE_TIMEOUT_KEY}, {rebalance_ms}: the "
                 "connection to the"
-                " group's coordinator may be closed while a rebalance goes on",
+                " group's coordinator may be closed during a rebalance",
             )
 
 
@@ -160,12 +163,12 @@ def _is_unsigned(account: ErrorCollector) -> bool:
 
 
 def _require_signed_requests(account: ErrorCollector) -> None:
-    """Older protocols sign no internal requests, which would need no password all the same."""
+    """Reject protocols without signatures: their internal requests would bypass the password."""
     if _is_unsigned(account):
         account.refuse(
             _PROTOCOL_KEY,
             "does not sign requests between workers, so anyone could send them without a password:"
-            f" with basic authentication (rest.extension.classes) use {_SESSIONED} on all workers"
+            f" with basic authentication (rest.extension.classes), set {_SESSIONED} on all workers"
             " of the group",
             allowed=_SESSIONED,
         )

@@ -16,19 +16,22 @@ from connect_runtime.rest.rest_tls import HttpsContexts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalRestSettings:
-    """`https`: None where no listener speaks it. `warnings`: what a person should hear once."""
+    """Settings of the shared internal REST server."""
 
     settings: RestSettings
     https: HttpsContexts | None
+    """None if no listener uses https."""
     warnings: tuple[str, ...] = ()
+    """Warnings to log once."""
 
 
 def read_internal_rest(
     properties: Mapping[str, str], source: WorkerSettingsSource
 ) -> InternalRestSettings:
-    """From the `listeners`, `rest.advertised.*` and `listeners.https.*` (or `ssl.*`) among these
-    properties of `source.file`; others are not looked at. Raises `SettingsError` with all that is
-    wrong."""
+    """Read `listeners`, `rest.advertised.*` and `listeners.https.*` (or `ssl.*`) of `source.file`.
+
+    Other properties are ignored. Raises `SettingsError` with all problems.
+    """
     account = ErrorCollector(
         properties_file.resolve_properties(
             properties, file=source.file, folder=source.folder, environment=source.environment

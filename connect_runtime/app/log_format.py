@@ -1,9 +1,9 @@
 """Log format: lines to stderr, in UTC, as text or JSON.
 
 Text: `2026-01-31T08:00:00.123Z INFO mm2.copier.copy_loop: [east->west|task 3] caught up`; the
-message ends the line, so that a command at its end can be copied. Characters that are not
-printable are escaped and continuation lines are indented, so that no name or message from elsewhere
-can move the cursor or forge a line.
+message ends the line, so that a command at its end can be copied. Unprintable characters are
+escaped and continuation lines are indented, so that untrusted names and messages can neither move
+the cursor nor forge a line.
 
 JSON: one object per line with `time`, `level`, `logger`, `message`, and those of `flow`,
 `connector`, `task`, `topic`, `partition`, `operator` and `exception` that apply. Numbers are
@@ -29,7 +29,7 @@ _NUMERIC_FIELDS = ("task", "partition")
 
 
 class TextFormatter(logging.Formatter):
-    """A line for people; an exception's trace follows on lines of its own."""
+    """Formats a record as a text line; an exception's stack trace follows on further lines."""
 
     def __init__(self) -> None:
         super().__init__("%(utc)s %(levelname)s %(name)s: %(context)s%(message)s")
@@ -41,7 +41,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """A line for machines, whatever the message holds."""
+    """Formats a record as one JSON line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, str | int] = {
@@ -66,13 +66,13 @@ def _parse_number(value: object) -> int | str:
 
 
 def format_utc(seconds: float) -> str:
-    """Seconds since the epoch as ISO-8601 in UTC with milliseconds."""
+    """Format seconds since the epoch as ISO-8601 in UTC with milliseconds."""
     moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
     return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def build_formatter(log_format: str) -> logging.Formatter:
-    """For `TEXT_FORMAT` or `JSON_FORMAT`."""
+    """Return the formatter for `TEXT_FORMAT` or `JSON_FORMAT`."""
     assert log_format in FORMATS, log_format
     return JsonFormatter() if log_format == JSON_FORMAT else TextFormatter()
 
@@ -80,7 +80,7 @@ def build_formatter(log_format: str) -> logging.Formatter:
 def configure_logging(
     log_format: str, *, level: int = logging.INFO, stream: TextIO | None = None
 ) -> None:
-    """Make this process log to `stream` (stderr if None), and nowhere else. Call it once."""
+    """Log to `stream` only (stderr if None). Call once per process."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(build_formatter(log_format))
     handler.addFilter(LogContextFilter())

@@ -1,9 +1,9 @@
-"""Runs several workers in one process, each in its own group: MirrorMaker's dedicated mode.
+"""Runs several workers in one process, each in its own group, like MirrorMaker's dedicated mode.
 
 All workers share two servers, each worker under its own path (`/<source>/<target>`). The internal
-one serves the other nodes of the groups (KIP-710). The loopback one serves the operator of this
-process the complete REST API of every worker, protected by a password that is generated for each
-run. Java: MirrorMaker, MirrorRestServer.
+server is for the other nodes of the groups (KIP-710). The loopback server offers the operator of
+this process the complete REST API of every worker, protected by a password generated for each run.
+Java: MirrorMaker, MirrorRestServer.
 """
 
 from __future__ import annotations
@@ -57,37 +57,36 @@ _LOG = logging.getLogger(__name__)
 
 _CLOCK = SystemClock()
 _API_SETTINGS = RestSettings()
-"""What is served where; the listeners are the fleet's."""
+"""REST settings of all members; the fleet owns the listeners."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetMemberAddress:
-    """What a fleet gives a worker: its address, and both servers' namespaces.
-
-    `shared` None: nobody outside this process asks it anything, nor does it ask anybody.
-    """
+    """A member's address, and the namespaces of the servers that it uses."""
 
     url: str
     worker_id: str
     https: HttpsContexts | None
     shared: NamespaceRouter | None
+    """Router of the internal server; None: no requests from or to other nodes."""
     own: NamespaceRouter
+    """Router of the loopback server."""
 
 
 MEMBER_CHECK_TIMEOUT_S = 3.0
-"""What looking for other members may take."""
+"""Timeout for checking whether the group has other members."""
 
 
 def join_immediately(_: Callable[[], bool]) -> None:
-    """Whoever has joined already, there is nothing to wait for."""
+    """Join without waiting for other members."""
 
 
 def ignore_trouble(_: str) -> None:
-    """Nobody shows what keeps the worker from starting."""
+    """Do nothing with problems that delay the start."""
 
 
 class FleetMember:
-    """`start`, then `stop`, once, by one thread; the rest by any."""
+    """A worker of a fleet. Call `start` and `stop` once, from one thread; the rest from any."""
 
     def __init__(
         self,
@@ -100,7 +99,7 @@ class FleetMember:
         before_joining: Callable[[Callable[[], bool]], None],
         on_trouble: Callable[[str], None] = ignore_trouble,
     ) -> None:
-        """See `fleet.Fleet.member`."""
+        """See `WorkerFleet.member`."""
         self.namespace = namespace
         self._prefix = prefix
         self._settings = settings
@@ -112,8 +111,10 @@ class FleetMember:
         )
 
     def start(self) -> None:
-        """Read the internal topics, look for the group. Raises `ConnectError`, and then nothing is
-        left running: to try again, make another."""
+        """Read the internal topics and join the group. Raises `ConnectError` if that fails.
+
+        Then nothing is left running; create a new member to retry.
+        """
         place, core = self._place, self._core
         try:
             core.reach()
@@ -143,62 +144,62 @@ class FleetMember:
 
     @property
     def herder(self) -> WorkerHerder:
-        """What can be asked of it: configurations, statuses, requests. Once started."""
-        assert self._core.herder is not None, "start comes first"
+        """Its herder, for configurations, statuses and requests. Valid after `start`."""
+        assert self._core.herder is not None, "call start first"
         return self._core.herder
 
     @property
     def leads(self) -> bool:
-        """Is it its group's leader, as of the last round?"""
+        """Whether it leads its group since the last rebalance."""
         return self._core.leads
 
     @property
     def leader_url(self) -> str:
-        """Where the leader of the last round is reached; "" before, and where nobody is."""
+        """URL of the group's leader since the last rebalance, "" if there is none."""
         url = self._core.leader_url
         return url if "://" in url else ""
 
     @property
     def assigned(self) -> ConnectorsAndTasks:
-        """What it was given to run in the last round."""
+        """Connectors and tasks assigned to it in the last rebalance."""
         return self._core.assigned
 
     @property
     def assigned_offset(self) -> int:
-        """The offset of the configuration that the last round handed out; -1 before."""
+        """Config topic offset of the last assignment; -1 before the first."""
         return self._core.assigned_offset
 
     @property
     def begun(self) -> Mapping[StatusSubject, StartedItem]:
-        """What it has begun, with which configurations, and what these have said since."""
+        """Connectors and tasks that it has started, with their configurations and statuses."""
         return self._core.begun
 
     @property
     def failure(self) -> str | None:
-        """Why it ended by itself."""
+        """Why it failed; None if it did not."""
         return self._core.failure
 
     @property
     def published(self) -> tuple[MetricFamily, ...]:
-        """All that is measured of it, its plugins' metrics included, as of now."""
+        """All its current metrics, including those of its plugins."""
         return () if self._core.metrics is None else self._core.metrics.published
 
     @property
     def own_metrics(self) -> tuple[MetricFamily, ...]:
-        """What is measured of it alone, as of now."""
+        """Its own current metrics, without those of its plugins."""
         return () if self._core.metrics is None else self._core.metrics.own
 
     @property
     def rebalances(self) -> int:
-        """How many of its group's it took part in."""
+        """Number of rebalances of its group that it took part in."""
         return 0 if self._core.metrics is None else self._core.metrics.rebalances()
 
     def wait(self, timeout_s: float) -> bool:
-        """Has it ended by itself? `failure` then says why."""
+        """Wait for up to `timeout_s`; return whether it has failed (see `failure`)."""
         return self._core.wait(timeout_s)
 
     def stop(self) -> None:
-        """Stop all work, leave the group, let go. Again: nothing happens."""
+        """Stop all work, leave the group and release resources. Idempotent."""
         with contextlib.ExitStack() as last_first:
             last_first.callback(self._core.stop)
             for leave in self._served:
@@ -231,7 +232,7 @@ def _build_member_mode(
     on_trouble: Callable[[str], None],
     on_broken: Callable[[str], None],
 ) -> WorkerMode:
-    """Groups and topics of a fleet are named by one rule, and cannot be another's by mistake."""
+    """Build a member's mode; no conflict check, because fleets derive group and topic names."""
     return dataclasses.replace(
         connect_distributed.build_worker_mode(settings, on_broken, on_trouble=on_trouble),
         check=lambda _: before_joining(functools.partial(_has_members, settings)),
@@ -239,7 +240,7 @@ def _build_member_mode(
 
 
 def _has_members(settings: DistributedSettings) -> bool:
-    """As far as that may be seen. Who has just died counts for a while."""
+    """Whether the group has members, as far as visible; a crashed one counts until its timeout."""
     group = settings.config.group_id
     asked = AdminRequestClient(
         settings.connections,
@@ -254,16 +255,16 @@ def _has_members(settings: DistributedSettings) -> bool:
     try:
         return any(each.members for each in asked.ask(question, MEMBER_CHECK_TIMEOUT_S).groups)
     except ConnectError as error:
-        _LOG.info("who has joined already is not known: %s", error)
+        _LOG.info("cannot determine the members of the group: %s", error)
         return False
     finally:
         asked.close()
 
 
 UNREACHABLE_URL = "NOTUSED"
-"""What a worker without internal REST tells its group as its URL, in Java's dedicated mode."""
+"""Advertised URL of a worker without internal REST, as in Java's dedicated mode."""
 REST_STOP_TIMEOUT_S = 2
-"""How long running requests may take to end: who operates this process waits for its end."""
+"""How long running requests may take at a shutdown, which the operator waits for."""
 _NO_PAGES: PagesByPath = MappingProxyType({})
 _LOOPBACK_USER = "mm2"
 _PASSWORD_BYTES = 24
@@ -274,8 +275,10 @@ _LOOPBACK_SETTINGS = RestSettings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopbackApi:
-    """Where, and as whom, the whole API is asked: `<url>/<source>/<target>/connectors`. Any
-    other name than `user` will do, and is what `on_change` is told."""
+    """Address and credentials of the complete API: `<url>/<source>/<target>/connectors`.
+
+    Any user name is accepted together with the password; `on_change` reports it.
+    """
 
     url: str
     user: str
@@ -283,7 +286,7 @@ class LoopbackApi:
 
 
 class _AnyUser(Mapping[str, str]):
-    """Users of the loopback server: the password counts, and the name says who uses it."""
+    """Users of the loopback server: every user name has the same password."""
 
     def __init__(self, password: str) -> None:
         self._password = password
@@ -299,7 +302,7 @@ class _AnyUser(Mapping[str, str]):
 
 
 class WorkerFleet:
-    """`open`, then members, then `close`, by one thread."""
+    """Call `open`, create members, and `close`, all from one thread."""
 
     def __init__(
         self,
@@ -308,10 +311,12 @@ class WorkerFleet:
         served: PagesByPath = _NO_PAGES,
         on_change: Callable[[AuditedRequest], None] = lambda _: None,
     ) -> None:
-        """`internal` None: workers of other nodes can ask this one nothing. `served` are pages that
-        the servers have beside the workers, without a password: they show, and change nothing. To
-        others than this machine they are shown only at a port that somebody has chosen. `on_change`
-        is called after each request over loopback that may change something."""
+        """`internal`: settings of the internal server; None: no requests from other nodes.
+
+        `served`: read-only pages on both servers, without a password. Other machines see them only
+        if a port was configured. `on_change` is called after each request to the loopback server
+        that may change something.
+        """
         self._https = None if internal is None else internal.https
         self._shared, self._own = NamespaceRouter(), NamespaceRouter()
         self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
@@ -336,7 +341,7 @@ class WorkerFleet:
             )
 
     def open(self) -> None:
-        """Listen. Raises `RestServerError`, and then nobody does."""
+        """Open the listeners. Raises `RestServerError` if that fails; then none is open."""
         try:
             if self._internal is not None:
                 self._internal.start()
@@ -349,18 +354,18 @@ class WorkerFleet:
 
     @property
     def loopback(self) -> LoopbackApi:
-        """Once open."""
+        """Address of the loopback API. Valid after `open`."""
         url = self._loopback.advertised_url.rstrip("/")
         return LoopbackApi(url=url, user=_LOOPBACK_USER, password=self._password)
 
     @property
     def advertised_url(self) -> str:
-        """What the members tell their groups, once open."""
+        """URL that members advertise to their groups. Valid after `open`."""
         return UNREACHABLE_URL if self._internal is None else self._internal.advertised_url
 
     @property
     def front_url(self) -> str:
-        """Where the pages are, once open: at the server for other nodes, else on loopback alone."""
+        """URL of the pages: on the internal server, otherwise on loopback. Valid after `open`."""
         if self._internal is not None and self._is_chosen:
             return self._internal.advertised_url.rstrip("/")
         return self.loopback.url
@@ -375,18 +380,19 @@ class WorkerFleet:
         before_joining: Callable[[Callable[[], bool]], None] = join_immediately,
         on_trouble: Callable[[str], None] = ignore_trouble,
     ) -> FleetMember:
-        """A worker, not started. `prefix` is its namespace as a path, `/source/target`, encoded as
-        Java's workers encode it. `on_leading` is called with it, on a thread that nobody waits for,
-        when it has become its group's leader (Java: MirrorHerder.rebalanceSuccess).
-        `before_joining` is called while it starts, once its topics are read, with what it may ask:
-        has the group members? It may wait, and raise a `ConnectError` to call the start off.
-        `on_trouble` is called, on the thread that starts it, with what keeps it from starting and
-        is tried again, and with "" once that is over.
+        """Create a worker without starting it.
 
-        In statuses it is called as 4.3 calls its own, apart from those of other nodes (those of 3.9
-        are all called alike): a late word of who ran a task before changes nothing then.
+        `prefix` is its namespace as a path, `/source/target`, encoded as in Java. `on_leading` is
+        called on a separate thread when it has become its group's leader (Java:
+        MirrorHerder.rebalanceSuccess). `before_joining` is called during the start, after the
+        topics were read, with a predicate: does the group have members? It may wait, or raise a
+        `ConnectError` to cancel the start. `on_trouble` is called on the starting thread with each
+        problem that delays the start and is retried, and with "" once it is resolved.
 
-        Raises `FatalError` on settings that the client library refuses.
+        In statuses the worker has the id that Kafka 4.3 uses, which differs per node (3.9 uses one
+        id for all nodes), so that a late status of an earlier owner of a task changes nothing.
+
+        Raises `FatalError` if the client library rejects the settings.
         """
         internal = self._internal
         where = socket.gethostname() if internal is None else internal.worker_id
@@ -408,7 +414,7 @@ class WorkerFleet:
         )
 
     def close(self, graceful_s: int = REST_STOP_TIMEOUT_S) -> None:
-        """Answer nobody any more. Again: nothing happens."""
+        """Stop answering requests. Idempotent."""
         with contextlib.ExitStack() as last_first:
             last_first.callback(self._outer_own.stop)
             last_first.callback(self._outer_shared.stop)
@@ -418,9 +424,9 @@ class WorkerFleet:
 
 
 def _is_port_chosen(internal: InternalRestSettings) -> bool:
-    """Did somebody say at which port others reach this process, and did not leave it to chance?"""
+    """Whether a fixed port is configured for the internal server."""
     return any(each.port for each in internal.settings.listeners)
 
 
 def _log_thread_death(ended: ThreadDied) -> None:
-    _LOG.error("%s ended: %r; nobody is answered any more", ended.name, ended.error)
+    _LOG.error("%s failed: %r; requests are not answered any more", ended.name, ended.error)

@@ -1,9 +1,9 @@
 """REST settings of a worker: listeners, certificates, users, and warnings about exposed listeners.
 
-Users of basic authentication are found as Kafka Connect finds them: `KAFKA_OPTS` names a JAAS file
+Users of basic authentication are configured as in Kafka Connect: `KAFKA_OPTS` names a JAAS file
 (`-Djava.security.auth.login.config`), whose entry `KafkaConnect` names a properties file with a
-password for each user (PropertyFileLoginModule). A listener that the network reaches without a
-login or without TLS causes a warning.
+password for each user (PropertyFileLoginModule). A listener that is reachable over the network
+without authentication or without TLS causes a warning.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _JAAS_OPTION = "-Djava.security.auth.login.config="
 
 
 def read_users(environment: Mapping[str, str], folder: pathlib.Path) -> dict[str, str]:
-    """Passwords by user; empty: everybody is let in. Raises `ConfigError`."""
+    """Read the passwords by user; empty: everyone is admitted. Raises `ConfigError`."""
     jaas = folder / _find_jaas_file(environment.get(JVM_OPTIONS_VARIABLE, ""))
     users = folder / basic_auth.find_users_file(_read_text(jaas, "utf-8"))
     try:
@@ -44,12 +44,12 @@ def _find_jaas_file(options: str) -> str:
         given = shlex.split(options)
     except ValueError:
         raise ConfigError(
-            f"basic authentication: {JVM_OPTIONS_VARIABLE} has an open quote"
+            f"basic authentication: {JVM_OPTIONS_VARIABLE} has an unclosed quote"
         ) from None
     found = [each.removeprefix(_JAAS_OPTION) for each in given if each.startswith(_JAAS_OPTION)]
     if not found or not found[-1]:
         raise ConfigError(
-            "basic authentication needs a JAAS file: set the environment's "
+            "basic authentication needs a JAAS file: set the environment variable "
             f"{JVM_OPTIONS_VARIABLE} to"
             f" {_JAAS_OPTION}/path/of/jaas.conf"
         )
@@ -62,7 +62,7 @@ def _read_text(file: pathlib.Path, encoding: str) -> str:
     except OSError as error:
         raise ConfigError(f"basic authentication: cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"basic authentication: {file} is no UTF-8 text") from None
+        raise ConfigError(f"basic authentication: {file} is not UTF-8 text") from None
 
 
 _EXTENSIONS_KEY = "rest.extension.classes"
@@ -70,13 +70,14 @@ _EXTENSIONS_KEY = "rest.extension.classes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestConfiguration:
-    """`uses_plain_ssl`: the worker's `ssl.*` are those of an https listener."""
+    """REST settings of a worker with everything that its servers need."""
 
     settings: RestSettings
     https: HttpsContexts | None
     admin_https: HttpsContexts | None
     users: Mapping[str, str] | None = field(repr=False)
     uses_plain_ssl: bool
+    """Whether an https listener uses the worker's `ssl.*` settings."""
 
 
 def read_rest_configuration(
@@ -86,7 +87,7 @@ def read_rest_configuration(
     environment: Mapping[str, str],
     folder: pathlib.Path,
 ) -> RestConfiguration:
-    """What is wrong is noted, and left out of what comes back."""
+    """Read the configuration; problems are reported to `account`, and their values left out."""
     found = _read_rest_settings(account)
     main = _read_https(account, found.needs_https(), prefix=rest_tls.LISTENERS_PREFIX, files=files)
     admin = _read_https(
@@ -108,7 +109,7 @@ def read_rest_configuration(
 
 
 def _read_rest_settings(account: ErrorCollector) -> RestSettings:
-    """Read again and again, each time without the key that was found wrong."""
+    """Parse repeatedly, each time without the key reported last, to report all problems."""
     properties = dict(account.values)
     while True:
         try:
@@ -147,7 +148,7 @@ def _read_basic_auth_users(
         account.refuse(_EXTENSIONS_KEY, str(error))
     else:
         if not found:
-            account.warn(_EXTENSIONS_KEY, "the file of users is empty: everybody is let in")
+            account.warn(_EXTENSIONS_KEY, "the users file is empty: everyone is admitted")
     return found
 
 
@@ -157,8 +158,10 @@ _LISTENERS_KEY, _ADMIN_LISTENERS_KEY = "listeners", "admin.listeners"
 def warn_exposed_listeners(
     account: ErrorCollector, rest: RestConfiguration, *, in_group: bool
 ) -> None:
-    """One warning for each of `listeners` and `admin.listeners`. `in_group`: other workers must
-    reach this one."""
+    """Warn once for each of `listeners` and `admin.listeners`.
+
+    `in_group`: other workers must be able to reach this one.
+    """
     if account.wrong & {_LISTENERS_KEY, _ADMIN_LISTENERS_KEY}:
         return
     has_users = bool(rest.users)
@@ -175,8 +178,8 @@ def warn_exposed_listeners(
         account.warn(
             _LISTENERS_KEY,
             f"is not set: the REST API listens on {found.listeners[0]}, which other hosts cannot"
-            " reach. To run a group on several hosts, set listeners=https://HOST:PORT and a login"
-            " (rest.extension.classes)",
+            " reach. To run a group on several hosts, set listeners=https://HOST:PORT and enable"
+            " authentication (rest.extension.classes)",
         )
 
 
@@ -207,7 +210,7 @@ def _warn_exposed(
     if plain:
         account.warn(
             key,
-            "passwords of the REST API's users go over the network unencrypted at "
+            "passwords of the REST API's users are sent unencrypted over the network at "
             f"{_format_addresses(plain)}:"
             " use an https listener",
         )
@@ -222,7 +225,7 @@ def _requires_client_certificate(listener: RestListener, https: HttpsContexts | 
 
 
 def is_loopback(host: str) -> bool:
-    """Is a listener with this host reached from this machine alone? "" is every interface."""
+    """Whether a listener with this host is reachable only locally; "" means every interface."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -230,7 +233,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _format_addresses(listeners: Sequence[RestListener]) -> str:
-    """Addresses as people search for them."""
+    """Format addresses for messages; every interface is shown as 0.0.0.0."""
     return ", ".join(
         str(each) if each.host else f"{each.scheme}://0.0.0.0:{each.port} (every interface)"
         for each in listeners

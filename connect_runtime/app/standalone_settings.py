@@ -1,7 +1,7 @@
 """Settings of a standalone worker, and the connector files that `connect-standalone` reads.
 
-A connector file is tried as Java's ConnectStandalone does: a JSON object with the configuration
-alone; a JSON object as `POST /connectors` takes it, where unknown fields are ignored; Java
+A connector file is parsed as in Java's ConnectStandalone, in this order: a JSON object with only
+the configuration; a JSON object as in `POST /connectors`, ignoring unknown fields; Java
 properties.
 """
 
@@ -29,15 +29,17 @@ _MAX_FILE_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorFile:
-    """`config` is raw, `name` among it. `target_state` None: as ever, or STARTED."""
+    """A parsed connector file."""
 
     name: str
     config: Mapping[str, str | None] = field(repr=False)
+    """Unresolved configuration, including `name`."""
     target_state: TargetState | None = None
+    """Initial state; None: keep the current one, or STARTED."""
 
 
 def read_connector_file(path: pathlib.Path) -> ConnectorFile:
-    """Raises `ConfigError`; no value is in its message."""
+    """Read a connector file. Raises `ConfigError`, whose message contains no values."""
     try:
         content = files.read_bounded(path, most=_MAX_FILE_BYTES)
     except OSError as error:
@@ -49,7 +51,7 @@ def read_connector_file(path: pathlib.Path) -> ConnectorFile:
 
 
 def parse_connector_file(content: bytes) -> ConnectorFile:
-    """The content of such a file. Raises `ConfigError`."""
+    """Parse the content of a connector file. Raises `ConfigError`."""
     if content.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
         return _parse_json(content)
     try:
@@ -68,12 +70,16 @@ def _parse_json(content: bytes) -> ConnectorFile:
         request = request_bodies.parse_create_request(content, others=True)
     except UnreadableBody as error:
         words = str(error)
-        both = alone if words == alone else f"as a configuration {alone}; as a request {words}"
+        both = (
+            alone
+            if words == alone
+            else f"read as a configuration: {alone}; read as a request: {words}"
+        )
         raise ConfigError(both) from None
     given = request.config.get(_NAME_KEY, request.name)
     if given != request.name:
         raise ConfigError(
-            "the 'name' in 'config' is another than the 'name' beside it; give one of them"
+            "the 'name' in 'config' differs from the 'name' beside 'config'; keep one of them"
         )
     if not request.name:
         raise ConfigError("the connector has no 'name'; add it")
@@ -93,16 +99,17 @@ def _build_named_connector(config: Mapping[str, str | None]) -> ConnectorFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandaloneSettings(WorkerSettings):
-    """`offset_file`: `offset.storage.file.filename`."""
+    """Settings of a standalone worker."""
 
     config: StandaloneConfig
     offset_file: pathlib.Path
+    """`offset.storage.file.filename`"""
 
 
 def read_settings(
     path: pathlib.Path, *, environment: Mapping[str, str] = os.environ
 ) -> StandaloneSettings:
-    """From a file, whose plugins are imported. Raises `SettingsError` with all that is wrong."""
+    """Read a worker file and import its plugins. Raises `SettingsError` with all problems."""
     source = WorkerSettingsSource(
         file=str(path), folder=pathlib.Path.cwd(), environment=environment
     )
@@ -110,7 +117,7 @@ def read_settings(
 
 
 def parse_settings(content: str, source: WorkerSettingsSource) -> StandaloneSettings:
-    """As `read_settings`, of text that is already at hand."""
+    """Like `read_settings`, for the content of a file."""
     given = properties_file.parse_file(
         content, file=source.file, folder=source.folder, environment=source.environment
     )

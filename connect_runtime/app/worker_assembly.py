@@ -60,31 +60,32 @@ from connect_runtime.worker.worker_metrics import WorkerMetrics
 _LOG = logging.getLogger(__name__)
 
 CLUSTER_ID_TIMEOUT_S = 60.0
-"""How long brokers may keep silent at the start: Java's default.api.timeout.ms."""
+"""How long to wait for brokers at the start: Java's default.api.timeout.ms."""
 TOPIC_READ_TIMEOUT_S = 120.0
-"""What making and reading one internal topic may take."""
+"""Timeout for creating and reading one internal topic."""
 _STOP_TIMEOUT_S = 5.0
 _MAX_CALL_THREADS = 32
 _MAX_WAITING_CALLS = 1000
 _HERDER_STOP_MARGIN_S = 180.0
-"""What the herder may take besides the graceful stop of its work: it ends what it does first, and
-with brokers away every write of that takes its whole time."""
+"""Time for stopping the herder beyond the graceful stop of connectors and tasks: it finishes its
+current action first, and without brokers every write of that action runs into its timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAddress:
-    """Where a worker is: `url` is what others of its group are told, `worker_id` what it is called
-    in statuses. `peers` are the others; None: it asks nobody."""
+    """A worker's address and its client for other workers."""
 
     worker_id: str
+    """Name of the worker in statuses."""
     url: str
+    """URL that it advertises to its group."""
     peers: PeerClient | None
+    """Client for other workers; None: nothing is forwarded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroupDeps:
-    """What a group is made with. `url`: where others reach this worker, `worker_id` as in
-    `WorkerAddress`."""
+    """What a worker's group is built from."""
 
     worker_id: str
     url: str
@@ -94,7 +95,7 @@ class WorkerGroupDeps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartupSnapshot:
-    """What a worker knows before it begins: what it is called, and what its topics say."""
+    """What a worker knows before it starts: its id, configurations and statuses."""
 
     worker_id: str
     configs: ConfigBackingStore
@@ -103,10 +104,7 @@ class StartupSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerMode:
-    """What a worker in a group and one alone do not have in common. Nothing is started.
-
-    `among_peers`: there are other workers to ask.
-    """
+    """What differs between distributed and standalone workers. Nothing is started yet."""
 
     settings: WorkerSettings
     config: WorkerConfig
@@ -118,16 +116,17 @@ class WorkerMode:
     make_group: Callable[[WorkerGroupDeps], WorkerGroup]
     offers: ConnectProtocol
     among_peers: bool
+    """Whether there are other workers to forward requests to."""
     check: Callable[[StartupSnapshot], None]
-    """Asked once the stores are read; raises `FatalError` where it must not run."""
+    """Called once the stores are read; raises `FatalError` if the worker must not run."""
 
 
 def _do_nothing() -> None:
-    """Nobody wants to know."""
+    """Default callback."""
 
 
 class _EventPoster:
-    """Implements `ports.worker.Listener`."""
+    """Posts worker events to the herder's inbox (`WorkerListener`)."""
 
     def __init__(self, posts: HerderInbox) -> None:
         self._inbox = posts
@@ -140,17 +139,17 @@ class _EventPoster:
 
 
 BuildWorkerMode = Callable[[Callable[[str], None]], WorkerMode]
-"""Given what is to be told when something has ended that the worker cannot do without."""
+"""Builds a mode; the argument is called when a vital component has failed."""
 
 
 class WorkerAssembly:
-    """`reach`, `assemble`, `begin`, then `stop`, by one thread; what is shown, by any."""
+    """Call `reach`, `assemble`, `begin` and `stop` from one thread; read properties from any."""
 
     def __init__(
         self, make_kind: BuildWorkerMode, *, on_leading: Callable[[], None] = _do_nothing
     ) -> None:
-        """`on_leading`: see `BackgroundActionDeps`. Raises `FatalError` on settings that the client
-        library refuses."""
+        """`on_leading`: see `BackgroundActionDeps`. Raises `FatalError` if the client library
+        rejects the settings."""
         self._ended = threading.Event()
         self._broken: str | None = None
         self.kind = kind = make_kind(self.give_up)
@@ -179,44 +178,47 @@ class WorkerAssembly:
 
     @property
     def failure(self) -> str | None:
-        """Why it ended by itself."""
+        """Why the worker failed; None if it did not."""
         if self._loop is not None and self._loop.failure is not None:
             return self._loop.failure
         return self._broken
 
     @property
     def leads(self) -> bool:
-        """Is this worker its group's leader, as of the last round?"""
+        """Whether this worker leads its group since the last rebalance."""
         return self._standing.leads
 
     @property
     def leader_url(self) -> str:
-        """What the leader of the last round tells its group; "" before."""
+        """URL that the group's leader advertised in the last rebalance; "" before the first."""
         return self._standing.leader_url
 
     @property
     def assigned(self) -> ConnectorsAndTasks:
-        """What it was given to run in the last round."""
+        """Connectors and tasks assigned in the last rebalance."""
         return self._standing.assigned
 
     @property
     def assigned_offset(self) -> int:
-        """The offset of the configuration that the last round handed out; -1 before."""
+        """Config topic offset of the last assignment; -1 before the first."""
         return self._standing.config_offset
 
     @property
     def begun(self) -> Mapping[StatusSubject, StartedItem]:
-        """What it has begun, with which configurations, and what these have said since."""
+        """Connectors and tasks that were started, with their configurations and statuses."""
         return {} if self._worker is None else self._worker.begun.seen()
 
     def reach(self) -> None:
-        """Ask which cluster it is. Raises `ConnectError` where nobody answers."""
+        """Look up the id of the Kafka cluster. Raises `ConnectError` if no broker answers."""
         end = Deadline.after(CLUSTER_ID_TIMEOUT_S, now_s=self._clock.now_s())
         self._cluster_id = self.kind.admin.cluster_id(end)
-        _LOG.info("the Kafka cluster is %s", self._cluster_id)
+        _LOG.info("connected to Kafka cluster %s", self._cluster_id)
 
     def assemble(self, home: WorkerAddress) -> RestDependencies:
-        """What its REST API is made of; that answers from now on, and refuses what is too early."""
+        """Build the herder and return the dependencies of the REST API.
+
+        Requests are answered from now on; those that come too early are rejected.
+        """
         settings = self.kind.settings
         self._home = home
         levels = LogLevels(clock=self._clock)
@@ -250,8 +252,8 @@ class WorkerAssembly:
         )
 
     def begin(self) -> None:
-        """Read the internal topics, look for the group. Raises `ConnectError`: stop it then."""
-        assert self._loop is not None, "it is assembled first"
+        """Read the internal topics and join the group. If it raises `ConnectError`, call `stop`."""
+        assert self._loop is not None, "call assemble first"
         assert self._home is not None
         for store in (self._offsets, self._statuses, self._configs):
             store.start(TOPIC_READ_TIMEOUT_S)
@@ -263,18 +265,18 @@ class WorkerAssembly:
         self._loop.start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Has it ended by itself? `failure` then says why."""
+        """Wait for up to `timeout_s`; return whether the worker has failed (see `failure`)."""
         return self._ended.wait(timeout_s)
 
     def give_up(self, why: str) -> None:
-        """Something of it has ended that it cannot do without: `wait` returns. From any thread."""
-        _LOG.error("this worker cannot go on: %s", why)
+        """Report the failure of a vital component, which ends `wait`. Callable from any thread."""
+        _LOG.error("this worker cannot continue: %s", why)
         self._broken = self._broken or why
         self._ended.set()
 
     def stop(self) -> None:
-        """Stop all work, leave the group, let go. Again: nothing happens."""
-        with contextlib.ExitStack() as last_first:  # each whatever comes of those before
+        """Stop all work, leave the group and release resources. Idempotent."""
+        with contextlib.ExitStack() as last_first:  # run each step even if an earlier one fails
             last_first.callback(self.kind.admin.close)
             for store in (self._offsets, self._statuses, self._configs):
                 last_first.callback(store.stop, _STOP_TIMEOUT_S)
@@ -285,14 +287,14 @@ class WorkerAssembly:
         if self._loop is not None:
             self._loop.ask_stop()
             if not self._loop.join(self.kind.config.graceful_stop_s + _HERDER_STOP_MARGIN_S):
-                _LOG.error("the herder did not end in time, and is left behind")
+                _LOG.error("the herder did not stop in time, and is abandoned")
         self._inbox.close()
         self._tickets.refuse_all(background_actions.SHUTTING_DOWN_REPLY)
 
     def _stop_calls(self) -> None:
         for calls in (self._calls, self._plugin_calls):
             for name in calls.stop(_STOP_TIMEOUT_S):
-                _LOG.warning("%s has not ended, and is left to itself", name)
+                _LOG.warning("%s did not stop in time, and is abandoned", name)
 
     def _make_herder(
         self, driven: HerderLoop, ordered: BackgroundActionRunner, checks: ConnectorValidator

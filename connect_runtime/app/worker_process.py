@@ -1,4 +1,4 @@
-"""Runs one worker with REST and metrics servers of its own."""
+"""Runs one worker with its own REST and metrics servers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class WorkerProcess:
-    """`start`, then `stop`, by one thread; `wait` and `failure` by any."""
+    """Call `start` and `stop` from one thread; `wait` and `failure` from any."""
 
     def __init__(self, make_kind: BuildWorkerMode) -> None:
-        """Raises `FatalError` on settings that the client library refuses."""
+        """Raises `FatalError` if the client library rejects the settings."""
         self.core = WorkerAssembly(make_kind)
         settings = self.core.kind.settings
         self._rest = RestServer(
@@ -33,17 +33,19 @@ class WorkerProcess:
 
     @property
     def url(self) -> str:
-        """Where the REST API is, once started."""
+        """URL of the REST API. Valid after `start`."""
         return self._rest.advertised_url
 
     @property
     def failure(self) -> str | None:
-        """Why it ended by itself."""
+        """Why the worker failed; None if it did not."""
         return self.core.failure
 
     def start(self) -> None:
-        """Listen, read the internal topics, look for the group. Raises `ConnectError`, and then
-        nothing is left running."""
+        """Open the listeners, read the internal topics and join the group.
+
+        Raises `ConnectError` if that fails; then nothing is left running.
+        """
         kind = self.core.kind
         try:
             self.core.reach()
@@ -64,12 +66,12 @@ class WorkerProcess:
             raise
 
     def wait(self, timeout_s: float) -> bool:
-        """Has it ended by itself? `failure` then says why."""
+        """Wait for up to `timeout_s`; return whether the worker has failed (see `failure`)."""
         return self.core.wait(timeout_s)
 
     def stop(self, rest_graceful_s: int = rest_server.GRACEFUL_STOP_TIMEOUT_S) -> None:
-        """Take no more requests, stop all work, leave the group, let go. Again: nothing happens."""
-        with contextlib.ExitStack() as last_first:  # each whatever comes of those before
+        """Reject new requests, stop all work, leave the group and release resources. Idempotent."""
+        with contextlib.ExitStack() as last_first:  # run each step even if an earlier one fails
             if self._exporter is not None:
                 last_first.callback(self._exporter.stop)
             last_first.callback(self.core.stop)
@@ -80,11 +82,11 @@ class WorkerProcess:
         if listener is not None:
             self._exporter = MetricsExporter(measured, host=listener.host, port=listener.port)
             self._exporter.start()
-            _LOG.info("metrics for Prometheus are at %s", self._exporter.url)
+            _LOG.info("Prometheus metrics at %s", self._exporter.url)
 
     def _peers(self) -> RestClient:
         https = self.core.kind.settings.https
         return RestClient(tls=None if https is None else https.client)
 
     def _thread_ended(self, ended: ThreadDied) -> None:
-        self.core.give_up(f"thread {ended.name} ended: {ended.error!r}")
+        self.core.give_up(f"thread {ended.name} failed: {ended.error!r}")

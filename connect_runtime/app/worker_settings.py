@@ -1,7 +1,7 @@
-"""Settings that every worker has, read and validated before anything starts.
+"""Settings common to all workers, read and validated before anything starts.
 
-Includes how the worker connects to its brokers, for its own clients and for its group. All problems
-are collected and reported together.
+They include how the worker connects to its brokers, for its own clients and for its group. All
+problems are collected and reported together.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _CLIENT_KINDS = ClientKind
 
 
 def select_broker_properties(values: Mapping[str, str], *, rest_uses_ssl: bool) -> dict[str, str]:
-    """Without what is meant for the REST API alone.
+    """Return the properties without those that concern only the REST API.
 
-    `rest_uses_ssl`: its listeners are protected by the plain `ssl.*`, which say nothing of the
-    brokers then unless the protocol does.
+    `rest_uses_ssl`: the REST listeners use the plain `ssl.*` settings, which then do not apply to
+    brokers unless the broker protocol uses TLS.
     """
     uses_tls = values.get(_PROTOCOL_KEY, "").strip().upper().endswith("SSL")
     drops = rest_uses_ssl and not uses_tls
@@ -58,7 +58,7 @@ def select_broker_properties(values: Mapping[str, str], *, rest_uses_ssl: bool) 
 def validate_broker_security(
     account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
 ) -> SecuritySettings | None:
-    """None where it is no good, and then the account knows why."""
+    """Parse the security settings; None if they are invalid, which is reported to `account`."""
     parsed = security_settings.parse_security(values, files=files)
     for each in parsed.errors:
         account.refuse(each.key, each.problem, allowed=each.allowed)
@@ -72,7 +72,7 @@ def validate_broker_security(
 def warn_about_client_security(
     account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
 ) -> None:
-    """Of the clients of tasks: only a warning, for connectors may set what is missing."""
+    """Check the clients of tasks. Only warn: connectors may set what is missing."""
     for kind in _CLIENT_KINDS:
         own = {
             key.removeprefix(kind.value): value
@@ -83,14 +83,18 @@ def warn_about_client_security(
             continue
         inherited = values if kind is _CLIENT_KINDS.ADMIN else {}
         for each in security_settings.parse_security({**inherited, **own}, files=files).errors:
-            text = f"{each.problem}; {each.allowed}: no task gets such a client as it stands"
+            text = f"{each.problem}; {each.allowed}: tasks cannot create such a client unless"
+            text += " the connector overrides this"
             account.warn(f"{kind.value}{each.key}", text)
 
 
 def parse_broker_access(
     account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
 ) -> KafkaClusterAccess | None:
-    """To be asked once the security is found to be right. None: the account knows why."""
+    """Parse access to the Kafka cluster, after its security settings were validated.
+
+    Returns None if it is invalid, which is reported to `account`.
+    """
     try:
         return cluster_access.parse_cluster_access(values, files=files)
     except FatalError as error:
@@ -101,8 +105,11 @@ def parse_broker_access(
 def build_connection_settings(
     values: Mapping[str, str], found: Mapping[str, Any], safety: SecuritySettings
 ) -> ConnectionSettings:
-    """From the properties of a worker in a group, as they are and parsed. Buffers are the system's
-    own where they are not given: what Java takes instead is too little for long lines."""
+    """Build the connection settings of a group member from raw and parsed properties.
+
+    Socket buffers that are not set keep the system's size: Java's defaults are too small for
+    connections with a long round trip.
+    """
     names = (
         connection_settings.CONNECTION_KEYS.difference(connection_settings.BUFFER_SIZE_KEYS)
         | values.keys()
@@ -116,35 +123,35 @@ def build_connection_settings(
 
 
 ResolveConnectorConfig: TypeAlias = Callable[[RawConfig], Mapping[str, str | None]]
-"""Fills `${provider:path:key}` of a connector's configuration in, as of now; raises
-`ConnectError`."""
+"""Resolves `${provider:path:key}` in a connector's configuration; raises `ConnectError`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """Nothing of it is started; `plugin_aliases` are imported.
-
-    `file` is where all came from, for messages. `https` and `admin_https` are None where no such
-    listener is. `users`: passwords by name, None without basic authentication. `access`: how the
-    worker's own clients reach the cluster. `files`: how certificates are read, relative paths from
-    where the process was started. `warnings`: what a person should hear once.
-    """
+    """Settings of a worker; its plugins are imported, nothing is started."""
 
     file: str
+    """The file of the settings, for messages."""
     rest: RestSettings
     https: HttpsContexts | None
+    """None without https listeners."""
     admin_https: HttpsContexts | None
+    """None without https admin listeners."""
     users: Mapping[str, str] | None = field(repr=False)
+    """Passwords by user; None without basic authentication."""
     access: KafkaClusterAccess
+    """How the worker's own clients reach the Kafka cluster."""
     files: StoreFiles
+    """Reads certificate files; relative paths start at the working directory."""
     plugins: PluginRegistry
     resolve: ResolveConnectorConfig
     herder: HerderSettings
     warnings: tuple[str, ...] = ()
+    """Warnings to log once."""
 
 
 DiscoverPlugins = Callable[[Sequence[str], Sequence[str]], PluginRegistry]
-"""As `plugin_discovery.discover_plugins`."""
+"""Type of `plugin_discovery.discover_plugins`."""
 
 _KIND_BY_CONVERTER_KEY = {
     "key.converter": Kind.CONVERTER,
@@ -152,14 +159,14 @@ _KIND_BY_CONVERTER_KEY = {
     "header.converter": Kind.HEADER_CONVERTER,
 }
 _CLIENT_KEYS = {*cluster_access.NUMBER_SETTINGS, *cluster_access.TEXT_SETTINGS}
-_JAVA_ONLY = "has no effect here: it is about Java"
+_JAVA_ONLY = "has no effect here: it configures Java"
 _KEYS_WITHOUT_EFFECT = {
     "plugin.discovery": _JAVA_ONLY,
     "metric.reporters": "has no effect here: Java classes cannot be loaded",
     "metrics.recording.level": _JAVA_ONLY,
-    "socket.connection.setup.timeout.max.ms": "has no effect here: every attempt may take"
+    "socket.connection.setup.timeout.max.ms": "has no effect here: every attempt is limited to"
     " socket.connection.setup.timeout.ms",
-    "metadata.recovery.rebootstrap.trigger.ms": "has no effect here: bootstrap.servers are asked"
+    "metadata.recovery.rebootstrap.trigger.ms": "has no effect here: bootstrap.servers are used"
     " as soon as no known broker answers",
     "bootstrap.resolve.timeout.ms": "has no effect here",
     "metadata.cluster.check.enable": "has no effect here",
@@ -172,7 +179,7 @@ _KEYS_WITHOUT_EFFECT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettingsSource:
-    """What a worker's settings are read from. Relative paths start at `folder`."""
+    """Where a worker's settings come from. Relative paths start at `folder`."""
 
     file: str
     folder: pathlib.Path
@@ -182,13 +189,11 @@ class WorkerSettingsSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettingsParts:
-    """What is found, right or wrong: the account knows.
-
-    `properties`: without what is for the REST API alone. None: it is no good.
-    """
+    """Parsed settings; problems were reported to the `ErrorCollector`, None: invalid."""
 
     rest: RestConfiguration
     properties: Mapping[str, str] = field(repr=False)
+    """The properties without those that concern only the REST API."""
     safety: SecuritySettings | None
     access: KafkaClusterAccess | None
     files: StoreFiles
@@ -199,7 +204,7 @@ class WorkerSettingsParts:
 def read_common_settings(
     source: WorkerSettingsSource, given: ResolvedProperties, definition: ConfigDef
 ) -> tuple[ErrorCollector, WorkerSettingsParts]:
-    """Everything is judged; `account.finish` raises what is wrong."""
+    """Read and validate everything; `account.finish` raises the collected problems."""
     account = ErrorCollector(given)
     _validate_keys(account, definition)
     files = key_stores.create_store_files(source.folder)
@@ -227,7 +232,7 @@ def read_common_settings(
 def build_common_settings(
     source: WorkerSettingsSource, parts: WorkerSettingsParts, warnings: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The fields of `WorkerSettings`, but for the herder's; nothing was wrong."""
+    """Return the fields of `WorkerSettings` except the herder's. Call only without problems."""
     assert parts.access is not None
     resolve: ResolveConnectorConfig = ConnectorConfigTransformer(
         providers=parts.providers.providers,
@@ -253,10 +258,10 @@ def _validate_keys(account: ErrorCollector, definition: ConfigDef) -> None:
         account.refuse(each.key, each.text)
     for key in worker_config.find_unknown_properties(account.values, definition):
         if key in _CLIENT_KEYS or key.startswith("security."):
-            continue  # known to the worker's own clients, which judge it
+            continue  # a key of the worker's own clients, which validate it
         account.warn(
             key,
-            "has no effect: no worker knows it",
+            "has no effect: it is not a key of Kafka Connect's worker",
             nearest=config_errors.find_nearest_name(key, definition.keys),
         )
     for key, text in _KEYS_WITHOUT_EFFECT.items():
@@ -265,7 +270,7 @@ def _validate_keys(account: ErrorCollector, definition: ConfigDef) -> None:
 
 
 def _discover_plugins(account: ErrorCollector, discover: DiscoverPlugins) -> PluginRegistry:
-    """Of the folders that are named; converters that are not among them are refused."""
+    """Discover the plugins in `plugin.path`, and reject converters that are not among them."""
     found = discover(_split_list(account, "plugin.path"), _read_file_paths(account))
     for key, kind in _KIND_BY_CONVERTER_KEY.items():
         name = account.values.get(key, "").strip()
@@ -279,7 +284,7 @@ def _discover_plugins(account: ErrorCollector, discover: DiscoverPlugins) -> Plu
 
 
 def _read_file_paths(account: ErrorCollector) -> list[str]:
-    """Absolute and there, as Java's file providers want their `allowed.paths` (KIP-993)."""
+    """Read paths that must be absolute and exist, like Java's `allowed.paths` (KIP-993)."""
     found = _split_list(account, worker_keys.FILE_PATHS_KEY)
     for each in found:
         path = pathlib.Path(each)

@@ -1,9 +1,9 @@
-"""Serves Prometheus metrics and further pages over HTTP, on threads of its own.
+"""Serves Prometheus metrics and further pages over HTTP, on its own threads.
 
-One thread with an event loop reads and writes for all clients; pages are built on thread pools,
-a few at a time per pool. `REQUEST_TIMEOUT_S` limits a whole request, so a slow client blocks
-nobody. When there are too many connections, the one that has been idle longest is closed; a
-connection whose response is being built is never closed. Failures here do not affect
+One thread with an event loop reads and writes for all clients; pages are rendered on thread pools,
+a few at a time per pool. `REQUEST_TIMEOUT_S` limits a whole request, so that slow clients do not
+block others. If there are too many connections, the one that has been idle longest is closed, but
+never one whose response is being rendered. Failures here do not affect
 replication.
 """
 
@@ -46,9 +46,9 @@ from connect_runtime.system.server_loop import ServerLoop
 from connect_runtime.system.threads import ThreadDied, ThreadGroup, ThreadPoolFull
 
 HEAD_TIMEOUT_S = 5.0
-"""So long a client may take to say what it wants."""
+"""Limit for receiving a request."""
 REQUEST_TIMEOUT_S = 30.0
-"""And until it has heard the answer."""
+"""Limit for a whole request, until the response was received."""
 CONNECTION_LIMITS = ClientConnectionLimits(total=256, per_address=64, local=64)
 MAX_HEAD_BYTES = 16 * 1024
 _WRITE_CHUNK_BYTES = 1024 * 1024
@@ -60,8 +60,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsHttpRequest:
-    """`path` and `query` are as they were sent, percent-encoded. Names in `headers` are in lower
-    case; of several with one name the first counts."""
+    """A request as sent: `path` and `query` are percent-encoded.
+
+    Names in `headers` are in lower case; of repeated headers the first counts.
+    """
 
     method: str
     path: str
@@ -71,7 +73,7 @@ class MetricsHttpRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsHttpResponse:
-    """`body` None: there is none to be sent, though `headers` may tell of one."""
+    """A response; `body` None for HEAD, although `headers` contain the length."""
 
     status: HTTPStatus
     headers: Mapping[str, str]
@@ -79,15 +81,15 @@ class MetricsHttpResponse:
 
 
 Respond = Callable[[MetricsHttpRequest], Awaitable[MetricsHttpResponse]]
-"""Raises nothing. Runs in the loop: whatever takes time it has done elsewhere."""
+"""Answers a request on the event loop: must neither raise nor block."""
 
 
 class BadRequestError(ValueError):
-    """What came is no HTTP."""
+    """The client did not send a valid HTTP request."""
 
 
 class MetricsHttpServer:
-    """`run` is its thread's body."""
+    """HTTP server on an event loop; `run` is the body of its thread."""
 
     def __init__(
         self,
@@ -96,7 +98,7 @@ class MetricsHttpServer:
         *,
         limits: ClientConnectionLimits = CONNECTION_LIMITS,
     ) -> None:
-        """`opened` is bound; whoever opened it closes it."""
+        """`opened` is a bound socket, which the caller closes."""
         self._opened = opened
         self._respond = respond
         self._held = OpenConnections[asyncio.Task[None]](limits)
@@ -106,13 +108,15 @@ class MetricsHttpServer:
             runner.run(self._serve(stop))
 
     async def _serve(self, stop: threading.Event) -> None:
-        served = await asyncio.start_server(self._come, sock=self._opened, limit=MAX_HEAD_BYTES)
+        served = await asyncio.start_server(
+            self._on_connect, sock=self._opened, limit=MAX_HEAD_BYTES
+        )
         while not stop.is_set():
             await asyncio.sleep(_STOP_POLL_INTERVAL_S)
         served.close()
 
-    def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._one(reader, writer))
+    def _on_connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve_connection(reader, writer))
 
         def end(_: asyncio.Task[None]) -> None:
             self._held.leave(task)
@@ -123,15 +127,17 @@ class MetricsHttpServer:
         if (closed := self._held.admit(task, str(peer[0]))) is not None:
             closed.cancel()
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 await self._exchange(reader, writer)
         except (TimeoutError, EOFError, OSError, asyncio.LimitOverrunError, BadRequestError):
-            _log.debug("a client was cut off, or went", exc_info=True)
+            _log.debug("a client disconnected, or timed out", exc_info=True)
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.transport.set_write_buffer_limits(0)  # so that `drain` ends when all is sent
+        writer.transport.set_write_buffer_limits(0)  # `drain` returns once everything was sent
         async with asyncio.timeout(HEAD_TIMEOUT_S):
             head = await reader.readuntil(_HEAD_END)
         task = asyncio.current_task()
@@ -148,16 +154,16 @@ class MetricsHttpServer:
 
 
 def parse_request_head(head: bytes) -> MetricsHttpRequest:
-    """Of a whole head. Raises `BadRequestError`."""
+    """Parse a complete request head. Raises `BadRequestError` if it is invalid."""
     line, _, rest = head.partition(b"\r\n")
     words = line.decode("latin-1").split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        raise BadRequestError(f"no line of HTTP/1: {line[:80]!r}")
+        raise BadRequestError(f"not an HTTP/1 request line: {line[:80]!r}")
     try:
         sent = http.client.parse_headers(io.BytesIO(rest))
         target = parse.urlsplit(words[1])
     except (http.client.HTTPException, ValueError) as error:
-        raise BadRequestError(f"a request that cannot be read: {error}") from error
+        raise BadRequestError(f"invalid request: {error}") from error
     headers = {name.lower(): value.strip() for name, value in reversed(sent.items())}
     return MetricsHttpRequest(
         method=words[0], path=target.path, query=target.query, headers=headers
@@ -165,7 +171,7 @@ def parse_request_head(head: bytes) -> MetricsHttpRequest:
 
 
 def _split_response(answer: MetricsHttpResponse) -> Iterator[bytes | memoryview]:
-    """What waits to be sent is copied: it had better not be all of a large answer."""
+    """Split a response into chunks, because asyncio copies what it cannot send at once."""
     lines = [f"HTTP/1.1 {answer.status.value} {answer.status.phrase}"]
     lines += [f"{name}: {value}" for name, value in answer.headers.items()]
     lines += ["Connection: close", "", ""]
@@ -183,25 +189,25 @@ _STOP_TIMEOUT_S = 1.0
 
 
 class MetricsSource(Protocol):
-    """What is served; asked for every scrape, on a thread of the exporter's."""
+    """Source of the metrics, read for every scrape on a thread of the exporter."""
 
     @property
     def published(self) -> tuple[MetricFamily, ...]: ...
 
 
 class ExporterError(FatalError):
-    """The metrics cannot be served where they should be."""
+    """The metrics listener could not be opened."""
 
 
 def build_metrics_page(source: MetricsSource) -> PageResponse:
-    """What is published now, as Prometheus reads it."""
+    """Render the current metrics in Prometheus' text format."""
     return PageResponse(
         body=prometheus_text.render_families(source.published), content_type=_CONTENT_TYPE
     )
 
 
 class MetricsExporter:
-    """From `start` to `stop` the published values are at `url`, and `beside` at their paths."""
+    """Serves metrics at `url` and the pages of `beside` at their paths, from `start` to `stop`."""
 
     def __init__(
         self,
@@ -212,10 +218,10 @@ class MetricsExporter:
         beside: PagesByPath = _NO_PAGES,
         hosts: AllowedHosts = _OWN_ADDRESSES,
     ) -> None:
-        """`host` "" is every interface; `port` 0 takes any free one. `beside` holds
-        further pages, looked up at each request: more may be added later. `hosts`: the host names
-        under which pages for people are served. Metrics and health, which are read-only and hold
-        no secrets, are served under any name."""
+        """`host` "" means every interface, `port` 0 any free port. `beside` is looked up at each
+        request, so pages can be added later. `hosts`: host names under which pages for people are
+        served. Metrics and health pages, which are read-only and contain no secrets, are served
+        under any name."""
         self._host = host
         self._port = port
         self._scrape = MountedPage(PageThreadPool.SCRAPES, lambda _: build_metrics_page(source))
@@ -227,27 +233,27 @@ class MetricsExporter:
 
     @property
     def url(self) -> str:
-        """Where the values are; known once started."""
-        assert self._opened is not None, "start comes first"
+        """URL of the metrics. Valid after `start`."""
+        assert self._opened is not None, "call start first"
         host = f"[{self._host}]" if ":" in self._host else self._host or "localhost"
         return f"http://{host}:{self._port}{METRICS_PATH}"
 
     def start(self) -> None:
-        """Raises ExporterError when nobody can listen there: the port is in use, mostly."""
+        """Start listening. Raises `ExporterError` if that fails, such as for a port in use."""
         try:
             self._opened = _open_listener(self._host, self._port)
         except OSError as error:
             known = error.errno is not None and error.errno in errno.errorcode
             why = os.strerror(error.errno or 0) if known else str(error)
             raise ExporterError(
-                f"serving metrics at {self._host}, port {self._port}: {why}"
+                f"cannot serve metrics at {self._host}, port {self._port}: {why}"
             ) from error
         self._port = int(self._opened.getsockname()[1])
         served = MetricsHttpServer(self._opened, self._respond)
         self._threads.start("metrics", served.run)
 
     def stop(self) -> None:
-        """Idempotent; also right when it never started."""
+        """Stop serving. Idempotent; allowed before `start`."""
         if self._opened is None:
             return
         self._threads.stop_all(_STOP_TIMEOUT_S)
@@ -255,10 +261,10 @@ class MetricsExporter:
         self._lanes.stop(_STOP_TIMEOUT_S)
 
     async def _respond(self, request: MetricsHttpRequest) -> MetricsHttpResponse:
-        """Made and compressed in the page's lane."""
+        """Render and compress a page on its thread pool."""
         make = self._scrape if request.path == METRICS_PATH else self._beside.get(request.path)
         if request.method not in ("GET", "HEAD"):
-            told = "nothing can be changed here"
+            told = "this server is read-only"
             return _to_http_response(
                 _build_text_page(HTTPStatus.METHOD_NOT_ALLOWED, told, Allow="GET"), request
             )
@@ -278,11 +284,13 @@ class MetricsExporter:
                 lambda: _to_http_response(make(_to_page_request(request)), request),
             )
         except (ThreadPoolFull, TimeoutError):
-            busy = _build_text_page(HTTPStatus.SERVICE_UNAVAILABLE, "it was not made in time")
+            busy = _build_text_page(
+                HTTPStatus.SERVICE_UNAVAILABLE, "the page could not be rendered in time"
+            )
             return _to_http_response(busy, request)
         except Exception as error:  # noqa: BLE001 - whoever asked is told, the log has the rest
-            _log.error("making %s: %r", request.path, error, exc_info=error)
-            told = "it cannot be made; the log says why"
+            _log.error("rendering %s failed: %r", request.path, error, exc_info=error)
+            told = "the page could not be rendered; see the log"
             return _to_http_response(
                 _build_text_page(HTTPStatus.INTERNAL_SERVER_ERROR, told), request
             )
@@ -333,4 +341,4 @@ def _build_text_page(status: HTTPStatus, text: str, **headers: str) -> PageRespo
 
 
 def _log_thread_end(end: ThreadDied) -> None:
-    _log.error("the metrics are no longer served: %r", end.error)
+    _log.error("metrics are not served any more: %r", end.error)

@@ -1,8 +1,8 @@
 """Renders metrics in Prometheus' text format 0.0.4, byte for byte like prometheus_client.
 
-The library validates and escapes the names of every sample, which dominates the time of a
-scrape with a thousand tasks. Here metric names are validated when declared, and label values
-are escaped once for all families that share them.
+The library validates and escapes the names of every sample, which dominates the time of a scrape
+with a thousand tasks. Here metric names are validated when they are declared, and label values are
+escaped once for all families that share them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LabelledSeries = tuple[tuple[str, ...], str]
 
 
 def render_families(families: Iterable[MetricFamily]) -> bytes:
-    """Series in order of their labels' values."""
+    """Render metric families; series are sorted by their label values."""
     lines: list[str] = []
     written = _RenderedSeries()
     for family in families:
@@ -33,7 +33,7 @@ def render_families(families: Iterable[MetricFamily]) -> bytes:
 
 
 class _RenderedSeries:
-    """The lines of series. What is told under several names is written once."""
+    """Caches the rendered lines of series, which are shared by families with several names."""
 
     def __init__(self) -> None:
         self._orders = _SeriesOrders()
@@ -44,7 +44,7 @@ class _RenderedSeries:
         known = self._known.get(id(series))
         if known is not None and known[0].labels == metric.labels and metric.labels:
             before, _, text = known
-            # No label's value has a line's end: it would be escaped.
+            # Newlines in label values are escaped, so splitting at newlines is safe.
             return ("\n" + text).replace(f"\n{before.name}{{", f"\n{metric.name}{{")[1:]
         name, numbers = metric.name, self._numbers
         found = "".join(
@@ -58,7 +58,7 @@ class _RenderedSeries:
 
 
 class _FormattedNumbers(dict[float, str]):
-    """Numbers as they are written, each made once."""
+    """Caches the text of numbers."""
 
     def __missing__(self, value: float) -> str:
         text = self[value] = _format_number(value)
@@ -66,15 +66,15 @@ class _FormattedNumbers(dict[float, str]):
 
 
 class _SeriesOrders:
-    """In which order series are written, and what their labels are: of a thousand partitions there
-    is a dozen of families that have the same, and follow each other."""
+    """Caches the order and the label text of series: with a thousand partitions, a dozen successive
+    families have the same labels."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], tuple[Series, list[_LabelledSeries]]] = {}
         self._texts: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
 
     def of(self, labels: tuple[str, ...], series: Series) -> list[_LabelledSeries]:
-        """Values of the labels, and the text of both."""
+        """Return label values and label text of each series, sorted."""
         known = self._known.get(labels)
         if known is not None and known[0].keys() == series.keys():
             return known[1]
@@ -93,7 +93,7 @@ class _SeriesOrders:
 def _render_histogram(
     metric: Metric, values: tuple[str, ...], found: HistogramValue
 ) -> Iterator[str]:
-    """Buckets that hold all below them, too; how many values there were, and their sum."""
+    """Yield the lines of a histogram: cumulative buckets, count and sum."""
     bounds = [*map(_format_number, metric.bounds), "+Inf"]
     below = list(itertools.accumulate(found.counts))
     for bound, count in zip(bounds, below, strict=True):
@@ -105,7 +105,7 @@ def _render_histogram(
 
 
 def _format_number(value: float) -> str:
-    return str(utils.floatToGoString(value))  # type: ignore[no-untyped-call]  # theirs
+    return str(utils.floatToGoString(value))  # type: ignore[no-untyped-call]  # third-party
 
 
 def _format_labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:

@@ -1,8 +1,8 @@
 """Restricts the FileStream connectors to files under the worker's `file.stream.allowed.paths`.
 
-Connector configurations come over the REST API: without this check its users could read and write
+Connector configurations arrive over the REST API: without this check its users could read and write
 every file that the worker's user can. Symbolic links are resolved before paths are compared. Only
-regular files with one name, and the null device, are opened: hard links would bypass the check,
+the null device and regular files with a single name are opened: hard links would bypass the check,
 and opening a pipe can block forever.
 """
 
@@ -19,35 +19,35 @@ from connect_runtime.api.errors import ConfigError
 
 FILE_CONFIG = "file"
 ALLOWED_PATHS_CONFIG = "file.stream.allowed.paths"
-"""The worker's property."""
+"""Worker property with the allowed paths."""
 
 _Class = TypeVar("_Class", bound=type)
 
 
 class AllowedPaths:
-    """A file may be used if it is one of `paths`, or under one of them; without any none may."""
+    """Allows the files in `paths` and below them; without any path, no file."""
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
         self._paths = tuple(pathlib.Path(os.path.realpath(each)) for each in paths)
 
     def check(self, name: str) -> str:
-        """The real path of a file that may be used. Raises `ConfigError`."""
+        """Return the file's resolved path. Raises `ConfigError` if it is not allowed."""
         try:
             real = os.path.realpath(name)
             os.fsencode(real)
-        except ValueError as error:  # a NUL, or half of a character
-            raise ConfigError(f"file {name!a} cannot be the name of a file: {error}") from None
+        except ValueError as error:  # a NUL character or a lone surrogate
+            raise ConfigError(f"{name!a} is not a valid file name: {error}") from None
         if any(pathlib.Path(real).is_relative_to(each) for each in self._paths):
             return real
         allowed = ", ".join(map(str, self._paths)) or "none"
         leads = "" if real == name else f" (resolved to {real})"
         raise ConfigError(
-            f"file {name}{leads} is outside the paths that this worker allows ({allowed}): use"
+            f"file {name}{leads} is outside the paths that this worker allows ({allowed}): choose"
             f" another file, or add its folder to {ALLOWED_PATHS_CONFIG} in the worker's properties"
         )
 
     def open(self, name: str, flags: int) -> int:
-        """A file descriptor. Raises `ConfigError` and `OSError`."""
+        """Open an allowed file; return its descriptor. Raises `ConfigError` or `OSError`."""
         real = self.check(name)
         flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         opened = os.open(real, flags, 0o666)
@@ -59,17 +59,17 @@ class AllowedPaths:
 
 
 def _explain_refusal(opened: int, real: str) -> str:
-    """Why the file may not be used after all; "" where it may."""
+    """Why the opened file may not be used; "" if it may."""
     found = os.fstat(opened)
-    # A folder on the way may have become a link since the path was resolved.
+    # A folder in the path may have been replaced by a link since the path was resolved.
     if os.path.realpath(real) != real or not _is_same_file(opened, real):
-        return "was replaced while it was opened"
+        return "was replaced while it was being opened"
     if real == os.devnull:
         return ""
     if not stat.S_ISREG(found.st_mode):
-        return "is no regular file: pipes, devices and folders cannot be used"
+        return "is not a regular file: pipes, devices and folders are not allowed"
     if found.st_nlink > 1:
-        return f"has {found.st_nlink} names (hard links): use a file with one name, such as a copy"
+        return f"has {found.st_nlink} hard links: use a file with a single name, such as a copy"
     return ""
 
 
@@ -81,13 +81,13 @@ def _is_same_file(opened: int, path: str) -> bool:
 
 
 def restrict_to_paths(of: _Class, allowed: AllowedPaths) -> _Class:
-    """The same class, by the same name, that uses files under these paths."""
+    """Return a subclass of the same name that is restricted to the allowed paths."""
     names = {"__module__": of.__module__, "__qualname__": of.__qualname__, "__doc__": of.__doc__}
     return type(of)(of.__name__, (of,), {**names, "allowed": allowed})
 
 
 def add_path_errors(values: list[ConfigValue], allowed: AllowedPaths) -> list[ConfigValue]:
-    """With an error at `file` if it may not be used."""
+    """Add an error to the key `file` if its value is not allowed."""
     for each in values:
         if each.name == FILE_CONFIG and each.value and not each.error_messages:
             try:

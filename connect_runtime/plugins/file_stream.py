@@ -1,8 +1,8 @@
-"""FileStreamSource and FileStreamSink: lines of a file to a topic, and records to lines of a file.
+"""FileStreamSource and FileStreamSink: lines of a file to records, and records to lines of a file.
 
 Configuration keys, offsets, checks and lines are those of Apache Kafka's demo connectors. The
-source reads a growing file or standard input; it does not notice that a file is truncated or
-replaced, so it is no tool for log shipping. The sink appends to a file or writes to standard
+source reads a growing file or standard input. It does not detect that a file was truncated or
+replaced, so it is not suitable for log shipping. The sink appends to a file or writes to standard
 output. Only files under the worker's `file.stream.allowed.paths` are used.
 """
 
@@ -33,7 +33,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 @dataclass(slots=True)
 class LineSplitter:
-    """Bytes that were put and make no whole line yet wait for the rest."""
+    """Splits bytes into lines; an incomplete line is kept until the rest has been added."""
 
     _waiting: bytearray = field(default_factory=bytearray)
     _seen: int = 0
@@ -42,9 +42,9 @@ class LineSplitter:
         self._waiting += chunk
 
     def next_line(self) -> tuple[bytes, int] | None:
-        """The next line without its end, and how many bytes it took with it.
+        """Return the next line without its terminator, and its number of bytes including it.
 
-        A \\r at the end of what there is may be half of a \\r\\n: it waits, too.
+        A \\r at the end of the buffer may be the first half of a \\r\\n, so it is not returned yet.
         """
         found = _LINE_END.search(self._waiting, self._seen)
         if found is None or (found.group() == b"\r" and found.end() == len(self._waiting)):
@@ -70,19 +70,19 @@ SOURCE_CONFIG = (
     .define(
         FILE_CONFIG,
         Type.STRING,
-        "Which file to read. Without one it is standard input.",
+        "The file to read; standard input if not set.",
         default=None,
     )
     .define(
         TOPIC_CONFIG,
         Type.STRING,
-        "Which topic to write the lines to.",
+        "The topic to write the lines to.",
         validator=NonEmptyString(),
     )
     .define(
         BATCH_SIZE_CONFIG,
         Type.INT,
-        "How many lines the task gives to the worker at once, at most.",
+        "The maximum number of lines that the task returns at once.",
         default=2000,
         importance=Importance.LOW,
     )
@@ -92,7 +92,7 @@ _log = logging.getLogger(__name__)
 
 
 class FileStreamSourceConnector(SourceConnector):
-    """One task, whatever `tasks.max` says: a file has one reader."""
+    """Runs one task regardless of `tasks.max`, because a file has one reader."""
 
     allowed: ClassVar[AllowedPaths] = AllowedPaths()
 
@@ -119,7 +119,7 @@ class FileStreamSourceConnector(SourceConnector):
         return [self.props]
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport:
-        """A file has offsets; standard input does not."""
+        """Supported for files, which have offsets, but not for standard input."""
         if SOURCE_CONFIG.parse(props)[FILE_CONFIG]:
             return ExactlyOnceSupport.SUPPORTED
         return ExactlyOnceSupport.UNSUPPORTED
@@ -132,7 +132,7 @@ class FileStreamSourceConnector(SourceConnector):
                 "because stdin is used for input and offsets are not tracked."
             )
         for each in offsets:
-            # Whatever lies there may be removed.
+            # Deleting an offset needs no check.
             if each.offset is not None:
                 _check_offset(each.partition, each.offset)
         return True
@@ -163,8 +163,10 @@ def _describe_file(config: Mapping[str, Any]) -> str:
 
 
 class FileStreamSourceTask(SourceTask):
-    """A record's offset is the byte behind its line. (Java counts characters and skips bytes:
-    the same in ASCII files, and wrong in others.)"""
+    """Reads lines; a record's offset is the byte position after its line.
+
+    Java counts characters but skips bytes, which is the same only for ASCII.
+    """
 
     allowed: ClassVar[AllowedPaths] = AllowedPaths()
 
@@ -200,7 +202,7 @@ class FileStreamSourceTask(SourceTask):
         return found or None
 
     def _open(self) -> BinaryIO | None:
-        """None while there is no such file."""
+        """Open the file; return None while it does not exist."""
         name = self._config[FILE_CONFIG]
         position = self._stored_position(name)
         try:
@@ -221,13 +223,13 @@ class FileStreamSourceTask(SourceTask):
             return 0
         if not isinstance(position, int) or isinstance(position, bool):
             raise ConnectError(
-                f"The stored position in {name} is no whole number: change or remove the "
+                f"The stored position in {name} is not an integer: alter or reset the "
                 "connector's offsets."
             )
         return position
 
     def _read(self, stream: BinaryIO) -> bytes:
-        """What is there now, up to CHUNK_BYTES; nothing if there is none."""
+        """Read up to `READ_CHUNK_BYTES` that are available now, without blocking."""
         try:
             if self._config[FILE_CONFIG]:
                 return stream.read(READ_CHUNK_BYTES)
@@ -239,7 +241,7 @@ class FileStreamSourceTask(SourceTask):
             ) from error
 
     def _take_lines(self, limit: int | None = None) -> list[SourceRecord]:
-        """Whole lines that were read already."""
+        """Convert complete lines that were read already to records."""
         wanted = self._config[BATCH_SIZE_CONFIG] if limit is None else limit
         found: list[SourceRecord] = []
         now_ms = self.context.clock.wall_ms()
@@ -271,13 +273,13 @@ class FileStreamSourceTask(SourceTask):
 SINK_CONFIG = ConfigDef().define(
     FILE_CONFIG,
     Type.STRING,
-    "Which file to append to. Without one it is standard output.",
+    "The file to append to; standard output if not set.",
     default=None,
 )
 
 
 class FileStreamSinkConnector(SinkConnector):
-    """Every task appends to the same file."""
+    """Runs tasks that all append to the same file."""
 
     allowed: ClassVar[AllowedPaths] = AllowedPaths()
 
@@ -304,12 +306,12 @@ class FileStreamSinkConnector(SinkConnector):
     def alter_offsets(
         self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        """The worker's offsets are all there are."""
+        """Accept any offsets: they are stored by the worker alone."""
         return True
 
 
 class FileStreamSinkTask(SinkTask):
-    """What was put is in the file once `flush` has returned."""
+    """Writes records as lines; they are in the file once `flush` has returned."""
 
     allowed: ClassVar[AllowedPaths] = AllowedPaths()
 
@@ -348,7 +350,7 @@ class FileStreamSinkTask(SinkTask):
             ) from error
 
     def _opened(self) -> TextIO:
-        assert self._stream is not None, "put and flush come after start"
+        assert self._stream is not None, "call start before put and flush"
         return self._stream
 
     def stop(self) -> None:

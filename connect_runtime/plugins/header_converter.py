@@ -1,9 +1,9 @@
-"""SimpleHeaderConverter: headers as text, whose type is inferred when read (Java's Values).
+"""SimpleHeaderConverter: headers as text, whose type is inferred on reading (Java's Values).
 
-Written: JSON-like text with ISO-8601 dates, in UTC (Java uses its own time zone). Read, as
-Values.parseString does: numbers get the smallest type that holds them; `true`, `false`, `null`,
-lists and maps are parsed; dates, times and timestamps are recognized, inside quotes too. All else
-is a string, also text that only starts with a number: of `12:30` Java keeps the 12.
+Writing: JSON-like text with ISO-8601 dates in UTC (Java uses its own time zone). Reading, as in
+Values.parseString: numbers get the smallest type that holds them; `true`, `false`, `null`, lists
+and maps are parsed; dates, times and timestamps are recognized, also inside quotes. Everything else
+is a string, also text that only starts with a number: Java reads `12:30` as 12.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MIDNIGHT = datetime.time()
 
 
 def format_value(described: Schema | None, value: Any) -> str | None:
-    """The text of a value; null is none. Raises DataError for what Connect has no type for."""
+    """Format a value as text; null gives None. Raises `DataError` for types unknown to Connect."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -39,7 +39,7 @@ def format_value(described: Schema | None, value: Any) -> str | None:
 
 
 def _format_embedded(described: Schema | None, value: Any) -> str:
-    """As it stands inside a list, a map or a struct: texts are quoted."""
+    """Format a value inside a list, map or struct, where strings are quoted."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -84,7 +84,7 @@ def _format_container(described: Schema | None, value: Any) -> str:
 
 
 def _format_temporal(value: datetime.date | datetime.time) -> str:
-    """A timestamp at midnight is a date, as in Java."""
+    """Format a temporal value; a timestamp at midnight becomes a date, as in Java."""
     if isinstance(value, datetime.time):
         return f"{value.isoformat('milliseconds')}Z"
     if isinstance(value, datetime.datetime):
@@ -96,7 +96,7 @@ def _format_temporal(value: datetime.date | datetime.time) -> str:
 
 
 ParsedValue = SchemaAndValue | None
-"""None where the text says null."""
+"""None for the text null."""
 
 _TOKEN = re.compile(r'(?:[^\\:,{}\[\]"]++|\\.|\\\Z)++|[:,{}\[\]"]', re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,9})?")
@@ -128,11 +128,11 @@ _MAX_DEPTH = 100
 
 
 class _NoValueError(Exception):
-    """The text is no list or map after all."""
+    """The text is not a valid list or map."""
 
 
 def parse_value(text: str) -> SchemaAndValue:
-    """Never fails: what is nothing else is a STRING, unchanged."""
+    """Parse any text; what is not recognized becomes a STRING, unchanged."""
     word = text.strip()
     if word in _KEYWORDS:
         return _KEYWORDS[word] or schema.NULL_SCHEMA_AND_VALUE
@@ -146,7 +146,7 @@ def parse_value(text: str) -> SchemaAndValue:
 
 
 class _ValueParser:
-    """Goes through the tokens once, from left to right."""
+    """Recursive descent parser over tokens."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self._tokens = tokens
@@ -155,13 +155,13 @@ class _ValueParser:
     def value(self, depth: int) -> ParsedValue:
         if depth > _MAX_DEPTH:
             raise _NoValueError
-        if self._take('"'):
+        if self._accept('"'):
             return self._quoted()
-        if self._take("["):
+        if self._accept("["):
             return self._array(depth)
-        if self._take("{"):
+        if self._accept("{"):
             return self._map(depth)
-        found = self._temporal_of_several()
+        found = self._join_temporal()
         if found is not None:
             return found
         word = self._peek()
@@ -174,7 +174,7 @@ class _ValueParser:
         return found
 
     def _peek(self) -> str:
-        """The next token that is not blank, trimmed."""
+        """Return the next token that is not blank, stripped."""
         while self._at < len(self._tokens):
             token = self._tokens[self._at].strip()
             if token:
@@ -182,7 +182,7 @@ class _ValueParser:
             self._at += 1
         raise _NoValueError
 
-    def _take(self, expected: str) -> bool:
+    def _accept(self, expected: str) -> bool:
         found = self._peek() == expected
         self._at += found
         return found
@@ -195,8 +195,8 @@ class _ValueParser:
         self._at += 1
         return parse_temporal(content) or SchemaAndValue(schema.STRING_SCHEMA, content)
 
-    def _temporal_of_several(self) -> ParsedValue:
-        """Colons are tokens of their own: a time has five."""
+    def _join_temporal(self) -> ParsedValue:
+        """Parse a date, time or timestamp from several tokens: colons are separate tokens."""
         self._peek()
         joined = "".join(self._tokens[self._at : self._at + 5]).strip()
         found = parse_temporal(joined)
@@ -207,11 +207,11 @@ class _ValueParser:
     def _array(self, depth: int) -> SchemaAndValue:
         items: list[Any] = []
         element = _CommonSchema()
-        while not self._take("]"):
+        while not self._accept("]"):
             found = self.value(depth + 1)
             element.add(found)
             items.append(None if found is None else found.value)
-            if self._peek() != "]" and not self._take(","):
+            if self._peek() != "]" and not self._accept(","):
                 raise _NoValueError
         described = Schema(type=SchemaType.ARRAY, elements=element.schema)
         return SchemaAndValue(described, [element.aligned(each) for each in items])
@@ -219,12 +219,12 @@ class _ValueParser:
     def _map(self, depth: int) -> SchemaAndValue:
         entries: list[tuple[Any, Any]] = []
         keys, values = _CommonSchema(), _CommonSchema()
-        while not self._take("}"):
+        while not self._accept("}"):
             key = self.value(depth + 1)
-            if key is None or not self._take(":"):
+            if key is None or not self._accept(":"):
                 raise _NoValueError
             value = self.value(depth + 1)
-            self._take(",")
+            self._accept(",")
             keys.add(key)
             values.add(value)
             entries.append((_to_map_key(key.value), None if value is None else value.value))
@@ -238,7 +238,7 @@ class _ValueParser:
 
 
 class _CommonSchema:
-    """The one schema that all items of a list have, numbers the widest of theirs; or none."""
+    """Determines the schema common to all items of a list, the widest for numbers; or none."""
 
     def __init__(self) -> None:
         self.schema: Schema | None = None
@@ -256,9 +256,9 @@ class _CommonSchema:
         self.schema = widest if self._compatible else None
 
     def aligned(self, value: Any) -> Any:
-        """The value as one of the common schema: a whole number among floats is one of them.
+        """Convert a value to the common schema: an integer among floats becomes a float.
 
-        Null among others does not fit, so that the whole stays a text: as in Java.
+        A null among other values does not fit, so the whole text stays a string, as in Java.
         """
         if self.schema is None:
             return value
@@ -285,7 +285,7 @@ def _to_map_key(value: Any) -> Any:
 
 
 def parse_number(text: str) -> ParsedValue:
-    """The smallest whole type, FLOAT32 or FLOAT64 for fractions, Decimal beyond; None if none."""
+    """Parse a number: the smallest integer type, FLOAT32, FLOAT64 or Decimal; None if not one."""
     if not _NUMBER.fullmatch(text):
         return None
     try:
@@ -307,7 +307,7 @@ def parse_number(text: str) -> ParsedValue:
 
 
 def _parse_integer(exact: decimal.Decimal) -> ParsedValue:
-    """Looks at the size first: `1e999999999` is not written out."""
+    """Check the magnitude first, so that `1e999999999` is not expanded."""
     if exact.adjusted() >= _MAX_INTEGER_DIGITS or exact != exact.to_integral_value():
         return None
     value = int(exact)
@@ -318,7 +318,7 @@ def _parse_integer(exact: decimal.Decimal) -> ParsedValue:
 
 
 def parse_temporal(text: str) -> ParsedValue:
-    """A date, a time or a timestamp in UTC; None if it is none of them, or there is no such."""
+    """Parse a date, time or timestamp in UTC; None if the text is not a valid one."""
     text = text.replace("\\:", ":")
     try:
         if _TIMESTAMP.fullmatch(text):
@@ -336,8 +336,7 @@ def parse_temporal(text: str) -> ParsedValue:
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """What workers use unless `header.converter` says otherwise. Bytes that are no text are
-    read as bytes."""
+    """The worker's default `header.converter`. Bytes that are not UTF-8 are read as BYTES."""
 
     def version(self) -> str:
         return kafka_version.KAFKA_VERSION

@@ -1,8 +1,8 @@
-"""JSON text as Jackson, the library of Java's JsonConverter, reads and writes it.
+"""JSON text as read and written by Jackson, the library of Java's JsonConverter.
 
-Written byte for byte the same: no blanks, short escapes, upper-case hex, characters outside the
-basic plane as two escapes. Read with Jackson's tolerance (leading zeros, anything after the first
-value) and without Python's (NaN, Infinity).
+Output is identical byte for byte: no spaces, short escapes, upper-case hex, two escapes for
+characters outside the basic plane. Input is read with Jackson's tolerance (leading zeros, anything
+after the first value) and without Python's (NaN, Infinity).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 
 
 class LruCache(Generic[Key, Value]):
-    """Never holds more than `limit`; for one thread."""
+    """A least recently used cache of at most `limit` entries; not thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -44,11 +44,11 @@ class LruCache(Generic[Key, Value]):
 
 
 JsonNode = Any
-"""None, bool, int, Decimal (numbers with a point or exponent), str, list or dict of them."""
+"""None, bool, int, Decimal (numbers with a fraction or exponent), str, or list or dict of these."""
 
 
 class MissingJson:
-    """There was no value at all, not even null."""
+    """Marks an empty payload, which contains no value, not even null."""
 
 
 MISSING_JSON = MissingJson()
@@ -58,7 +58,7 @@ _SHORT_ESCAPES |= {"\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _CHARACTERS_TO_ESCAPE = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
 _BLANKS = " \t\r\n"
 _LEADING_ZEROS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|(?<![0-9.eE+\-])(-?)0+(?=[0-9])', re.DOTALL)
-"""A text to its closing quote, or to the end, so that each quote is read once; or zeros."""
+"""Matches a string up to its closing quote or the end of the text, or leading zeros of a number."""
 
 
 def _escape_character(found: re.Match[str]) -> str:
@@ -74,13 +74,13 @@ def _escape_character(found: re.Match[str]) -> str:
 
 
 def quote_text(text: str) -> str:
-    """A JSON string."""
+    """Quote a string as JSON."""
     return f'"{_CHARACTERS_TO_ESCAPE.sub(_escape_character, text)}"'
 
 
 @functools.lru_cache(maxsize=4096)
 def quote_field_name(name: str) -> str:
-    """As `quote_text`, for names of fields, which come again with each record."""
+    """Like `quote_text`, but cached, for field names, which recur with each record."""
     return quote_text(name)
 
 
@@ -92,7 +92,7 @@ _decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant
 
 
 def parse_payload(payload: bytes) -> JsonNode | MissingJson:
-    """The first value in the bytes, NOTHING if they are blank; DataError if they are not JSON."""
+    """Parse the first JSON value, NOTHING if there is none. Raises `DataError` if invalid."""
     try:
         text = payload.decode(json.detect_encoding(payload)).lstrip(_BLANKS)
         if not text:
@@ -103,7 +103,7 @@ def parse_payload(payload: bytes) -> JsonNode | MissingJson:
             return _decode_first_value(_LEADING_ZEROS.sub(_drop_leading_zeros, text))
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise DataError(
-            "Converting bytes to Connect data failed: they are not JSON "
+            "Converting bytes to Connect data failed: the payload is not valid JSON "
             f"({type(error).__name__} near the start of {len(payload)} bytes)."
         ) from None
 
@@ -111,7 +111,7 @@ def parse_payload(payload: bytes) -> JsonNode | MissingJson:
 def _decode_first_value(text: str) -> JsonNode:
     value, end = _decoder.raw_decode(text)
     if not isinstance(value, (dict, list, str)) and text[end : end + 1].strip(_BLANKS):
-        raise ValueError("a number or word must be followed by a blank")
+        raise ValueError("a number or literal must be followed by whitespace")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Formats values as Java's String.valueOf does: used by StringConverter, FileStreamSink and others."""
+"""Formats values like Java's String.valueOf, for StringConverter, FileStreamSink and others."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _INFINITY_NAMES = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 
 def format_value(value: Any) -> str:
-    """Java's `String.valueOf`, where that says something.
+    """Format a value like Java's `String.valueOf`, except where Java's text is useless.
 
-    Bytes are read as UTF-8 (Java prints an address), dates and times are ISO-8601 (Java prints
-    its own zone's).
+    Bytes are decoded as UTF-8 (Java prints an address); dates and times are ISO-8601 (Java uses
+    its own time zone).
     """
     if value is None:
         return "null"
@@ -30,7 +30,8 @@ def format_value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(format_value(each) for each in value)}]"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{format_value(key)}={format_value(each)}' for key, each in value.items())}}}"
+        entries = (f"{format_value(key)}={format_value(item)}" for key, item in value.items())
+        return f"{{{', '.join(entries)}}}"
     if isinstance(value, Struct):
         return _format_struct(value)
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
@@ -39,13 +40,14 @@ def format_value(value: Any) -> str:
 
 
 def _format_struct(value: Struct) -> str:
-    pairs = ((each.name, value.get_without_default(each.name)) for each in value.schema.fields)
-    return f"Struct{{{','.join(f'{name}={format_value(each)}' for name, each in pairs if each is not None)}}}"
+    pairs = ((field.name, value.get_without_default(field.name)) for field in value.schema.fields)
+    entries = (f"{name}={format_value(item)}" for name, item in pairs if item is not None)
+    return f"Struct{{{','.join(entries)}}}"
 
 
 def format_double(value: float) -> str:
-    """`1.0`, `1.0E10`, `NaN`: the fewest digits that mean this number, at least one after the
-    point."""
+    """Format like Java's Double.toString: `1.0`, `1.0E10`, `NaN`, with the fewest digits that
+    identify the number, and at least one after the point."""
     if not math.isfinite(value):
         return _INFINITY_NAMES.get(value, "NaN")
     digits = repr(value)
@@ -55,7 +57,7 @@ def format_double(value: float) -> str:
 
 
 def format_float(value: float) -> str:
-    """As `format_double`, with the fewest digits that mean this number in 32 bits."""
+    """Like `format_double`, with the fewest digits that identify the 32-bit number."""
     narrow = narrow_to_float32(value)
     if not math.isfinite(narrow) or narrow == 0:
         return format_double(narrow)
@@ -67,7 +69,7 @@ def format_float(value: float) -> str:
 
 
 def narrow_to_float32(value: float) -> float:
-    """The nearest number of 32 bits, as Java's cast to float."""
+    """Return the nearest 32-bit number, like Java's cast to float."""
     try:
         return float(struct.unpack(">f", struct.pack(">f", value))[0])
     except OverflowError:
@@ -75,7 +77,7 @@ def narrow_to_float32(value: float) -> float:
 
 
 def _to_java_notation(text: str) -> str:
-    """From Python's notation, with or without an exponent, to Java's."""
+    """Convert Python's number notation, with or without exponent, to Java's."""
     sign = "-" if text.startswith("-") else ""
     mantissa, _, exponent = text.lstrip("-").partition("e")
     before, _, after = mantissa.partition(".")

@@ -26,10 +26,10 @@ _ENVELOPE_FIELDS = {"schema", "payload"}
 
 
 class JsonConverter(PlainConverter):
-    """With `schemas.enable` each payload is `{"schema":…,"payload":…}`, else the data alone.
+    """Converts to and from JSON: `{"schema":…,"payload":…}` if `schemas.enable`, else plain data.
 
-    Bytes are those of Java's JsonConverter. Without schemas whole numbers are read as INT64,
-    others as FLOAT64, objects as mappings.
+    The output is identical to Java's JsonConverter. Without schemas, integers are read as INT64,
+    other numbers as FLOAT64, objects as mappings.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class JsonConverter(PlainConverter):
         self._fixed = self._read_fixed(config[SCHEMA_CONTENT_CONFIG])
 
     def _read_fixed(self, text: str | None) -> Schema | None:
-        """KIP-1054: one schema for all that is read, which then comes without envelope."""
+        """Parse `schema.content` (KIP-1054): the schema of all payloads, which have no envelope."""
         if not text:
             return None
         try:
@@ -66,7 +66,7 @@ class JsonConverter(PlainConverter):
 
     @property
     def cached_schemas(self) -> tuple[int, int]:
-        """How many are remembered for writing, and for reading."""
+        """Number of cached schemas for writing and for reading."""
         return len(self._writer.schemas), len(self._reader.schemas)
 
     def encode(self, data: SchemaAndValue) -> bytes | None:
@@ -109,7 +109,7 @@ class JsonConverter(PlainConverter):
 
 
 def _nesting_error() -> DataError:
-    return DataError("Arrays, objects or schemas are nested too deeply to be converted.")
+    return DataError("Arrays, objects or schemas are nested too deeply to convert.")
 
 
 def _define_config() -> ConfigDef:
@@ -117,7 +117,7 @@ def _define_config() -> ConfigDef:
     definition.define(
         SCHEMAS_ENABLE_CONFIG,
         Type.BOOLEAN,
-        "Whether each key and value carries its schema.",
+        "Whether each key and value contains its schema.",
         default=True,
         group="Schemas",
         order_in_group=0,
@@ -127,7 +127,7 @@ def _define_config() -> ConfigDef:
     definition.define(
         SCHEMAS_CACHE_SIZE_CONFIG,
         Type.INT,
-        "How many schemas one converter remembers, for reading and for writing.",
+        "Number of schemas that a converter caches, for reading and for writing.",
         default=1000,
         group="Schemas",
         order_in_group=1,
@@ -137,7 +137,7 @@ def _define_config() -> ConfigDef:
     definition.define(
         SCHEMA_CONTENT_CONFIG,
         Type.STRING,
-        "A schema, as JSON, of everything that is read; keys and values then come without one.",
+        "Schema, as JSON, of everything that is read; keys and values then contain no schema.",
         default=None,
         group="Schemas",
         order_in_group=2,
@@ -147,8 +147,8 @@ def _define_config() -> ConfigDef:
     definition.define(
         DECIMAL_FORMAT_CONFIG,
         Type.STRING,
-        "How decimals are written: BASE64, their unscaled bytes; NUMERIC, a JSON number. "
-        "Both are read.",
+        "How decimals are written: BASE64 (unscaled bytes) or NUMERIC (a JSON number). "
+        "Both can be read.",
         default=DecimalFormat.BASE64.value,
         validator=CaseInsensitiveValidString(*(each.value for each in DecimalFormat)),
         importance=Importance.LOW,
@@ -160,7 +160,7 @@ def _define_config() -> ConfigDef:
     return definition.define(
         REPLACE_NULL_WITH_DEFAULT_CONFIG,
         Type.BOOLEAN,
-        "Whether a null stands for the default of its schema, where that has one.",
+        "Whether null is replaced by the default of its schema, if there is one.",
         default=True,
         importance=Importance.LOW,
         group="Serialization",

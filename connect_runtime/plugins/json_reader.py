@@ -1,7 +1,7 @@
 """Converts JSON to Connect data and schemas.
 
-As Java's JsonConverter, except for data that does not fit its schema: Java invents a value there
-(0 for a text, the lowest byte of a number), this raises DataError.
+Follows Java's JsonConverter, except for data that does not match its schema: Java converts it to
+some value (0 for a string, the lowest byte of a number), this module raises `DataError`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_INTEGER_DIGITS = 20
 
 @dataclass(slots=True, kw_only=True)
 class JsonReader:
-    """Values and schemas from nodes; it remembers schemas. Raises DataError."""
+    """Converts JSON nodes to values and schemas, and caches schemas. Raises `DataError`."""
 
     default_for_null: bool = True
     schemas: LruCache[str, Schema] = field(default_factory=lambda: LruCache(1000))
@@ -61,7 +61,7 @@ class JsonReader:
         builder = self._builder(_TYPES_BY_NAME[name], node)
         _read_schema_properties(builder, node)
         if "default" in node:
-            # A default is read by the schema that it is going to be the default of.
+            # The default value is parsed with the schema that it belongs to.
             default = self.value(builder.build(), node["default"])
             builder.default(default)
         return builder.build()
@@ -94,7 +94,7 @@ class JsonReader:
             if not isinstance(name, str):
                 raise DataError("Struct schema's field name not specified properly")
             described = self.schema_of(each)
-            assert described is not None, "a dict is a schema or an error"
+            assert described is not None, "a dict is either a schema or an error"
             builder.field(name, described)
         return builder
 
@@ -123,7 +123,7 @@ class JsonReader:
         return _read_scalar(described.type, node)
 
     def _schemaless(self, node: JsonNode) -> Any:
-        """Whole numbers are INT64, others FLOAT64."""
+        """Convert a node without a schema: integers to INT64, other numbers to FLOAT64."""
         if isinstance(node, list):
             return [self._schemaless(each) for each in node]
         if isinstance(node, dict):
@@ -177,7 +177,8 @@ class JsonReader:
 
 
 def _read_schema_properties(builder: SchemaBuilder, node: Mapping[str, Any]) -> None:
-    """What has the wrong JSON type is passed over, as in Java; only parameters must be text."""
+    """Apply version, name, doc and parameters; wrong JSON types are ignored, as in Java, except for
+    parameters."""
     if node.get("optional") is True:
         builder.optional()
     else:
@@ -212,7 +213,7 @@ def _read_scalar(of: SchemaType, node: JsonNode) -> Any:
 
 
 def _read_integer(of: SchemaType, node: JsonNode) -> int:
-    """A number like 12.0 or 1e2 is whole as well."""
+    """Convert a node to an integer; numbers like 12.0 or 1e2 are accepted."""
     if (
         isinstance(node, decimal.Decimal)
         and node.is_finite()
@@ -224,7 +225,7 @@ def _read_integer(of: SchemaType, node: JsonNode) -> int:
         raise _type_mismatch_error(of, node)
     bits = _INTEGER_BITS[of]
     if not -(1 << bits - 1) <= node < 1 << bits - 1:
-        raise DataError(f"Invalid value for {of} field: it does not fit in {bits} bits")
+        raise DataError(f"Invalid value for {of} field: the number does not fit in {bits} bits")
     return node
 
 
@@ -246,7 +247,7 @@ def _read_bytes(of: SchemaType | str, node: JsonNode) -> bytes:
     try:
         return base64.b64decode(node, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise DataError(f"Invalid bytes for {of} field: they are not base64") from error
+        raise DataError(f"Invalid bytes for {of} field: not valid base64") from error
 
 
 def _check_node_class(node: JsonNode, kind: type, of: SchemaType) -> None:
@@ -259,7 +260,7 @@ def _type_mismatch_error(of: SchemaType | str, node: JsonNode) -> DataError:
 
 
 def _get_jackson_node_type(node: JsonNode) -> str:
-    """The name that Jackson has for the kind of node."""
+    """Return Jackson's name for the type of a node."""
     if node is None:
         return "NULL"
     for kind, name in ((bool, "BOOLEAN"), (str, "STRING"), (list, "ARRAY"), (dict, "OBJECT")):
@@ -269,16 +270,16 @@ def _get_jackson_node_type(node: JsonNode) -> str:
 
 
 def _to_map_key(value: Any) -> Any:
-    """Lists cannot be keys of a Python dict, tuples can."""
+    """Convert lists to tuples, because lists cannot be keys of a dict."""
     if isinstance(value, list):
         return tuple(_to_map_key(each) for each in value)
     if isinstance(value, dict):
-        raise DataError("A map cannot be the key of a map.")
+        raise DataError("A map cannot be a key of another map.")
     return value
 
 
 def _read_decimal(described: Schema, node: JsonNode) -> decimal.Decimal:
-    """Whatever `decimal.format` says: a number as it stands, or bytes."""
+    """Convert a number or base64 bytes to a Decimal, whatever `decimal.format` is."""
     if isinstance(node, (int, decimal.Decimal)) and not isinstance(node, bool):
         return decimal.Decimal(node)
     if not isinstance(node, str):

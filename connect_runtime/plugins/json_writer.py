@@ -35,7 +35,7 @@ _NULL = "null"
 
 
 class DecimalFormat(enum.Enum):
-    """`decimal.format`: unscaled bytes as base64, or a JSON number."""
+    """Values of `decimal.format`: unscaled bytes as base64, or a JSON number."""
 
     BASE64 = "BASE64"
     NUMERIC = "NUMERIC"
@@ -43,7 +43,7 @@ class DecimalFormat(enum.Enum):
 
 @dataclass(slots=True, kw_only=True)
 class JsonWriter:
-    """Text for values, and for schemas, which it remembers. Raises DataError for what cannot be."""
+    """Converts values and schemas to JSON text, and caches schemas. Raises `DataError`."""
 
     decimal_format: DecimalFormat = DecimalFormat.BASE64
     default_for_null: bool = True
@@ -52,7 +52,7 @@ class JsonWriter:
     # Schemas
 
     def schema_text(self, described: Schema | None) -> str:
-        """The object that JsonConverter puts beside the data; fields in Java's order."""
+        """Return the schema as JsonConverter writes it to the envelope, in Java's field order."""
         if described is None:
             return _NULL
         known = self.schemas.get(described)
@@ -121,9 +121,9 @@ class JsonWriter:
                 f"Python class {type(value).__name__} does not have corresponding schema type."
             )
         if of is SchemaType.STRUCT:
-            raise DataError("A struct cannot be converted without its schema.")
+            raise DataError("A struct cannot be converted without a schema.")
         if of is SchemaType.INT64 and not -(2**63) <= value < 2**63:
-            raise DataError("An int without a schema must fit in 64 bits.")
+            raise DataError("An integer without a schema must fit in 64 bits.")
         if of in _CONTAINER_WRITERS:
             return _CONTAINER_WRITERS[of](self, None, value)
         return _SCALAR_WRITERS[of](value)
@@ -135,7 +135,7 @@ class JsonWriter:
         return f"[{','.join(self.value_text(element, each) for each in value)}]"
 
     def map_text(self, described: Schema | None, value: Any) -> str:
-        """An object if the keys are text, else an array of pairs."""
+        """Convert a map to an object if its keys are strings, otherwise to an array of pairs."""
         if not isinstance(value, Mapping):
             raise _type_mismatch_error(SchemaType.MAP, value)
         keys = None if described is None else described.keys
@@ -157,7 +157,7 @@ class JsonWriter:
         return f"{{{','.join(entries)}}}"
 
     def _name_text(self, keys: Schema | None, key: Any) -> str:
-        """A name is text even where the key is null."""
+        """Convert a key to a field name; a null key becomes the text null."""
         text = self.value_text(keys, key)
         return text if text.startswith('"') else jackson_json.quote_text(text)
 
@@ -180,7 +180,7 @@ class JsonWriter:
         if stored is not None:
             return _write_base64(stored)
         if not value.is_finite():
-            raise DataError("A Decimal value must be a number, not NaN or infinite.")
+            raise DataError("A Decimal value must be finite.")
         return str(value)
 
     @property
@@ -216,7 +216,7 @@ def _write_double(value: float) -> str:
 
 
 def _write_number(text: str) -> str:
-    """What JSON has no number for is text."""
+    """Quote values that JSON numbers cannot express, such as NaN."""
     return f'"{text}"' if text[-1] in "Ny" else text
 
 

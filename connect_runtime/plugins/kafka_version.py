@@ -1,6 +1,6 @@
-"""The release of Apache Kafka that this worker and its plugins correspond to."""
+"""The release of Apache Kafka that this worker and its plugins are compatible with."""
 
 from __future__ import annotations
 
 KAFKA_VERSION = "4.3.1"
-"""What they report as their version, so that a connector that asks for one finds it."""
+"""Reported as the plugins' version, so that connectors that require this version find them."""

@@ -1,10 +1,10 @@
-"""Kinds of plugins, the shipped plugins with their names and aliases, and the port
+"""Kinds of plugins, the shipped plugins with their names and aliases, and the protocol
 `PluginRegistry`.
 
-Data only: `plugin_discovery` loads the classes. Java's class names map to our classes, so that a
-connector configuration runs unchanged. As in Java, a class may also be called by its simple name,
-and by that name without the suffix of its kind (`FileStreamSource`, `Json`). An alias that two
-plugins of one kind share is not usable for either.
+Data only: `plugin_discovery` loads the classes. Java's class names map to Python classes, so that a
+connector configuration works unchanged. As in Java, a class is also known by its simple name, and
+by that name without the suffix of its kind (`FileStreamSource`, `Json`). An alias that two
+plugins of one kind share cannot be used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLUGINS_PACKAGE = "connect_runtime.plugins"
 
 
 class PluginKind(enum.Enum):
-    """The value is the word that Connect's REST API has for it."""
+    """Kinds of plugins; the value is the kind's name in Connect's REST API."""
 
     SOURCE = "source"
     SINK = "sink"
@@ -44,7 +44,7 @@ _CLASS_NAME_SUFFIXES = {
 
 @dataclass(frozen=True, slots=True)
 class ShippedPlugin:
-    """`java_name` is its class in Apache Kafka, `target` ours, as `module:Class`."""
+    """A plugin with its class name in Apache Kafka, and the Python class as `module:Class`."""
 
     kind: PluginKind
     java_name: str
@@ -56,9 +56,9 @@ class ShippedPlugin:
 
 
 def list_short_names(class_name: str, kind: PluginKind) -> tuple[str, ...]:
-    """The simple name, and that without its ending (Java's PluginUtils.prunedName).
+    """Return the simple name, and the name without its kind's suffix (Java's prunedName).
 
-    Of `…InsertField$Value` it is `Value`, which many transforms share: of no use, as in Java.
+    For `…InsertField$Value` this is `Value`, which many transforms share: unusable, as in Java.
     """
     simple = class_name.rpartition(".")[2].rpartition("$")[2].rpartition(":")[2]
     place = simple.rfind(_CLASS_NAME_SUFFIXES[kind])
@@ -68,7 +68,7 @@ def list_short_names(class_name: str, kind: PluginKind) -> tuple[str, ...]:
 def _declare_converter(
     java_package: str, simple: str, module: str
 ) -> tuple[ShippedPlugin, ShippedPlugin]:
-    """A class that converts records and headers."""
+    """Declare a class as both a record converter and a header converter."""
     java_name, target = f"{java_package}.{simple}", f"{_PLUGINS_PACKAGE}.{module}:{simple}"
     return (
         ShippedPlugin(PluginKind.CONVERTER, java_name, target),
@@ -88,8 +88,8 @@ FILE_STREAM_PLUGINS: tuple[ShippedPlugin, ...] = (
         f"{_PLUGINS_PACKAGE}.file_stream:FileStreamSinkConnector",
     ),
 )
-"""Connectors that read and write files of the worker's machine: there only for workers that set
-`file.stream.allowed.paths`. (Apache took them off its class path in 3.2, KAFKA-13748.)"""
+"""Connectors that access files of the worker's machine: available only if the worker sets
+`file.stream.allowed.paths`. (Apache removed them from its class path in 3.2, KAFKA-13748.)"""
 
 SHIPPED_PLUGINS: tuple[ShippedPlugin, ...] = (
     *_declare_converter(_JSON_PACKAGE, "JsonConverter", "json_converter"),
@@ -110,9 +110,9 @@ SHIPPED_PLUGINS: tuple[ShippedPlugin, ...] = (
 
 
 def build_alias_table(plugins: Iterable[ShippedPlugin], kind: PluginKind) -> dict[str, str]:
-    """From every name of the plugins of one kind to its class.
+    """Map every name of the plugins of one kind to its class.
 
-    A full name goes before a short one; a short one that means two classes is left out.
+    Full names take precedence over short names; ambiguous short names are left out.
     """
     wanted = [each for each in plugins if each.kind is kind]
     found: dict[str, str] = {}
@@ -133,7 +133,7 @@ Kind = PluginKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledPlugin:
-    """`class_name` is what users write: Java's where there is one. `version` None: it has none."""
+    """An installed plugin; `class_name` is Java's if there is one, `version` None if unknown."""
 
     kind: Kind
     class_name: str
@@ -141,13 +141,13 @@ class InstalledPlugin:
 
 
 class PluginRegistry(Protocol):
-    """Any thread may ask."""
+    """Finds plugin classes by name. Thread-safe."""
 
     def find(self, name: str, *kinds: Kind) -> type[Any]:
-        """The class that a name means among these kinds: full name, simple name or alias.
+        """Return the class of these kinds with this full name, simple name or alias.
 
-        Raises `ConfigError`: there is none, or the short name means several.
+        Raises `ConfigError` if there is none, or if a short name is ambiguous.
         """
 
     def installed(self) -> Sequence[InstalledPlugin]:
-        """All, sorted by kind and name."""
+        """Return all plugins, sorted by kind and name."""

@@ -1,12 +1,12 @@
-"""Finds plugins: those shipped here, entry points of installed packages, folders of `plugin.path`.
+"""Finds plugins: shipped ones, entry points of installed packages, folders of `plugin.path`.
 
-All are imported once, when the worker starts. Names in connector configurations never cause an
-import: users of the REST API could run any module.
+All are imported once, when the worker starts. Names in connector configurations never trigger an
+import, because users of the REST API could then run any module.
 
-Entry points belong to the group `connect_runtime.plugins`; one whose name has a dot, such as a
-Java class name, may be called by that name too. A folder of `plugin.path` holds Python modules and
-packages; all their plugin classes count. All plugins share one interpreter: two versions of a
-library cannot coexist. Modules that cannot be imported are logged and left out.
+Entry points belong to the group `connect_runtime.plugins`; an entry point name with a dot, such as
+a Java class name, is also an alias. A folder of `plugin.path` contains Python modules and packages;
+all plugin classes in them are found. All plugins share one interpreter: two versions of a library
+cannot coexist. Modules that cannot be imported are logged and left out.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ _KIND_NAMES = {
 
 
 class DiscoveredPlugins:
-    """Implements `ports.plugins.Plugins`. Invariant: every target is a class of its kind."""
+    """Implements `PluginRegistry`. Invariant: every target is a class of its kind."""
 
     def __init__(self, found: Iterable[tuple[ShippedPlugin, type[Any]]]) -> None:
         self._classes: dict[tuple[_Kind, str], type[Any]] = {}
         self._plugins: dict[tuple[_Kind, str], ShippedPlugin] = {}
         self._full: dict[tuple[_Kind, str], str] = {}
         self._short: dict[tuple[_Kind, str], set[str]] = {}
-        for plugin, of in found:
-            self._add(plugin, of)
+        for shipped, of in found:
+            self._add(shipped, of)
 
     def find(self, name: str, *kinds: PluginKind) -> type[Any]:
-        """See `ports.plugins.Plugins`; so for all below."""
+        """See `PluginRegistry`."""
         name = name.strip()
         for kind in kinds:
             target = self._full.get((kind, name))
@@ -88,7 +88,7 @@ class DiscoveredPlugins:
 
     @functools.cached_property
     def _installed(self) -> tuple[InstalledPlugin, ...]:
-        """An instance of each is made, once, to be asked for its version."""
+        """Create an instance of each plugin once, to read its version."""
         found = {
             (kind, plugin.java_name): InstalledPlugin(
                 kind=kind,
@@ -109,7 +109,7 @@ class DiscoveredPlugins:
         self._classes[key] = of
         known = self._plugins.setdefault(key, plugin)
         if known.java_name == _to_dotted_name(known.target):
-            self._plugins[key] = plugin  # a name of another's giving is what users write
+            self._plugins[key] = plugin  # the name given by the entry point is the one users write
         for name in plugin.full_names:
             self._full[plugin.kind, name] = plugin.target
         for name in (plugin.java_name, _to_dotted_name(plugin.target)):
@@ -130,10 +130,10 @@ class DiscoveredPlugins:
             for kind in kinds
         ):
             return (
-                f"{told}. The FileStream connectors are off: to use them, set"
+                f"{told}. The FileStream connectors are disabled: to enable them, set"
                 f" {allowed_paths.ALLOWED_PATHS_CONFIG} in the worker's properties to the "
                 "folders whose files"
-                " they may read and write"
+                " they may access"
             )
         return told
 
@@ -141,10 +141,10 @@ class DiscoveredPlugins:
 def discover_plugins(
     folders: Sequence[str] = (), file_paths: Sequence[str] = ()
 ) -> DiscoveredPlugins:
-    """Import all plugins.
+    """Import and return all plugins.
 
-    `folders`: the worker's `plugin.path`. `file_paths`: its `file.stream.allowed.paths`; without
-    any the FileStream connectors are left out.
+    `folders`: the worker's `plugin.path`. `file_paths`: its `file.stream.allowed.paths`; if empty,
+    the FileStream connectors are left out.
     """
     found = [*_load_shipped(), *_load_file_streams(file_paths), *_load_entry_points()]
     for folder in folders:
@@ -174,13 +174,11 @@ def _load_entry_points() -> list[tuple[ShippedPlugin, type[Any]]]:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - of others' code, which may do anything
-            _LOG.error(
-                "plugin %s of %s is left out: %s", point.name, _describe_origin(point), error
-            )
+            _LOG.error("skipping plugin %s of %s: %s", point.name, _describe_origin(point), error)
             continue
         if not isinstance(of, type) or not _find_kinds(of):
             _LOG.error(
-                "plugin %s of %s is left out: it is no plugin", point.name, _describe_origin(point)
+                "skipping plugin %s of %s: not a plugin", point.name, _describe_origin(point)
             )
             continue
         found += _name_plugin(of, point.name if "." in point.name else None)
@@ -193,10 +191,10 @@ def _describe_origin(point: importlib.metadata.EntryPoint) -> str:
 
 def _load_folder(folder: pathlib.Path) -> list[tuple[ShippedPlugin, type[Any]]]:
     if not folder.is_dir():
-        _LOG.error("plugin.path: %s is no folder", folder)
+        _LOG.error("plugin.path: %s is not a folder", folder)
         return []
     if next(folder.rglob("*.jar"), None) is not None:
-        _LOG.warning("plugin.path: jars in %s are left out: they are not of Python", folder)
+        _LOG.warning("plugin.path: ignoring jars in %s: Java plugins cannot be loaded", folder)
     place = str(folder.resolve())
     if place not in sys.path:
         sys.path.append(place)
@@ -208,16 +206,16 @@ def _load_folder(folder: pathlib.Path) -> list[tuple[ShippedPlugin, type[Any]]]:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - of others' code, which may do anything
-            _LOG.error("plugin.path: %s in %s is left out: %s", info.name, folder, error)
+            _LOG.error("plugin.path: skipping %s in %s: %s", info.name, folder, error)
             continue
         for _, of in inspect.getmembers(module, inspect.isclass):
             if of.__module__.partition(".")[0] == info.name:
                 found += _name_plugin(of, None)
     if found:
         names = ", ".join(sorted({plugin.java_name for plugin, _ in found}))
-        _LOG.info("plugin.path: in %s there are %s", folder, names)
+        _LOG.info("plugin.path: plugins in %s: %s", folder, names)
     else:
-        _LOG.warning("plugin.path: %s has no plugin in a module or package of Python", folder)
+        _LOG.warning("plugin.path: no plugins found in the Python modules of %s", folder)
     return found
 
 
@@ -230,7 +228,7 @@ def _name_plugin(of: type[Any], name: str | None) -> list[tuple[ShippedPlugin, t
 
 
 def _find_kinds(of: type[Any]) -> list[PluginKind]:
-    """None for what cannot be made."""
+    """Return the kinds that a class implements; none for abstract classes."""
     if inspect.isabstract(of):
         return []
     return [kind for kind, base in _PLUGIN_BASES.items() if issubclass(of, base)]
@@ -241,10 +239,10 @@ def _to_dotted_name(target: str) -> str:
 
 
 def _read_version(of: type[Any]) -> str | None:
-    """As an instance says; None if it says nothing, or cannot."""
+    """Return the version that an instance reports; None if it reports none or fails."""
     try:
         version = of().version()
     except BaseException as error:  # noqa: BLE001 - of others' code, which may do anything
-        _LOG.warning("%s does not tell its version: %s", config_types.get_class_name(of), error)
+        _LOG.warning("cannot read the version of %s: %s", config_types.get_class_name(of), error)
         return None
     return version if isinstance(version, str) and version != plugin.UNDEFINED_VERSION else None

@@ -1,7 +1,7 @@
-"""Converters for strings, bytes, numbers and booleans: the value alone decides, not its schema.
+"""Converters for strings, bytes, numbers and booleans, which ignore the schema of a value.
 
-Each converts keys, values and headers. Numbers and booleans are big-endian, as Kafka's own
-serializers write them.
+Each converts keys, values and headers. Numbers and booleans are big-endian, as in Kafka's own
+serializers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from connect_runtime.plugins import java_text, kafka_version
 
 
 class PlainConverter(Converter, HeaderConverter):
-    """Subclasses say how a value becomes bytes, and back."""
+    """Base of converters without schemas; subclasses implement `encode` and `decode`."""
 
     def version(self) -> str:
         return kafka_version.KAFKA_VERSION
@@ -34,15 +34,15 @@ class PlainConverter(Converter, HeaderConverter):
         self.set_up(self.config().parse(converter.with_type(configs, is_key=is_key)))
 
     def set_up(self, config: Mapping[str, Any]) -> None:
-        """Take over the parsed configuration."""
+        """Apply the parsed configuration."""
 
     @abc.abstractmethod
     def encode(self, data: SchemaAndValue) -> bytes | None:
-        """Raises DataError."""
+        """Convert a value to bytes. Raises `DataError` if it has the wrong type."""
 
     @abc.abstractmethod
     def decode(self, payload: bytes | None) -> SchemaAndValue:
-        """Raises DataError."""
+        """Convert bytes to a value. Raises `DataError` if they are invalid."""
 
     def from_connect_data(
         self, topic: str, data: SchemaAndValue, record_headers: Headers
@@ -65,7 +65,7 @@ ENCODING_CONFIG = "converter.encoding"
 
 
 class StringConverter(PlainConverter):
-    """`converter.encoding` names the character set; characters that it lacks become `?`."""
+    """Converts text in the charset `converter.encoding`; characters outside it become `?`."""
 
     def __init__(self) -> None:
         self._encoding = "utf-8"
@@ -74,7 +74,7 @@ class StringConverter(PlainConverter):
         return converter.converter_config().define(
             ENCODING_CONFIG,
             Type.STRING,
-            "The character set of the text, by the name that Java has for it.",
+            "Charset of the text, by its Java name.",
             default="UTF-8",
             width=Width.MEDIUM,
             display_name="Encoding",
@@ -85,7 +85,7 @@ class StringConverter(PlainConverter):
             self._encoding = codecs.lookup(config[ENCODING_CONFIG]).name
         except LookupError as error:
             raise config_types.invalid(
-                ENCODING_CONFIG, config[ENCODING_CONFIG], "there is no such character set"
+                ENCODING_CONFIG, config[ENCODING_CONFIG], "unknown charset"
             ) from error
 
     def encode(self, data: SchemaAndValue) -> bytes | None:
@@ -99,7 +99,7 @@ class StringConverter(PlainConverter):
 
 
 class ByteArrayConverter(PlainConverter):
-    """Takes and gives bytes or null, and nothing else."""
+    """Passes bytes and null through unchanged; rejects everything else."""
 
     def encode(self, data: SchemaAndValue) -> bytes | None:
         if data.schema is not None and data.schema.type is not SchemaType.BYTES:
@@ -118,7 +118,7 @@ class ByteArrayConverter(PlainConverter):
 
 
 class _NumberConverter(PlainConverter):
-    """The schema of what is written does not matter, its class does."""
+    """Converts numbers of one type; the Python type of a value is checked, not its schema."""
 
     kind: ClassVar[str]
     layout: ClassVar[struct.Struct]

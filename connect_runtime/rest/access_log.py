@@ -1,4 +1,4 @@
-"""Access log: one line per request, as Kafka Connect logs it (NCSA extended format and duration)."""
+"""Access log: one line per request, as in Kafka Connect (NCSA extended format and duration)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class AccessLogMiddleware:
-    """ASGI: logs when the answer is out, also one that never came to be."""
+    """ASGI middleware: logs each request after its response, or after it failed without one."""
 
     def __init__(self, app: types.ASGIApp, *, clock: Clock) -> None:
         self._app = app
@@ -68,5 +68,5 @@ class AccessLogMiddleware:
 
 
 def _escape_unprintable(text: str) -> str:
-    """Whoever asks cannot write lines of their own into the log."""
+    """Keep clients from injecting line breaks into the log."""
     return _UNPRINTABLE.sub("?", text)

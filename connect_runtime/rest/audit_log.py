@@ -1,4 +1,4 @@
-"""Reports each request that may change something: who sent it, its content, its status."""
+"""Reports every request that may change something: its sender, content and status."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from starlette import datastructures, types
 from connect_runtime.rest import basic_auth
 
 MAX_AUDITED_BODY_BYTES = 64 * 1024
-"""A longer body is reported as empty."""
+"""Longer bodies are reported as empty."""
 _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedRequest:
-    """`path` with the namespace, still encoded. `user` is the name that the request was
-    authenticated with, "" for none; `client` is its address. `status` 0: it was never answered."""
+    """A request that may change something, and how it was answered."""
 
     method: str
     path: str
+    """With the namespace, percent-encoded."""
     query: str
     body: bytes = field(repr=False)
     user: str
+    """The user of basic authentication, "" for none."""
     client: str
+    """The client's IP address."""
     status: int
+    """HTTP status, 0 if the request was never answered."""
 
 
 class AuditLog:
-    """ASGI: `report` is called on the server's thread once the answer is out."""
+    """ASGI middleware: calls `report` on the server's thread after each response."""
 
     def __init__(self, app: types.ASGIApp, report: Callable[[AuditedRequest], None]) -> None:
         self._app = app

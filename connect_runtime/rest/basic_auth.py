@@ -35,11 +35,11 @@ _INTERNAL_REQUESTS = (
 
 
 def find_users_file(jaas_text: str) -> str:
-    """The file of users that a JAAS file names, as `java.security.auth.login.config` has it.
+    """Return the path of the users file in a JAAS file (`java.security.auth.login.config`).
 
         KafkaConnect { ….PropertyFileLoginModule required file="/etc/connect/users.properties"; };
 
-    Raises `ConfigError`.
+    Raises `ConfigError` if the entry `KafkaConnect` is missing or not supported.
     """
     plain = _JAAS_COMMENT.sub(lambda each: each[0] if each[0].startswith('"') else " ", jaas_text)
     entry = _extract_jaas_section(plain)
@@ -55,18 +55,18 @@ def find_users_file(jaas_text: str) -> str:
         ) from None
     if module.simple_name != _LOGIN_MODULE:
         raise ConfigError(
-            f"basic authentication: {module.class_name} cannot be loaded here; there is "
+            f"basic authentication: {module.class_name} is not supported; use "
             f"{_LOGIN_MODULE},"
             " which reads users and passwords from a properties file"
         )
     file = module.options.get("file", "").strip()
     if not file:
-        raise ConfigError(f"basic authentication: {_LOGIN_MODULE} needs the option file")
+        raise ConfigError(f"basic authentication: the option 'file' of {_LOGIN_MODULE} is missing")
     return file
 
 
 def _extract_jaas_section(plain: str) -> str | None:
-    """What is between the braces of the first complete entry of Connect's."""
+    """Return the text between the braces of the first complete entry `KafkaConnect`."""
     at = 0
     while (found := _JAAS_SECTION.search(plain, at)) and (
         closing := plain.find("}", found.end())
@@ -78,7 +78,7 @@ def _extract_jaas_section(plain: str) -> str | None:
 
 
 def parse_credentials(authorization: str | None) -> tuple[str, str] | None:
-    """User and password of an `Authorization` header; None where it holds none."""
+    """Return user and password of an `Authorization` header, None if it has no valid ones."""
     scheme, _, encoded = (authorization or "").partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -91,7 +91,7 @@ def parse_credentials(authorization: str | None) -> tuple[str, str] | None:
 
 
 class BasicAuthMiddleware:
-    """ASGI: 401 for whoever is not one of the users. Without any user everybody is let in."""
+    """ASGI middleware: answers unknown users with 401. Without any users, everyone is admitted."""
 
     def __init__(
         self,
@@ -100,8 +100,8 @@ class BasicAuthMiddleware:
         users: Mapping[str, str],
         signs_internal_requests: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`signs_internal_requests`: see `ports.herder.Herder`. Unless it returns True, internal
-        requests need a password like all others."""
+        """`signs_internal_requests`: see `Herder`. Unless it returns True, internal requests need a
+        password like all others."""
         self._app = app
         self._users = users
         self._signs_internal_requests = signs_internal_requests
@@ -111,7 +111,7 @@ class BasicAuthMiddleware:
             await self._app(scope, receive, send)
             return
         if self._may_be_signed(scope):
-            scope[http_request.MUST_BE_SIGNED_SCOPE_KEY] = True  # `Internal` verifies the signature
+            scope[http_request.MUST_BE_SIGNED_SCOPE_KEY] = True  # the endpoint verifies it
             await self._app(scope, receive, send)
             return
         refusal = responses.PlainTextResponse("User cannot access the resource.", status_code=401)
@@ -123,7 +123,7 @@ class BasicAuthMiddleware:
             return False
         user, password = given
         expected = self._users.get(user)
-        # Compared even for an unknown user: time shall not tell which names there are.
+        # Compare even for an unknown user, so that timing does not reveal which users exist.
         same = hmac.compare_digest((expected or "").encode(), password.encode())
         return same and expected is not None
 

@@ -25,7 +25,7 @@ _CONNECTOR_TYPES = (PluginType.SINK, PluginType.SOURCE)
 
 
 class ConnectorPluginsResource:
-    """The endpoints; they hold no state."""
+    """Handlers of `/connector-plugins`; stateless."""
 
     def __init__(self, of: Herder, *, asks: HerderClient) -> None:
         self._herder = of
@@ -39,9 +39,9 @@ class ConnectorPluginsResource:
             Endpoint("PUT", f"{one}/validate", self.validate),
         ]
 
-    async def list_all(self, asked: RestRequest) -> responses.Response:
-        """Connectors alone, unless told otherwise; sinks come first, as they always did."""
-        only_connectors = asked.flag("connectorsOnly", default=True)
+    async def list_all(self, request: RestRequest) -> responses.Response:
+        """List plugins: only connectors unless `connectorsOnly=false`; sinks first, as in Java."""
+        only_connectors = request.flag("connectorsOnly", default=True)
         found = [
             each
             for each in self._herder.plugins()
@@ -54,19 +54,19 @@ class ConnectorPluginsResource:
             [rest_responses.encode_plugin_info(each) for each in found]
         )
 
-    async def config(self, asked: RestRequest) -> responses.Response:
-        version = asked.query("version")
+    async def config(self, request: RestRequest) -> responses.Response:
+        version = request.query("version")
         keys = await self._asks.result(
             self._herder.plugin_config(
-                asked.name("plugin"), None if version == _LATEST_VERSION else version
+                request.name("plugin"), None if version == _LATEST_VERSION else version
             )
         )
         return rest_responses.respond_json(
             [rest_responses.encode_config_key_info(each) for each in keys]
         )
 
-    async def validate(self, asked: RestRequest) -> responses.Response:
-        plugin, config = asked.name("plugin"), await asked.config()
+    async def validate(self, request: RestRequest) -> responses.Response:
+        plugin, config = request.name("plugin"), await request.config()
         included = config.get(_CLASS_KEY)
         if included is not None and not _strip_connector_suffix(included).endswith(
             _strip_connector_suffix(plugin)
@@ -80,5 +80,5 @@ class ConnectorPluginsResource:
 
 
 def _strip_connector_suffix(name: str) -> str:
-    """A class name, or the alias of one: without `Connector` at its end, if more is left."""
+    """Strip the suffix `Connector` from a class name or alias, unless nothing would be left."""
     return name.removesuffix(_CONNECTOR_SUFFIX) or name

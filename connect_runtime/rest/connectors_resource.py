@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectorsResource:
-    """The endpoints; they hold no state."""
+    """Handlers of `/connectors`: list, create, configure, delete, status and topics; stateless."""
 
     def __init__(self, of: Herder, *, asks: HerderClient, configured: RestSettings) -> None:
         self._herder = of
@@ -77,11 +77,11 @@ class ConnectorsResource:
             Endpoint("GET", f"{one}/tasks/{{task}}/status", self.task_status),
         ]
 
-    # All of them
+    # All connectors
 
-    async def list_all(self, asked: RestRequest) -> responses.Response:
+    async def list_all(self, request: RestRequest) -> responses.Response:
         view = self._herder.config()
-        expansions = asked.queries("expand")
+        expansions = request.queries("expand")
         if not expansions:
             return rest_responses.respond_json(view.connectors())
         expanded = {name: self._expanded(name, view, expansions) for name in view.connectors()}
@@ -92,7 +92,7 @@ class ConnectorsResource:
     def _expanded(
         self, name: str, view: ClusterConfigState, expansions: list[str]
     ) -> dict[str, Any] | None:
-        """None for one without a status where that is asked for: it has only just been made."""
+        """Returns None if the status is requested but not known yet, as for a new connector."""
         told: dict[str, Any] = {}
         for each in expansions:
             if each == "status":
@@ -104,22 +104,22 @@ class ConnectorsResource:
                 config = view.config(name) or {}
                 told["info"] = self._info(name, config, view.tasks(name))
             else:
-                _log.info("ignoring the unknown expansion '%s'", each)
+                _log.info("ignoring unknown value '%s' of the query parameter 'expand'", each)
         return told
 
-    # One of them
+    # One connector
 
-    async def info(self, asked: RestRequest) -> responses.Response:
-        found = await self._describe(asked)
+    async def info(self, request: RestRequest) -> responses.Response:
+        found = await self._describe(request)
         numbers = range(len(found.task_configs))
         tasks = [ConnectorTaskId(found.connector, number) for number in numbers]
         return rest_responses.respond_json(self._info(found.connector, found.config, tasks))
 
-    async def config(self, asked: RestRequest) -> responses.Response:
-        return rest_responses.respond_json(dict((await self._describe(asked)).config))
+    async def config(self, request: RestRequest) -> responses.Response:
+        return rest_responses.respond_json(dict((await self._describe(request)).config))
 
-    async def tasks(self, asked: RestRequest) -> responses.Response:
-        found = await self._describe(asked)
+    async def tasks(self, request: RestRequest) -> responses.Response:
+        found = await self._describe(request)
         return rest_responses.respond_json(
             [
                 rest_responses.encode_task_info(ConnectorTaskId(found.connector, number), config)
@@ -127,48 +127,48 @@ class ConnectorsResource:
             ]
         )
 
-    async def _describe(self, asked: RestRequest) -> ConnectorDescription:
-        reply = await self._asks.ask(DescribeConnector(asked.connector))
+    async def _describe(self, request: RestRequest) -> ConnectorDescription:
+        reply = await self._asks.ask(DescribeConnector(request.connector))
         assert isinstance(reply, ConnectorDescription), reply
         return reply
 
-    async def status(self, asked: RestRequest) -> responses.Response:
-        name = asked.connector
+    async def status(self, request: RestRequest) -> responses.Response:
+        name = request.connector
         status = self._status(name)
         if status is None:
             raise RestError(HTTPStatus.NOT_FOUND, f"No status found for connector {name}")
         return rest_responses.respond_json(status)
 
-    async def task_status(self, asked: RestRequest) -> responses.Response:
-        task = ConnectorTaskId(asked.connector, asked.task)
+    async def task_status(self, request: RestRequest) -> responses.Response:
+        task = ConnectorTaskId(request.connector, request.task)
         status = self._herder.statuses().task(task)
         if status is None:
             raise RestError(HTTPStatus.NOT_FOUND, f"No status found for task {task}")
         return rest_responses.respond_json(rest_responses.encode_task_state(task, status))
 
-    # Their topics
+    # Active topics
 
-    async def topics(self, asked: RestRequest) -> responses.Response:
+    async def topics(self, request: RestRequest) -> responses.Response:
         self._check_tracking()
         return rest_responses.respond_json(
-            rest_responses.encode_active_topics(asked.connector, self._herder.statuses())
+            rest_responses.encode_active_topics(request.connector, self._herder.statuses())
         )
 
-    async def reset_topics(self, asked: RestRequest) -> responses.Response:
+    async def reset_topics(self, request: RestRequest) -> responses.Response:
         self._check_tracking()
         if not self._settings.topic_reset:
             raise RestError(HTTPStatus.FORBIDDEN, "Topic tracking reset is disabled.")
-        await self._asks.result(self._herder.reset_topics(asked.connector))
+        await self._asks.result(self._herder.reset_topics(request.connector))
         return rest_responses.respond_empty(HTTPStatus.ACCEPTED)
 
     def _check_tracking(self) -> None:
         if not self._settings.topic_tracking:
             raise RestError(HTTPStatus.FORBIDDEN, "Topic tracking is disabled.")
 
-    # Making, configuring, deleting
+    # Create, configure, delete
 
-    async def create(self, asked: RestRequest) -> responses.Response:
-        wanted = await asked.creation()
+    async def create(self, request: RestRequest) -> responses.Response:
+        wanted = await request.creation()
         _set_connector_name(wanted.name, wanted.config)
         reply = await self._asks.ask_or_forward(
             PutConnector(
@@ -178,39 +178,39 @@ class ConnectorsResource:
                 replace=False,
             ),
             ForwardedRequest(method="POST", path="/connectors", body=wanted.to_json()),
-            asker=asked,
+            asker=request,
         )
-        return self._put(wanted.name, reply, asked=asked, created=True)
+        return self._put(wanted.name, reply, request=request, created=True)
 
-    async def put_config(self, asked: RestRequest) -> responses.Response:
-        name, config = asked.connector, await asked.config()
+    async def put_config(self, request: RestRequest) -> responses.Response:
+        name, config = request.connector, await request.config()
         _set_connector_name(name, config)
         reply = await self._asks.ask_or_forward(
             PutConnector(connector=name, config=config),
             _build_forwarded_config("PUT", name, config),
-            asker=asked,
+            asker=request,
         )
         created = reply.status == HTTPStatus.CREATED if isinstance(reply, PeerResponse) else None
-        return self._put(name, reply, asked=asked, created=created)
+        return self._put(name, reply, request=request, created=created)
 
-    async def patch_config(self, asked: RestRequest) -> responses.Response:
-        name, patch = asked.connector, await asked.config()
+    async def patch_config(self, request: RestRequest) -> responses.Response:
+        name, patch = request.connector, await request.config()
         reply = await self._asks.ask_or_forward(
             PatchConnector(connector=name, patch=patch),
             _build_forwarded_config("PATCH", name, patch),
-            asker=asked,
+            asker=request,
         )
-        return self._put(name, reply, asked=asked, created=False)
+        return self._put(name, reply, request=request, created=False)
 
     def _put(
         self,
         name: str,
         reply: WorkerReply | PeerResponse,
         *,
-        asked: RestRequest,
+        request: RestRequest,
         created: bool | None,
     ) -> responses.Response:
-        """`created` None: the herder knows."""
+        """`created`: whether the connector is new; None: take it from the herder's reply."""
         if isinstance(reply, PeerResponse):
             told: JsonValue = reply.value
         else:
@@ -219,21 +219,21 @@ class ConnectorsResource:
             told = self._info(name, reply.config, reply.tasks)
         if not created:
             return rest_responses.respond_json(told)
-        location = asked.absolute(peer_requests.build_connector_path(name))
+        location = request.absolute(peer_requests.build_connector_path(name))
         return rest_responses.respond_json(
             told, status=HTTPStatus.CREATED, headers={"Location": location}
         )
 
-    async def delete(self, asked: RestRequest) -> responses.Response:
-        name = asked.connector
+    async def delete(self, request: RestRequest) -> responses.Response:
+        name = request.connector
         await self._asks.ask_or_forward(
             DeleteConnector(name),
             ForwardedRequest(method="DELETE", path=peer_requests.build_connector_path(name)),
-            asker=asked,
+            asker=request,
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
-    # Shapes that need the herder
+    # Documents that need data of the herder
 
     def _info(
         self,
@@ -276,7 +276,7 @@ def _build_forwarded_config(
 
 
 class ConnectorLifecycleResource:
-    """The endpoints; they hold no state."""
+    """Handlers for restart, pause, resume and stop of connectors and tasks; stateless."""
 
     def __init__(self, of: Herder, *, asks: HerderClient) -> None:
         self._herder = of
@@ -292,20 +292,20 @@ class ConnectorLifecycleResource:
             Endpoint("POST", f"{one}/tasks/{{task}}/restart", self.restart_task),
         ]
 
-    async def restart(self, asked: RestRequest) -> responses.Response:
-        """The connector alone, as it always was, or what KIP-745 added, which is not waited for."""
-        name = asked.connector
+    async def restart(self, request: RestRequest) -> responses.Response:
+        """Restart the connector alone and wait, or as KIP-745 asks, without waiting."""
+        name = request.connector
         wanted = RestartRequest(
             connector=name,
-            include_tasks=asked.flag("includeTasks"),
-            only_failed=asked.flag("onlyFailed"),
+            include_tasks=request.flag("includeTasks"),
+            only_failed=request.flag("onlyFailed"),
         )
         path = peer_requests.build_connector_path(name, "restart")
         if not wanted.include_tasks and not wanted.only_failed:
             await self._asks.ask_or_forward(
                 RestartConnector(name),
                 ForwardedRequest(method="POST", path=path),
-                asker=asked,
+                asker=request,
             )
             return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
         flags = {
@@ -315,7 +315,7 @@ class ConnectorLifecycleResource:
         reply = await self._asks.ask_or_forward(
             RestartConnectorAndTasks(wanted),
             ForwardedRequest(method="POST", path=path, query=flags),
-            asker=asked,
+            asker=request,
         )
         return rest_responses.respond_json(self._planned(name, reply), status=HTTPStatus.ACCEPTED)
 
@@ -328,11 +328,11 @@ class ConnectorLifecycleResource:
             name, reply.plan.connector, reply.plan.tasks, kind=kind
         )
 
-    async def pause(self, asked: RestRequest) -> responses.Response:
-        return await self._set(asked.connector, TargetState.PAUSED)
+    async def pause(self, request: RestRequest) -> responses.Response:
+        return await self._set(request.connector, TargetState.PAUSED)
 
-    async def resume(self, asked: RestRequest) -> responses.Response:
-        return await self._set(asked.connector, TargetState.STARTED)
+    async def resume(self, request: RestRequest) -> responses.Response:
+        return await self._set(request.connector, TargetState.STARTED)
 
     async def _set(self, connector: str, state: TargetState) -> responses.Response:
         if not self._herder.config().contains(connector):
@@ -340,28 +340,28 @@ class ConnectorLifecycleResource:
         await self._asks.result(self._herder.set_target_state(connector, state))
         return rest_responses.respond_empty(HTTPStatus.ACCEPTED)
 
-    async def stop(self, asked: RestRequest) -> responses.Response:
-        name = asked.connector
+    async def stop(self, request: RestRequest) -> responses.Response:
+        name = request.connector
         await self._asks.ask_or_forward(
             StopConnector(name),
             ForwardedRequest(method="PUT", path=peer_requests.build_connector_path(name, "stop")),
-            asker=asked,
+            asker=request,
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
-    async def restart_task(self, asked: RestRequest) -> responses.Response:
-        task = ConnectorTaskId(asked.connector, asked.task)
+    async def restart_task(self, request: RestRequest) -> responses.Response:
+        task = ConnectorTaskId(request.connector, request.task)
         path = peer_requests.build_connector_path(
             task.connector, "tasks", str(task.task), "restart"
         )
         await self._asks.ask_or_forward(
-            RestartTask(task), ForwardedRequest(method="POST", path=path), asker=asked
+            RestartTask(task), ForwardedRequest(method="POST", path=path), asker=request
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
 
 class ConnectorOffsetsResource:
-    """The endpoints; they hold no state."""
+    """Handlers of `/connectors/{connector}/offsets` (KIP-875); stateless."""
 
     def __init__(self, *, asks: HerderClient) -> None:
         self._asks = asks
@@ -374,27 +374,27 @@ class ConnectorOffsetsResource:
             Endpoint("DELETE", path, self.reset),
         ]
 
-    async def read(self, asked: RestRequest) -> responses.Response:
-        reply = await self._asks.ask(ReadConnectorOffsets(asked.connector))
+    async def read(self, request: RestRequest) -> responses.Response:
+        reply = await self._asks.ask(ReadConnectorOffsets(request.connector))
         assert isinstance(reply, ConnectorOffsets), reply
         return rest_responses.respond_json(rest_responses.encode_connector_offsets(reply))
 
-    async def alter(self, asked: RestRequest) -> responses.Response:
-        offsets = await asked.offsets()
+    async def alter(self, request: RestRequest) -> responses.Response:
+        offsets = await request.offsets()
         if not offsets:
             raise RestError(
                 HTTPStatus.BAD_REQUEST,
                 "Partitions / offsets need to be provided for an alter offsets request",
             )
-        return await self._modify(asked, "PATCH", offsets)
+        return await self._modify(request, "PATCH", offsets)
 
-    async def reset(self, asked: RestRequest) -> responses.Response:
-        return await self._modify(asked, "DELETE", None)
+    async def reset(self, request: RestRequest) -> responses.Response:
+        return await self._modify(request, "DELETE", None)
 
     async def _modify(
-        self, asked: RestRequest, method: str, offsets: list[OffsetChange] | None
+        self, request: RestRequest, method: str, offsets: list[OffsetChange] | None
     ) -> responses.Response:
-        name = asked.connector
+        name = request.connector
         path = peer_requests.build_connector_path(name, "offsets")
         body: Any = None
         if offsets is not None:
@@ -402,7 +402,7 @@ class ConnectorOffsetsResource:
         reply = await self._asks.ask_or_forward(
             ModifyConnectorOffsets(name, offsets),
             ForwardedRequest(method=method, path=path, body=body),
-            asker=asked,
+            asker=request,
         )
         if isinstance(reply, PeerResponse):
             return rest_responses.respond_json(reply.value)

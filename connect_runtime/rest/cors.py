@@ -1,9 +1,9 @@
 """Cross-origin resource sharing: `access.control.allow.*`.
 
 Follows the Jetty handler that Kafka Connect uses: the headers decide what a browser shows to a
-page; preflight requests are always answered. Unlike there, changes that pages of other origins
-request are refused (`host_check`). Credentials are never allowed. An origin is literal, with
-stars as wildcards, or a regular expression.
+page, and preflight requests are always answered. Unlike Jetty's handler, changes requested by
+pages of other origins are rejected (`host_check`). Credentials are never allowed. An origin is a
+literal with stars as wildcards, or a regular expression.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ _SIMPLE_METHODS = ("GET", "POST", "HEAD")
 _ALLOWED_HEADERS = "Content-Type"
 _MAX_AGE_S = 60
 _REGULAR_EXPRESSION = re.compile(r"[\\\[(|^$+?]|\.\*")
-"""What is in no origin: one with any of this is a regular expression."""
+"""Characters that no literal origin contains: an entry with one is a regular expression."""
 
 
 def parse_origins(text: str) -> tuple[BoundedPattern, ...]:
-    """The origins of `access.control.allow.origin`. Raises `ConfigError`."""
+    """Parse `access.control.allow.origin`. Raises `ConfigError` if an entry is invalid."""
     return tuple(_compile_origin(each) for each in _split_list(text))
 
 
 def build_origin_check(access: CorsSettings) -> Callable[[str], bool]:
-    """Are pages of an origin served, as `access.control.allow.origin` says? One that cannot be
-    matched within the limit is not; the first such is logged."""
+    """Return a predicate: does `access.control.allow.origin` allow an origin?
+
+    An origin that cannot be matched within the time limit is not allowed; the first one is logged.
+    """
     everybody, patterns = "*" in _split_list(access.origins), parse_origins(access.origins)
     is_limit_logged = False
 
@@ -50,7 +52,7 @@ def build_origin_check(access: CorsSettings) -> Callable[[str], bool]:
         except MatchLimitError as error:
             if not is_limit_logged:
                 is_limit_logged = True
-                _LOG.warning("an origin is not allowed: %s", error)
+                _LOG.warning("rejected an origin that could not be matched: %s", error)
             return False
 
     return allowed
@@ -63,7 +65,7 @@ def _compile_origin(origin: str) -> BoundedPattern:
         return bounded_regex.compile_pattern(text)
     except PatternError as error:
         raise ConfigError(
-            f"{ALLOW_ORIGIN_CONFIG}: '{origin}' cannot be used: {error.reason}"
+            f"{ALLOW_ORIGIN_CONFIG}: '{origin}' is not a valid pattern: {error.reason}"
         ) from None
 
 
@@ -72,7 +74,7 @@ def _split_list(text: str) -> list[str]:
 
 
 class CorsMiddleware:
-    """ASGI: adds the headers where the origin is allowed."""
+    """ASGI middleware: adds the CORS headers for allowed origins."""
 
     def __init__(self, app: types.ASGIApp, *, access: CorsSettings) -> None:
         self._app = app
@@ -88,19 +90,19 @@ class CorsMiddleware:
         async def send_with(message: types.Message) -> None:
             if message["type"] == "http.response.start":
                 message.setdefault("headers", [])
-                self._add(datastructures.MutableHeaders(scope=message), asked=scope)
+                self._add(datastructures.MutableHeaders(scope=message), scope=scope)
             await send(message)
 
         await self._app(scope, receive, send_with)
 
-    def _add(self, headers: datastructures.MutableHeaders, *, asked: types.Scope) -> None:
+    def _add(self, headers: datastructures.MutableHeaders, *, scope: types.Scope) -> None:
         headers.add_vary_header("Origin")
-        request = datastructures.Headers(scope=asked)
+        request = datastructures.Headers(scope=scope)
         origin = request.get("origin")
         if origin is None or not self._allows(origin):
             return
         headers["Access-Control-Allow-Origin"] = "*" if self._everybody else origin
-        if asked["method"] == "OPTIONS" and "access-control-request-method" in request:
+        if scope["method"] == "OPTIONS" and "access-control-request-method" in request:
             headers["Access-Control-Allow-Methods"] = self._methods
             headers["Access-Control-Allow-Headers"] = _ALLOWED_HEADERS
             headers["Access-Control-Max-Age"] = str(_MAX_AGE_S)

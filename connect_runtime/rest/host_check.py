@@ -18,12 +18,12 @@ from connect_runtime.rest.rest_errors import RestError
 from connect_runtime.rest.rest_settings import RestSettings
 
 HEALTH_PATH = "/health"
-"""Probes ask for it under any name. It holds no secret and changes nothing."""
+"""Served under any host name, for probes. It contains no secrets and changes nothing."""
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 def collect_allowed_hosts(configured: RestSettings) -> AllowedHosts:
-    """The names of this machine, of the listeners, the advertised one, and what is configured."""
+    """Collect this machine's names, those of listeners, the advertised and the configured ones."""
     own = socket.gethostname()
     names = [own, *configured.allowed_hosts, *(each.host for each in configured.listeners)]
     names += [each.host for each in configured.admin_listeners or ()]
@@ -32,14 +32,14 @@ def collect_allowed_hosts(configured: RestSettings) -> AllowedHosts:
     try:
         found = socket.getaddrinfo(own, None, flags=socket.AI_CANONNAME)
     except OSError:
-        found = []  # it has no other name
+        found = []  # the machine has no other name
     names += [canonical for *_, canonical, _ in found if canonical]
     return request_origin.parse_allowed_hosts(names)
 
 
 class HostCheckMiddleware:
-    """ASGI: 403 for requests under another host name, and for what pages of other origins would
-    have changed."""
+    """ASGI middleware: answers requests under a foreign host name, and changes requested by pages
+    of other origins, with 403."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class HostCheckMiddleware:
         hosts: AllowedHosts,
         allows_origin: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`allows_origin`: origins whose pages may ask for changes."""
+        """`allows_origin`: whether pages of an origin may request changes."""
         self._app = app
         self._hosts = hosts
         self._allows_origin = allows_origin

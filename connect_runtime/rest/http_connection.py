@@ -1,8 +1,8 @@
 """One HTTP connection of the REST API: client deadlines and limits, and logging of bad requests.
 
-uvicorn has one deadline, for idle connections. Here every wait for the client has one: for the
-head of a request, for the rest of a body that nobody reads any more, and until a response was
-taken.
+uvicorn only limits how long a connection may be idle. This module also limits how long a client
+may take to send a request's head, to send the rest of a body that is not read any more, and to
+receive a response.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from connect_runtime.system.server_loop import AcceptedConnection
 
 CONNECTION_LIMITS = ClientConnectionLimits(total=512, per_address=128, local=128)
 _READ_BYTES = 64 * 1024
-"""So much of a request is read at a time, and held although nobody asked for it."""
+"""Bytes of a request that are read ahead of the application."""
 MAX_HEAD_BYTES = 16 * 1024
-"""The most bytes of a request's head: request line and headers."""
+"""Limit for a request's head: request line and headers."""
 MAX_BODY_CHUNKS = 2_000
-"""The most chunks in `_READ_BYTES` of a body: each costs more than its bytes do."""
+"""Limit for chunks within `_READ_BYTES` of a body, because each chunk has an overhead."""
 _CLIENT_ERROR_LOG_INTERVAL_S = 60.0
 
 _log = logging.getLogger(__name__)
@@ -34,19 +34,24 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientDeadlines:
-    """`head_s`: of the head of a request, since its first byte, and of the first request, since the
-    connection came. `idle_s`: between requests. `rest_s`: for the rest of a body whose request
-    was answered without it. `taken_s`: until the client has taken an answer."""
+    """Time limits for what a client sends and receives."""
 
     head_s: float = 10.0
+    """For the head of a request from its first byte; for the first request, from the connection."""
     idle_s: float = 90.0
+    """Between requests."""
     rest_s: float = 10.0
+    """For the rest of a body, after the request was answered without it."""
     taken_s: float = 60.0
+    """For receiving a response."""
 
 
 class ClientErrorLog:
-    """The library's logger, in the loop of one server: what clients do wrong is one line, and each
-    kind of it one a minute, with how often it came. All else is logged as it is."""
+    """Replaces uvicorn's logger: client errors take one line, and each kind at most one a minute.
+
+    The line contains the number of suppressed errors. Other messages are logged unchanged. Used on
+    one server's event loop.
+    """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -54,7 +59,7 @@ class ClientErrorLog:
         self._left_out: dict[str, int] = {}
 
     level = logging.WARNING
-    """Asked by the library, for what it traces."""
+    """Read by uvicorn to decide whether to trace."""
 
     def warning(self, message: str, *_: object) -> None:
         self.note(message.rstrip("."))
@@ -66,20 +71,20 @@ class ClientErrorLog:
             _log.error(message.rstrip(), *args, exc_info=exc_info)
 
     def note(self, kind: str, client: str = "") -> None:
-        """`client`: whose connection it is, "" where that is not known."""
+        """Log a client error of this kind; `client`: its address, "" if unknown."""
         now_s, logged_s = self._now_s(), self._logged_s.get(kind)
         if logged_s is not None and now_s - logged_s < _CLIENT_ERROR_LOG_INTERVAL_S:
             self._left_out[kind] = self._left_out.get(kind, 0) + 1
             return
         self._logged_s[kind] = now_s
         left_out = self._left_out.pop(kind, 0)
-        more = f" ({left_out} more since the last such line)" if left_out else ""
+        more = f" ({left_out} more since the last log line)" if left_out else ""
         _log.warning("REST: %s%s%s", kind, f": {client}" if client else "", more)
 
 
 @dataclass(slots=True, kw_only=True)
 class ServerConnections:
-    """What the connections of one server have in common: implements `ConnectionAdmission`."""
+    """State shared by all connections of a server; implements `ConnectionAdmission`."""
 
     held: OpenConnections[AcceptedConnection]
     deadlines: ClientDeadlines
@@ -89,7 +94,7 @@ class ServerConnections:
     def admit(self, connection: AcceptedConnection) -> bool:
         closed = self.held.admit(connection, connection.host)
         if closed is not None:
-            kind = "too many connections: closed the one that the server waited for longest"
+            kind = "too many connections: closed the connection that has been idle longest"
             self.client_errors.note(kind, closed.host)
             if closed is connection:
                 return False
@@ -103,12 +108,12 @@ class ServerConnections:
             del self._accepted[connection.number]
 
     def accepted(self, transport: asyncio.Transport) -> AcceptedConnection:
-        """The connection of a transport, plain or TLS."""
+        """Return the accepted connection of a transport, plain or TLS."""
         return self._accepted[transport.get_extra_info("socket").fileno()]
 
 
 class _LimitedParser(h11.Connection):
-    """Refuses long heads, however they arrive, and bodies of very many small chunks."""
+    """HTTP parser that rejects long heads and bodies of very many small chunks."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER, MAX_HEAD_BYTES)
@@ -119,7 +124,7 @@ class _LimitedParser(h11.Connection):
         self._chunks_left = MAX_BODY_CHUNKS * (1 + len(data) // _READ_BYTES)
 
     def next_event(self) -> Any:
-        """Raises `h11.RemoteProtocolError`."""
+        """Raises `h11.RemoteProtocolError` if a limit is exceeded."""
         size = len(self.trailing_data[0]) if self.their_state is h11.IDLE else 0
         event = super().next_event()
         if isinstance(event, h11.Request):
@@ -128,12 +133,12 @@ class _LimitedParser(h11.Connection):
         elif isinstance(event, h11.Data):
             self._chunks_left -= 1
             if self._chunks_left < 0:
-                raise h11.RemoteProtocolError("too many small chunks")
+                raise h11.RemoteProtocolError("the body has too many small chunks")
         return event
 
 
 class HttpConnection(h11_impl.H11Protocol):
-    """Told of everything by the loop's transport, and by the cycles of requests."""
+    """Protocol of one connection; called by its transport and by uvicorn's request cycles."""
 
     def __init__(self, *args: Any, shared: ServerConnections, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -141,12 +146,12 @@ class HttpConnection(h11_impl.H11Protocol):
         self.logger = cast("logging.Logger", shared.client_errors)
         self._shared = shared
         self._accepted: AcceptedConnection
-        self._cut: asyncio.TimerHandle | None = None
-        self._cut_for = ""
-        """What `_cut` is the deadline of."""
+        self._deadline: asyncio.TimerHandle | None = None
+        self._deadline_kind = ""
+        """What the running deadline `_deadline` is for: "head", "rest", "taken" or ""."""
         self._asked = False
 
-    # What the transport tells
+    # Called by the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         if hasattr(transport, "max_size"):
@@ -154,19 +159,19 @@ class HttpConnection(h11_impl.H11Protocol):
         super().connection_made(transport)
         self._accepted = self._shared.accepted(transport)
         self._accepted.abort = transport.abort
-        self._look()
+        self._update_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._shared.held.wait(self._accepted)  # until it is closed: TLS may take its time
+        self._shared.held.wait(self._accepted)  # until it is closed: a TLS shutdown takes time
         self._set_deadline("", 0.0)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._look()
+        self._update_deadline()
 
-    # What the library's parts tell
+    # Called by uvicorn
 
     def _unsupported_upgrade_warning(self) -> None:
         self.logger.warning(
@@ -174,8 +179,8 @@ class HttpConnection(h11_impl.H11Protocol):
         )
 
     def send_400_response(self, msg: str) -> None:
-        """Also when an answer has begun, or was given: then there is nothing left to say."""
-        if self._answers():
+        """Do nothing if a response has begun already."""
+        if self._is_serving():
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -184,37 +189,37 @@ class HttpConnection(h11_impl.H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._look()
+        self._update_deadline()
 
     def timeout_keep_alive_handler(self) -> None:
-        """The library's deadline does not look whether the last answer was taken: ours counts."""
+        """Do nothing: uvicorn's deadline ignores unsent responses, unlike `_update_deadline`."""
 
     # Deadlines
 
     def close(self) -> None:
-        """Without waiting for a client that takes nothing."""
+        """Close without waiting for a client that receives nothing."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
             self.transport.close()
 
-    def _answers(self) -> bool:
-        """Is a request being served?"""
+    def _is_serving(self) -> bool:
+        """Whether a request is being served."""
         cycle = cast("h11_impl.RequestResponseCycle | None", self.cycle)
         return cycle is not None and not cycle.response_complete
 
-    def _look(self) -> None:
-        """Whom is waited for now, and until when?"""
+    def _update_deadline(self) -> None:
+        """Set the deadline for what the client has to do next."""
         deadlines = self._shared.deadlines
-        self._asked = self._asked or self._answers()
-        if self._answers() and not self.cycle.more_body:
+        self._asked = self._asked or self._is_serving()
+        if self._is_serving() and not self.cycle.more_body:
             self._shared.held.answer(self._accepted)
         else:
             self._shared.held.wait(self._accepted)
         if self.transport.is_closing() or self.transport.get_write_buffer_size():
             self._set_deadline("taken", deadlines.taken_s)
-        elif self._answers():
-            self._set_deadline("", 0.0)  # whoever reads the body has one, and whoever answers
+        elif self._is_serving():
+            self._set_deadline("", 0.0)  # reading the body and serving have their own deadlines
         elif self.conn.their_state is h11.SEND_BODY:
             self._set_deadline("rest", deadlines.rest_s)
         elif not self._asked or self.conn.trailing_data[0]:
@@ -223,30 +228,30 @@ class HttpConnection(h11_impl.H11Protocol):
             self._set_deadline("idle", deadlines.idle_s)
 
     def _set_deadline(self, of: str, after_s: float) -> None:
-        """One that is running goes on: bytes that come do not renew it."""
-        if of == self._cut_for:
+        """Keep a running deadline of the same kind: more bytes do not extend it."""
+        if of == self._deadline_kind:
             return
-        if self._cut is not None:
-            self._cut.cancel()
-        self._cut_for = of
-        self._cut = self.loop.call_later(after_s, self._cut_off) if of else None
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline_kind = of
+        self._deadline = self.loop.call_later(after_s, self._cut_off) if of else None
 
     def _cut_off(self) -> None:
-        if self._cut_for == "taken" and not self.transport.get_write_buffer_size():
-            self._cut, self._cut_for = None, ""  # it was taken
+        if self._deadline_kind == "taken" and not self.transport.get_write_buffer_size():
+            self._deadline, self._deadline_kind = None, ""  # received in the meantime
             if not self.transport.is_closing():
-                self._look()
+                self._update_deadline()
             return
-        if self._cut_for == "idle":
+        if self._deadline_kind == "idle":
             self.transport.close()
             return
         kind = {
             "head": "a client did not send the head of its request in time",
             "rest": "a client did not send the rest of its body in time",
-            "taken": "a client did not take its answer in time",
-        }[self._cut_for]
+            "taken": "a client did not receive its response in time",
+        }[self._deadline_kind]
         self._shared.client_errors.note(kind, self.client[0] if self.client else "")
-        if self._cut_for == "head":
+        if self._deadline_kind == "head":
             self.close()
         else:
             self.transport.abort()

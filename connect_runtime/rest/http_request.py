@@ -1,4 +1,4 @@
-"""One HTTP request as handlers see it: decoded names, flags as Java reads them, a bounded body.
+"""One HTTP request as handlers see it: decoded names, flags parsed as in Java, a bounded body.
 
 `BodySlots` limits how many large bodies a server holds at a time, however many clients send them.
 """
@@ -22,23 +22,23 @@ from connect_runtime.rest.request_bodies import CreateConnectorRequest, OffsetCh
 from connect_runtime.rest.rest_errors import RestError
 
 BODY_SLOTS_SCOPE_KEY = "connect_runtime.body_slots"
-"""In an ASGI scope: the server's `BodySlots`."""
+"""Key in an ASGI scope: the server's `BodySlots`."""
 SMALL_BODY_BYTES = 64 * 1024
-"""No longer bodies need no slot: as much of each request is read anyway."""
+"""Bodies up to this size need no slot, because this much of each request is read anyway."""
 
 
 @dataclass(slots=True)
 class BodySlots:
-    """One event loop's. Whoever has a slot keeps it until the request was answered."""
+    """Limits large bodies on one event loop; a request keeps its slot until it was answered."""
 
     total: int = 4
     per_address: int = 2
     wait_s: float = 10.0
-    _taken: Counter[str] = field(default_factory=Counter)
+    _acquired: Counter[str] = field(default_factory=Counter)
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def take(self, host: str) -> str:
-        """Returns what `give_back` takes. Raises `RestError`: 503, none has become free in time."""
+        """Acquire a slot; return the token for `give_back`. Raises `RestError` (503) on timeout."""
         client = connection_limits.identify_client(host)
         try:
             async with asyncio.timeout(self.wait_s), self._changed:
@@ -46,41 +46,41 @@ class BodySlots:
         except TimeoutError:
             raise RestError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
-                f"Too many requests with a body of more than {SMALL_BODY_BYTES} bytes are "
-                "being read;"
+                f"Too many requests with bodies larger than {SMALL_BODY_BYTES} bytes are in"
+                " progress;"
                 " try again soon",
             ) from None
-        self._taken[client] += 1
+        self._acquired[client] += 1
         return client
 
     async def give_back(self, slot: str) -> None:
-        self._taken[slot] -= 1
-        if not self._taken[slot]:
-            del self._taken[slot]
+        self._acquired[slot] -= 1
+        if not self._acquired[slot]:
+            del self._acquired[slot]
         async with self._changed:
             self._changed.notify_all()
 
     def _is_free(self, client: str) -> bool:
-        return self._taken.total() < self.total and self._taken[client] < self.per_address
+        return self._acquired.total() < self.total and self._acquired[client] < self.per_address
 
 
 T = TypeVar("T")
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 BODY_TIMEOUT_S = 30.0
-"""So long a body may take at most."""
+"""Limit for receiving a body."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _INT32_MAX = 2**31 - 1
 MUST_BE_SIGNED_SCOPE_KEY = "connect_runtime.must_be_signed"
-"""In an ASGI scope: see `RestRequest.must_be_signed`."""
+"""Key in an ASGI scope: see `RestRequest.must_be_signed`."""
 IS_SIGNED_SCOPE_KEY = "connect_runtime.is_signed"
-"""In an ASGI scope: see `RestRequest.is_signed`."""
+"""Key in an ASGI scope: see `RestRequest.is_signed`."""
 UNSUPPORTED_MEDIA_TYPE = "HTTP 415 Unsupported Media Type"
 
 
 class RestRequest:
-    """Handlers get one and return a response, or raise `RestError`, or what
-    `rest_errors.convert_to_rest_error` knows."""
+    """A request to the REST API. Handlers return a response, or raise `RestError` or an exception
+    that `rest_errors.convert_to_rest_error` maps."""
 
     def __init__(self, request: requests.Request, *, body_timeout_s: float) -> None:
         self._request = request
@@ -88,7 +88,7 @@ class RestRequest:
         self._slot: str | None = None
 
     def name(self, parameter: str) -> str:
-        """A part of the path, decoded: names have whatever characters they like."""
+        """A path parameter, decoded; names may contain any characters."""
         return parse.unquote(self._request.path_params[parameter], errors="replace")
 
     @property
@@ -97,14 +97,14 @@ class RestRequest:
 
     @property
     def task(self) -> int:
-        """A number, or there is no such path."""
+        """The task number. Raises `RestError` (404) if it is not a 32-bit integer."""
         text = self.name("task")
         if not _INTEGER.fullmatch(text) or abs(int(text)) > _INT32_MAX:
             raise RestError(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
         return int(text)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """`true` in any case; everything else that is given is false."""
+        """A boolean query parameter: `true` in any case is True, other values are False."""
         given = self.query(name)
         return default if given is None else given.lower() == "true"
 
@@ -112,23 +112,24 @@ class RestRequest:
         return next(iter(self.queries(name)), None)
 
     def queries(self, name: str) -> list[str]:
-        """All values of a parameter, in their order."""
+        """All values of a query parameter, in order."""
         return self._request.query_params.getlist(name)
 
     @property
     def forward(self) -> bool | None:
-        """`forward`, which one worker says to another: None from a user, see `asking`."""
+        """The query parameter `forward`, which workers set; None in a user's request. See
+        `request_forwarding`."""
         return None if self.query("forward") is None else self.flag("forward")
 
     @property
     def must_be_signed(self) -> bool:
-        """Did basic authentication let this request in without a password, for its signature?"""
+        """Whether basic authentication admitted the request only because of its signature."""
         return bool(self._request.scope.get(MUST_BE_SIGNED_SCOPE_KEY))
 
     @property
     def is_signed(self) -> bool:
-        """Whether head and body were verified before (`signed.Signed`): the sender is a worker of
-        the group."""
+        """Whether the signature of head and body was verified (`SignatureMiddleware`), so that the
+        sender is a worker of the group."""
         return bool(self._request.scope.get(IS_SIGNED_SCOPE_KEY))
 
     @property
@@ -140,7 +141,7 @@ class RestRequest:
         return self._request.headers.get("authorization")
 
     def absolute(self, path: str) -> str:
-        """The URL of another path of this worker, as the client calls it."""
+        """Absolute URL of another path of this worker, as the client addresses it."""
         return str(self._request.base_url).rstrip("/") + path
 
     async def config(self) -> dict[str, str | None]:
@@ -156,8 +157,10 @@ class RestRequest:
         return parse_body(request_bodies.parse_offsets, await self.body())
 
     async def body(self, *, bytes_max: int = MAX_BODY_BYTES) -> bytes:
-        """As received. One that is not declared, too long or too slow is refused. A large one is
-        read when one of the server's slots for these is free; `end` gives that back."""
+        """Read the body. Raises `RestError` if it has no content type, is too long or too slow.
+
+        A large body waits for a free body slot, which `end` releases.
+        """
         if "content-type" not in self._request.headers and self._announces_body():
             raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_MEDIA_TYPE)
         try:
@@ -171,7 +174,7 @@ class RestRequest:
         return data
 
     async def end(self) -> None:
-        """The request is over. Idempotent."""
+        """Release the body slot after the response. Idempotent."""
         slots, slot = self._request.scope.get(BODY_SLOTS_SCOPE_KEY), self._slot
         self._slot = None
         if slots is not None and slot is not None:
@@ -189,10 +192,10 @@ class RestRequest:
             _check_body_length(len(data) + len(chunk), bytes_max)
             data += chunk
             if len(data) > SMALL_BODY_BYTES:
-                await self._take_slot()
+                await self._acquire_slot()
         return bytes(data)
 
-    async def _take_slot(self) -> None:
+    async def _acquire_slot(self) -> None:
         slots = self._request.scope.get(BODY_SLOTS_SCOPE_KEY)
         if slots is not None and self._slot is None:
             client = self._request.client
@@ -203,13 +206,12 @@ def _check_body_length(size: int, bytes_max: int) -> None:
     if size > bytes_max:
         raise RestError(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            f"The body is longer than {bytes_max} bytes, the most that is taken here",
+            f"The body is larger than {bytes_max} bytes, the maximum",
         )
 
 
 def parse_body(read: Callable[[bytes], T], data: bytes) -> T:
-    """What one of `request_bodies` reads. Raises `RestError`: 500, as Java has it of all such
-    mistakes."""
+    """Parse a body with a function of `request_bodies`. Raises `RestError` (500, as in Java)."""
     try:
         return read(data)
     except UnreadableBody as error:

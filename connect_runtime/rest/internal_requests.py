@@ -30,16 +30,14 @@ from connect_runtime.rest.rest_errors import RestError
 from connect_runtime.rest.routing import Endpoint
 
 MAX_TASK_CONFIGS_BYTES = 4 * 1024 * 1024
-"""Of task configs that are signed as Java signs them, those of all tasks of a connector together.
-"""
+"""Limit for the body of a Java-signed request: the configs of all tasks of one connector."""
 
 
 class InternalConnectResource:
-    """The endpoints; they hold no state."""
+    """Handlers of the two internal endpoints; stateless."""
 
     def __init__(self, of: Herder, *, asks: HerderClient, must_be_signed: bool = False) -> None:
-        """`must_be_signed`: refuse unsigned requests even while the group speaks a protocol that
-        signs none."""
+        """`must_be_signed`: reject unsigned requests even if the group's protocol does not sign."""
         self._herder = of
         self._asks = asks
         self._must_be_signed = must_be_signed
@@ -51,57 +49,59 @@ class InternalConnectResource:
             Endpoint("PUT", f"{one}/fence", self.fence),
         ]
 
-    async def put_task_configs(self, asked: RestRequest) -> responses.Response:
-        data = await self._genuine_body(asked)
+    async def put_task_configs(self, request: RestRequest) -> responses.Response:
+        data = await self._read_verified_body(request)
         configs = http_request.parse_body(request_bodies.parse_task_configs, data)
-        name = asked.connector
+        name = request.connector
         await self._asks.ask_or_forward(
             PutTaskConfigs(connector=name, configs=configs),
             ForwardedRequest(
                 method="POST", path=peer_requests.build_connector_path(name, "tasks"), body=configs
             ),
-            asker=asked,
+            asker=request,
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
-    async def fence(self, asked: RestRequest) -> responses.Response:
-        await self._genuine_body(asked)
-        name = asked.connector
+    async def fence(self, request: RestRequest) -> responses.Response:
+        await self._read_verified_body(request)
+        name = request.connector
         kind = self._herder.connector_type(self._herder.config().config(name))
         await self._asks.ask_or_forward(
             FenceZombieTasks(connector=name, is_source=kind is ConnectorType.SOURCE),
             ForwardedRequest(method="PUT", path=peer_requests.build_connector_path(name, "fence")),
-            asker=asked,
+            asker=request,
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
-    async def _genuine_body(self, asked: RestRequest) -> bytes:
-        """Java's workers sign the body alone, so it has to be read first: not where the head shows
-        already that it is not signed, and no more of it than a group's task configs need."""
-        if asked.is_signed:
-            return await asked.body()
-        verdict = self._verdict(b"", asked)
+    async def _read_verified_body(self, request: RestRequest) -> bytes:
+        """Read the body and verify its signature, which covers the body alone in Java.
+
+        Unsigned requests are rejected before their body is read, and the size is limited.
+        """
+        if request.is_signed:
+            return await request.body()
+        verdict = self._check_signature(b"", request)
         if isinstance(verdict, SignatureInvalid) and (
             verdict.status != session_keys.FORBIDDEN_STATUS
         ):
             raise RestError(verdict.status, verdict.message)
-        data = await asked.body(bytes_max=MAX_TASK_CONFIGS_BYTES)
-        self._check(data, asked)
+        data = await request.body(bytes_max=MAX_TASK_CONFIGS_BYTES)
+        self._check(data, request)
         return data
 
-    def _check(self, body: bytes, asked: RestRequest) -> None:
-        verdict = self._verdict(body, asked)
+    def _check(self, body: bytes, request: RestRequest) -> None:
+        verdict = self._check_signature(body, request)
         if isinstance(verdict, SignatureInvalid):
             raise RestError(verdict.status, verdict.message)
 
-    def _verdict(self, body: bytes, asked: RestRequest) -> SignatureCheck:
+    def _check_signature(self, body: bytes, request: RestRequest) -> SignatureCheck:
         return self._herder.verify(
-            body, asked.headers, must_be_signed=asked.must_be_signed or self._must_be_signed
+            body, request.headers, must_be_signed=request.must_be_signed or self._must_be_signed
         )
 
 
 class SignatureMiddleware:
-    """ASGI: 404 for whoever does not sign at all, as if there were nothing here."""
+    """ASGI middleware: verifies signed requests of workers; unsigned requests get 404."""
 
     def __init__(
         self,
@@ -113,13 +113,13 @@ class SignatureMiddleware:
         clock: Clock,
         body_timeout_s: float,
     ) -> None:
-        """`receiver`: the URL that this worker advertises."""
+        """`receiver`: the URL that this worker advertises, which senders sign."""
         self._app = app
         self._herder = of
         self._keys = keys
         self._clock = clock
         self._replays = ReplayGuard(receiver, started_ms=clock.wall_ms())
-        """Used on the server's event loop alone."""
+        """Used only on the server's event loop."""
         self._body_timeout_s = body_timeout_s
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
@@ -148,7 +148,10 @@ class SignatureMiddleware:
         await self._app(verified, receive_again, send)
 
     def _verified_head(self, scope: types.Scope) -> str:
-        """What the body's digest must be. Until this was signed nothing of the body is read."""
+        """Verify the signature of the head and return the digest that the body must have.
+
+        Nothing of the body is read before.
+        """
         headers = datastructures.Headers(scope=scope)
         if session_keys.SIGNATURE_HEADER not in headers:
             raise RestError(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
@@ -168,7 +171,7 @@ class SignatureMiddleware:
         return digest
 
     async def _body(self, scope: types.Scope, receive: types.Receive, digest: str) -> bytes:
-        """No slot is needed: a worker of the group does not wait for what strangers send."""
+        """Read the body without a body slot: workers must not wait for unauthenticated clients."""
         request = requests.Request({**scope, http_request.BODY_SLOTS_SCOPE_KEY: None}, receive)
         body = await RestRequest(request, body_timeout_s=self._body_timeout_s).body()
         if not hmac.compare_digest(
@@ -176,6 +179,6 @@ class SignatureMiddleware:
         ):
             raise RestError(
                 HTTPStatus.FORBIDDEN,
-                f"The body is not the one that {session_keys.BODY_HEADER} is of",
+                f"The body does not match the digest in the header {session_keys.BODY_HEADER}",
             )
         return body

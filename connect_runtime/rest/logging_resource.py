@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class LoggingResource:
-    """The endpoints."""
+    """Handlers of `/admin/loggers`."""
 
     def __init__(self, of: Herder, *, asks: HerderClient, levels: LogLevels) -> None:
         self._herder = of
@@ -40,31 +40,31 @@ class LoggingResource:
             Endpoint("PUT", one, self.set_level),
         ]
 
-    async def list_all(self, _asked: RestRequest) -> responses.Response:
+    async def list_all(self, _request: RestRequest) -> responses.Response:
         found = self._levels.all()
         return rest_responses.respond_json(
             {name: rest_responses.encode_logger_level(each) for name, each in found.items()}
         )
 
-    async def level(self, asked: RestRequest) -> responses.Response:
-        name = asked.name("logger")
+    async def level(self, request: RestRequest) -> responses.Response:
+        name = request.name("logger")
         found = self._levels.level(name)
         if found is None:
             raise RestError(HTTPStatus.NOT_FOUND, f"Logger {name} not found.")
         return rest_responses.respond_json(rest_responses.encode_logger_level(found))
 
-    async def set_level(self, asked: RestRequest) -> responses.Response:
-        namespace, level = asked.name("logger"), (await asked.config()).get("level")
+    async def set_level(self, request: RestRequest) -> responses.Response:
+        namespace, level = request.name("logger"), (await request.config()).get("level")
         if level is None:
             raise RestError(
                 HTTPStatus.BAD_REQUEST, "Desired 'level' parameter was not specified in request."
             )
         if level.upper() not in log_levels.LEVELS:
             raise RestError(HTTPStatus.NOT_FOUND, f"invalid log level '{level}'.")
-        scope = asked.query("scope") or _WORKER_SCOPE
+        scope = request.query("scope") or _WORKER_SCOPE
         if scope.lower() == _CLUSTER_SCOPE:
             await self._asks.result(self._herder.set_cluster_logger_level(namespace, level.upper()))
             return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
         if scope.lower() != _WORKER_SCOPE:
-            _log.warning("the scope '%s' is unknown: %s changes on this worker", scope, namespace)
+            _log.warning("unknown scope '%s': changing %s on this worker only", scope, namespace)
         return rest_responses.respond_json(list(self._levels.set(namespace, level)))

@@ -1,8 +1,7 @@
-"""Read-only pages that a process serves besides the REST API, and the thread pools that render
-them.
+"""Read-only pages that a process serves beside the REST API, and the thread pools that render them.
 
-Pages answer GET and HEAD. Each is rendered on a thread of its pool, so it may take a moment; slow
-work must be done elsewhere. A pool that is full, or whose pages are slow, delays no other pool.
+Pages answer GET and HEAD. Each is rendered on a thread of its pool, and must be fast: slow work
+belongs elsewhere. A pool that is full or slow does not delay other pools.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import TypeVar
 from connect_runtime.system.threads import ThreadPool
 
 PAGE_DEADLINE_S = 10.0
-"""Who has not answered by then has not answered."""
+"""A page that takes longer is answered with 503."""
 
 JSON_CONTENT_TYPE = "application/json"
 TEXT_CONTENT_TYPE = "text/plain; charset=utf-8"
@@ -25,22 +24,23 @@ TEXT_CONTENT_TYPE = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """`path` is as it was sent, percent-encoded; `query` has a name's first value, decoded; of the
-    headers there are `accept` and `requested_with` (X-Requested-With), "" where they were not sent.
-
-    Who sends `requested_with` is a script of our own pages, or a program: pages from elsewhere
-    cannot have a browser send it here, as no answer of ours allows that (CORS); and where a browser
-    says that such a page asks, it is ""."""
+    """A request for a page."""
 
     path: str
+    """As sent, percent-encoded."""
     query: Mapping[str, str] = field(default_factory=dict)
+    """The first value of each parameter, decoded."""
     accept: str = ""
     requested_with: str = ""
+    """The header X-Requested-With, "" if absent or if the browser reports a cross-site request.
+
+    Only scripts of our own pages and programs can set it: CORS keeps other pages from sending it.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageResponse:
-    """`headers` are sent beside the content's type and length, such as `Location`."""
+    """A rendered page; `headers` are additional ones, such as `Location`."""
 
     body: bytes
     content_type: str = JSON_CONTENT_TYPE
@@ -49,15 +49,14 @@ class PageResponse:
 
 
 PageRenderer = Callable[[PageRequest], PageResponse]
-"""Any thread may ask, several at once. What it raises is logged, and answered with 500."""
+"""Renders a page on any thread, concurrently; an exception is logged and answered with 500."""
 
 
 class PageThreadPool(enum.Enum):
-    """Who shares threads. A lane that is full, or whose pages take long, holds up no other one."""
+    """Groups of pages that share threads. A full or slow pool does not delay the others."""
 
     AT_ONCE = "at once"
-    """It waits for nothing and takes no time: made where the request is read, on no other thread.
-    Whoever ends processes that do not answer asks this."""
+    """Rendered on the event loop itself, for pages that never block, such as liveness probes."""
     PROBES = "probes"
     SCRAPES = "scrapes"
     PEOPLE = "people"
@@ -65,7 +64,7 @@ class PageThreadPool(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class MountedPage:
-    """A page in another lane than `PEOPLE`, where all are that say nothing."""
+    """A page with its thread pool; a bare renderer belongs to the pool `PEOPLE`."""
 
     lane: PageThreadPool
     make: PageRenderer
@@ -79,7 +78,7 @@ def get_thread_pool(make: PageRenderer) -> PageThreadPool:
 
 
 PagesByPath = Mapping[str, PageRenderer]
-"""By path, `/health/live`."""
+"""Renderers by path, such as `/health/live`."""
 
 
 T = TypeVar("T")
@@ -88,11 +87,11 @@ THREADS_PER_POOL = MappingProxyType(
     {PageThreadPool.PROBES: 2, PageThreadPool.SCRAPES: 2, PageThreadPool.PEOPLE: 4}
 )
 MAX_WAITING_PAGES = 32
-"""So many pages of a lane are made at once, and wait to be; whoever comes then is to come again."""
+"""Limit for rendering and waiting pages of one pool; further requests are rejected."""
 
 
 class PageThreadPools:
-    """`made` is for an event loop, `stop` for any thread."""
+    """The thread pools. Call `made` on an event loop; `stop` may be called from any thread."""
 
     def __init__(self, name: str) -> None:
         self._pools = {
@@ -103,8 +102,10 @@ class PageThreadPools:
         }
 
     async def made(self, lane: PageThreadPool, make: Callable[[], T]) -> T:
-        """Made in its lane. Raises `ThreadPoolFull` where that is full, `TimeoutError` where it is
-        not made in time, and what `make` raises."""
+        """Call `make` on the given pool and return its result.
+
+        Raises `ThreadPoolFull`, `TimeoutError`, or the exception of `make`.
+        """
         if lane is PageThreadPool.AT_ONCE:
             return make()
         making = self._pools[lane].submit(make)
@@ -112,6 +113,6 @@ class PageThreadPools:
             return await asyncio.wrap_future(making)
 
     def stop(self, timeout_s: float) -> None:
-        """Make no more pages. One that hangs is left behind. Again: nothing happens."""
+        """Stop rendering pages; a thread that hangs is abandoned. Idempotent."""
         for each in self._pools.values():
             each.stop(timeout_s)

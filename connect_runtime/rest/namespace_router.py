@@ -1,7 +1,7 @@
 """Serves several REST APIs on one server, each under its own path (KIP-710).
 
-`/<source>/<target>/connectors/…` goes to the API of `("source", "target")` as `/connectors/…`.
-Names are compared decoded, so it does not matter which characters a client encodes.
+`/<source>/<target>/connectors/…` is routed to the API of `("source", "target")` as
+`/connectors/…`. Names are compared decoded, so clients may percent-encode any character.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ from connect_runtime.rest.rest_errors import RestError
 
 Namespace = tuple[str, ...]
 NAMESPACE_SCOPE_KEY = "connect.namespace"
-"""In the scope: what was taken off the path, for the access log."""
+"""Key in an ASGI scope: the namespace removed from the path, for the access log."""
 
 
 class NamespaceRouter:
-    """ASGI. `put` from any thread, at any time: whoever asks later is served so."""
+    """ASGI application that routes by namespace. `put` may be called from any thread."""
 
     def __init__(self, depth: int = 2) -> None:
-        """`depth`: how many names a namespace has."""
+        """`depth`: number of names in a namespace."""
         self._depth = depth
         self._lock = threading.Lock()
         self._apps: dict[Namespace, types.ASGIApp] = {}
 
     def put(self, namespace: Namespace, app: types.ASGIApp) -> Callable[[], None]:
-        """In place of whoever is there. What is returned takes it away, from any thread: nothing
-        happens where another has come since, or the second time."""
+        """Serve `app` under `namespace`, replacing an earlier application.
+
+        Returns a function that removes it again, if it has not been replaced; callable from any
+        thread, idempotent.
+        """
         assert len(namespace) == self._depth, namespace
         with self._lock:
             self._apps[namespace] = app

@@ -25,8 +25,8 @@ _ANY_OBJECT = {"type": "object"}
 _CONNECTOR_PATH = "/connectors/{connector}"
 _PLUGIN_PATH = "/connector-plugins/{plugin}/config"
 _LOGGER_PATH = "/admin/loggers/{logger}"
-_UNKNOWN_CONNECTOR = "404: there is no such connector"
-_REBALANCE_CONFLICT = "409: a rebalance is going on, try again"
+_UNKNOWN_CONNECTOR = "404: unknown connector"
+_REBALANCE_CONFLICT = "409: a rebalance is in progress; try again"
 
 
 def _describe_object(*required: str, **properties: Any) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _describe_operation(
     gives: Any = None,
     query: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """`answers`: "STATUS: what it means"; those below 300 have `gives` as their body, if any."""
+    """`answers`: "STATUS: meaning"; statuses below 300 have a body of schema `gives`, if any."""
     told: dict[str, Any] = {"summary": summary}
     if query:
         told["parameters"] = [
@@ -173,103 +173,173 @@ def _describe_content(schema: Any) -> dict[str, Any]:
 _FLAG = {"type": "boolean", "default": False}
 
 _OPERATIONS: dict[tuple[str, str], dict[str, Any]] = {
-    ("GET", "/"): _describe_operation("This worker and its Kafka cluster", "200", gives=_reference_schema("Worker")),
+    ("GET", "/"): _describe_operation(
+        "This worker and its Kafka cluster", "200", gives=_reference_schema("Worker")
+    ),
     ("GET", "/health"): _describe_operation(
-        "Whether this worker is well", "200", "503: starting", "500: unhealthy",
+        "Health of this worker",
+        "200",
+        "503: starting",
+        "500: unhealthy",
         gives=_reference_schema("Health"),
     ),
     ("GET", "/connectors"): _describe_operation(
-        "Names of all connectors, or with `expand` what is known of each", "200",
+        "Names of all connectors, or with `expand` their status or info",
+        "200",
         gives={"oneOf": [_describe_list(_TEXT), _ANY_OBJECT]},
         query={"expand": _describe_list({"type": "string", "enum": ["status", "info"]})},
     ),
     ("POST", "/connectors"): _describe_operation(
-        "Create a connector", "201", "400: invalid", "409: exists, or a rebalance is going on",
-        takes=_reference_schema("NewConnector"), gives=_reference_schema("Connector"),
+        "Create a connector",
+        "201",
+        "400: invalid",
+        "409: exists already, or a rebalance is in progress",
+        takes=_reference_schema("NewConnector"),
+        gives=_reference_schema("Connector"),
     ),
     ("GET", _CONNECTOR_PATH): _describe_operation(
-        "A connector", "200", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT, gives=_reference_schema("Connector")
+        "Get a connector",
+        "200",
+        _UNKNOWN_CONNECTOR,
+        _REBALANCE_CONFLICT,
+        gives=_reference_schema("Connector"),
     ),
-    ("DELETE", _CONNECTOR_PATH): _describe_operation("Delete a connector", "204", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT),
+    ("DELETE", _CONNECTOR_PATH): _describe_operation(
+        "Delete a connector", "204", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT
+    ),
     ("GET", f"{_CONNECTOR_PATH}/config"): _describe_operation(
-        "Its configuration", "200", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT, gives=_reference_schema("Config")
+        "Get a connector's configuration",
+        "200",
+        _UNKNOWN_CONNECTOR,
+        _REBALANCE_CONFLICT,
+        gives=_reference_schema("Config"),
     ),
     ("PUT", f"{_CONNECTOR_PATH}/config"): _describe_operation(
-        "Create or reconfigure it", "200: reconfigured", "201: created", "400: invalid", _REBALANCE_CONFLICT,
-        takes=_reference_schema("Config"), gives=_reference_schema("Connector"),
+        "Create or reconfigure a connector",
+        "200: reconfigured",
+        "201: created",
+        "400: invalid",
+        _REBALANCE_CONFLICT,
+        takes=_reference_schema("Config"),
+        gives=_reference_schema("Connector"),
     ),
     ("PATCH", f"{_CONNECTOR_PATH}/config"): _describe_operation(
-        "Change some of its properties; null removes one", "200", "400: invalid", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT,
-        takes=_reference_schema("Config"), gives=_reference_schema("Connector"),
+        "Change properties of a configuration; null removes a property",
+        "200",
+        "400: invalid",
+        _UNKNOWN_CONNECTOR,
+        _REBALANCE_CONFLICT,
+        takes=_reference_schema("Config"),
+        gives=_reference_schema("Connector"),
     ),
     ("GET", f"{_CONNECTOR_PATH}/status"): _describe_operation(
-        "What it and its tasks are doing", "200", "404: nothing is known", gives=_reference_schema("Status")
+        "Status of a connector and its tasks",
+        "200",
+        "404: no status is known",
+        gives=_reference_schema("Status"),
     ),
     ("GET", f"{_CONNECTOR_PATH}/topics"): _describe_operation(
-        "Topics it has used since they were reset", "200", "403: disabled", gives=_ANY_OBJECT
+        "Topics that a connector has used since the last reset",
+        "200",
+        "403: disabled",
+        gives=_ANY_OBJECT,
     ),
     ("PUT", f"{_CONNECTOR_PATH}/topics/reset"): _describe_operation(
-        "Forget which topics it has used", "202", "403: disabled"
+        "Reset the set of topics that a connector has used", "202", "403: disabled"
     ),
     ("GET", f"{_CONNECTOR_PATH}/tasks"): _describe_operation(
-        "Its tasks, with their configurations", "200", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT, gives=_describe_list(_reference_schema("Task"))
+        "Tasks of a connector with their configurations",
+        "200",
+        _UNKNOWN_CONNECTOR,
+        _REBALANCE_CONFLICT,
+        gives=_describe_list(_reference_schema("Task")),
     ),
     ("GET", f"{_CONNECTOR_PATH}/tasks/{{task}}/status"): _describe_operation(
-        "What one task is doing", "200", "404: nothing is known", gives=_reference_schema("TaskState")
+        "Status of a task", "200", "404: no status is known", gives=_reference_schema("TaskState")
     ),
     ("POST", f"{_CONNECTOR_PATH}/tasks/{{task}}/restart"): _describe_operation(
-        "Restart one task", "204", "404: there is no such task", _REBALANCE_CONFLICT, "500: it did not start"
+        "Restart a task", "204", "404: unknown task", _REBALANCE_CONFLICT, "500: the restart failed"
     ),
     ("POST", f"{_CONNECTOR_PATH}/restart"): _describe_operation(
-        "Restart it: alone, with its tasks, or what of it failed",
-        "202: with a flag; how it stands", "204: without", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT,
-        "500: it did not start", gives=_reference_schema("Status"),
+        "Restart a connector: alone, with its tasks, or only failed parts",
+        "202: with includeTasks or onlyFailed; the planned restart",
+        "204: without them",
+        _UNKNOWN_CONNECTOR,
+        _REBALANCE_CONFLICT,
+        "500: the restart failed",
+        gives=_reference_schema("Status"),
         query={"includeTasks": _FLAG, "onlyFailed": _FLAG},
     ),
-    ("PUT", f"{_CONNECTOR_PATH}/pause"): _describe_operation("Pause it and its tasks", "202", _UNKNOWN_CONNECTOR),
-    ("PUT", f"{_CONNECTOR_PATH}/resume"): _describe_operation("Let it run again", "202", _UNKNOWN_CONNECTOR),
+    ("PUT", f"{_CONNECTOR_PATH}/pause"): _describe_operation(
+        "Pause a connector and its tasks", "202", _UNKNOWN_CONNECTOR
+    ),
+    ("PUT", f"{_CONNECTOR_PATH}/resume"): _describe_operation(
+        "Resume a paused or stopped connector", "202", _UNKNOWN_CONNECTOR
+    ),
     ("PUT", f"{_CONNECTOR_PATH}/stop"): _describe_operation(
-        "Stop it, and give up its tasks", "204", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT
+        "Stop a connector and remove its tasks", "204", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT
     ),
     ("GET", f"{_CONNECTOR_PATH}/offsets"): _describe_operation(
-        "Its offsets", "200", _UNKNOWN_CONNECTOR, gives=_reference_schema("Offsets")
+        "Offsets of a connector", "200", _UNKNOWN_CONNECTOR, gives=_reference_schema("Offsets")
     ),
     ("PATCH", f"{_CONNECTOR_PATH}/offsets"): _describe_operation(
-        "Alter offsets of a stopped connector; a null offset forgets one", "200",
-        "400: invalid, or it is not stopped", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT,
-        takes=_reference_schema("Offsets"), gives=_reference_schema("Message"),
+        "Alter offsets of a stopped connector; a null offset deletes one",
+        "200",
+        "400: invalid, or the connector is not stopped",
+        _UNKNOWN_CONNECTOR,
+        _REBALANCE_CONFLICT,
+        takes=_reference_schema("Offsets"),
+        gives=_reference_schema("Message"),
     ),
     ("DELETE", f"{_CONNECTOR_PATH}/offsets"): _describe_operation(
-        "Forget all offsets of a stopped connector", "200", "400: it is not stopped", _UNKNOWN_CONNECTOR,
-        _REBALANCE_CONFLICT, gives=_reference_schema("Message"),
+        "Delete all offsets of a stopped connector",
+        "200",
+        "400: the connector is not stopped",
+        _UNKNOWN_CONNECTOR,
+        _REBALANCE_CONFLICT,
+        gives=_reference_schema("Message"),
     ),
     ("GET", "/connector-plugins"): _describe_operation(
-        "What is installed here", "200", gives=_describe_list(_reference_schema("Plugin")),
+        "Installed plugins",
+        "200",
+        gives=_describe_list(_reference_schema("Plugin")),
         query={"connectorsOnly": _FLAG | {"default": True}},
     ),
     ("GET", _PLUGIN_PATH): _describe_operation(
-        "The keys that a plugin knows", "200", "400: no such version", "404: no such plugin",
-        gives=_describe_list(_reference_schema("ConfigKey")), query={"version": _TEXT | {"default": "latest"}},
+        "Configuration keys of a plugin",
+        "200",
+        "400: no such version",
+        "404: no such plugin",
+        gives=_describe_list(_reference_schema("ConfigKey")),
+        query={"version": _TEXT | {"default": "latest"}},
     ),
     ("PUT", f"{_PLUGIN_PATH}/validate"): _describe_operation(
-        "What is wrong with a configuration, key by key", "200: also where something is wrong",
-        "400: no connector.class, or another", takes=_reference_schema("Config"), gives=_reference_schema("Validation"),
+        "Validate a configuration; returns the errors of each key",
+        "200: also for an invalid configuration",
+        "400: connector.class is missing or does not match",
+        takes=_reference_schema("Config"),
+        gives=_reference_schema("Validation"),
     ),
     ("GET", "/admin/loggers"): _describe_operation(
-        "Loggers that have a level of their own", "200",
+        "Loggers with an explicit level",
+        "200",
         gives={"type": "object", "additionalProperties": _reference_schema("LoggerLevel")},
     ),
     ("GET", _LOGGER_PATH): _describe_operation(
-        "A logger's level", "200", "404: no such logger", gives=_reference_schema("LoggerLevel")
+        "Level of a logger", "200", "404: no such logger", gives=_reference_schema("LoggerLevel")
     ),
     ("PUT", _LOGGER_PATH): _describe_operation(
-        "Set the level of a logger and those below it", "200: the loggers that were set",
-        "204: with scope=cluster", "400: no level", "404: no such level",
-        takes=_describe_object("level", level=_TEXT), gives=_describe_list(_TEXT),
+        "Set the level of a logger and its descendants",
+        "200: the changed loggers",
+        "204: with scope=cluster",
+        "400: no level",
+        "404: no such level",
+        takes=_describe_object("level", level=_TEXT),
+        gives=_describe_list(_TEXT),
         query={"scope": {"type": "string", "enum": ["worker", "cluster"], "default": "worker"}},
     ),
     ("GET", OPENAPI_PATH): _describe_operation("This document", "200", gives=_ANY_OBJECT),
-}  # fmt: skip
+}
 
 
 def build_document(identity: WorkerIdentity) -> dict[str, Any]:
@@ -286,7 +356,7 @@ def build_document(identity: WorkerIdentity) -> dict[str, Any]:
         "info": {
             "title": "Kafka Connect REST API",
             "version": identity.version,
-            "description": "As Apache Kafka Connect has it: its clients work unchanged.",
+            "description": "Compatible with Apache Kafka Connect: its clients work unchanged.",
         },
         "paths": paths,
         "components": {"schemas": _SCHEMAS},
@@ -299,7 +369,7 @@ def _describe_path_parameter(name: str) -> dict[str, Any]:
 
 
 class OpenApiResource:
-    """The endpoint that serves it."""
+    """Handler of `/openapi.json`."""
 
     def __init__(self, identity: WorkerIdentity) -> None:
         self._document = build_document(identity)
@@ -307,5 +377,5 @@ class OpenApiResource:
     def endpoints(self) -> list[Endpoint]:
         return [Endpoint("GET", OPENAPI_PATH, self.read)]
 
-    async def read(self, _asked: RestRequest) -> responses.Response:
+    async def read(self, _request: RestRequest) -> responses.Response:
         return rest_responses.respond_json(self._document)

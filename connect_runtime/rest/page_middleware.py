@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class PageMiddleware:
-    """ASGI: what `served` has no page for goes to `app`; so does everything but GET and HEAD."""
+    """ASGI middleware: serves GET and HEAD of the mounted pages, passes the rest on to `app`."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class PageMiddleware:
         *,
         hosts: AllowedHosts = _OWN_ADDRESSES,
     ) -> None:
-        """`hosts`: the host names under which pages for people are served. Metrics and health,
-        which are read-only and hold no secrets, are served under any name."""
+        """`hosts`: host names under which pages for people are served. Metrics and health pages,
+        which are read-only and contain no secrets, are served under any name."""
         self._app = app
         self._hosts = hosts
         self._served = served
@@ -59,14 +59,14 @@ class PageMiddleware:
                 answer = rest_errors.respond_error(RestError(HTTPStatus.FORBIDDEN, told))
                 await answer(scope, receive, send)
                 return
-            page = await self._made(make, _build_page_request(scope))
+            page = await self._render(make, _build_page_request(scope))
             await _build_response(page)(scope, receive, send)
 
     def stop(self) -> None:
-        """Make no more pages. One that hangs is left behind."""
+        """Stop rendering pages; a thread that hangs is abandoned."""
         self._lanes.stop(_STOP_TIMEOUT_S)
 
-    async def _made(self, make: PageRenderer, asked: PageRequest) -> PageResponse:
+    async def _render(self, make: PageRenderer, asked: PageRequest) -> PageResponse:
         try:
             return await self._lanes.made(mounted_pages.get_thread_pool(make), lambda: make(asked))
         except Exception as error:  # noqa: BLE001 - whoever asked is told, the log has the rest
@@ -100,11 +100,11 @@ def _build_response(page: PageResponse) -> responses.Response:
 
 
 def _build_error_page(error: Exception) -> PageResponse:
-    """Busy, or late: to be asked again. Anything else is an error of ours."""
+    """503 if the pool is busy or the page late, so that clients retry; otherwise 500."""
     if isinstance(error, (ThreadPoolFull, TimeoutError)):
-        told = RestError(HTTPStatus.SERVICE_UNAVAILABLE, "The page was not made in time")
+        told = RestError(HTTPStatus.SERVICE_UNAVAILABLE, "The page could not be rendered in time")
     else:
-        _log.error("making a page: %r", error, exc_info=error)
-        told = RestError(HTTPStatus.INTERNAL_SERVER_ERROR, "The page cannot be made")
+        _log.error("rendering a page failed: %r", error, exc_info=error)
+        told = RestError(HTTPStatus.INTERNAL_SERVER_ERROR, "The page could not be rendered")
     answer = rest_errors.respond_error(told)
     return PageResponse(body=bytes(answer.body), status=answer.status_code)

@@ -1,4 +1,4 @@
-"""Parses request bodies as Jackson reads them into the REST entities of Apache Kafka.
+"""Parses request bodies in the same way as Jackson does for the REST entities of Apache Kafka.
 
 A configuration is a map of strings: numbers and booleans become text, null stays. Error messages
 do not repeat values, which may be secret.
@@ -24,19 +24,19 @@ _INITIAL_STATES = {
 
 
 class UnreadableBody(Exception):
-    """The body is not what this request takes; the message says what it takes."""
+    """The body does not have the form that the request needs; the message states the form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateConnectorRequest:
-    """A connector to be made. `initial_state` None: running."""
+    """Body of `POST /connectors`; `initial_state` None means running."""
 
     name: str
     config: dict[str, str | None] = field(repr=False)
     initial_state: TargetState | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The body that another worker reads back as this."""
+        """Encode as a body that another worker can parse."""
         states = {state: text for text, state in _INITIAL_STATES.items()}
         state = None if self.initial_state is None else states[self.initial_state]
         return {"name": self.name, "config": self.config, "initial_state": state}
@@ -46,7 +46,7 @@ OffsetChange = tuple[Mapping[str, object], "Mapping[str, object] | None"]
 
 
 def parse_config(data: bytes) -> dict[str, str | None]:
-    """A connector's configuration, or another map of strings. Raises `UnreadableBody`."""
+    """Parse a connector's configuration or another map of strings. Raises `UnreadableBody`."""
     return _convert_to_strings(
         _require_object(_parse_with_text_numbers(data), "a JSON object of strings"),
         "the configuration",
@@ -54,22 +54,22 @@ def parse_config(data: bytes) -> dict[str, str | None]:
 
 
 def parse_task_configs(data: bytes) -> list[dict[str, str | None]]:
-    """The configurations of a connector's tasks. Raises `UnreadableBody`."""
+    """Parse the configurations of a connector's tasks. Raises `UnreadableBody`."""
     value = _parse_with_text_numbers(data)
     if not isinstance(value, list):
         raise UnreadableBody(
-            f"a JSON array of objects was expected, not {java_json.name_json_type(value)}"
+            f"expected a JSON array of objects, not {java_json.name_json_type(value)}"
         )
     return [
-        _convert_to_strings(_require_object(each, "JSON objects"), "the configuration")
+        _convert_to_strings(_require_object(each, "an array of JSON objects"), "the configuration")
         for each in value
     ]
 
 
 def parse_create_request(data: bytes, *, others: bool = False) -> CreateConnectorRequest:
-    """The body of `POST /connectors`; the name without space around it. Raises `UnreadableBody`.
+    """Parse the body of `POST /connectors` and trim the name. Raises `UnreadableBody`.
 
-    `others`: fields that are unknown are passed over.
+    `others`: ignore unknown fields.
     """
     given = _require_object(
         _parse_with_text_numbers(data), 'a JSON object {"name": …, "config": {…}}'
@@ -78,8 +78,8 @@ def parse_create_request(data: bytes, *, others: bool = False) -> CreateConnecto
         _refuse_unknown_fields(given, ("name", "config", "initial_state"))
     name = given.get("name")
     if isinstance(name, dict | list):
-        raise UnreadableBody(f"'name' is a string, not {java_json.name_json_type(name)}")
-    wanted = _require_object(given.get("config"), "'config', a JSON object of strings,")
+        raise UnreadableBody(f"'name' must be a string, not {java_json.name_json_type(name)}")
+    wanted = _require_object(given.get("config"), "a JSON object of strings as 'config'")
     name = "" if name is None else _convert_to_text(name).strip(config_types.JAVA_BLANKS)
     refused = connector_keys.explain_invalid_name(name)
     if refused:
@@ -96,14 +96,14 @@ def _parse_initial_state(given: Any) -> TargetState | None:
         return None
     state = _INITIAL_STATES.get(given.upper()) if isinstance(given, str) else None
     if state is None:
-        raise UnreadableBody(f"'initial_state' is none of {', '.join(_INITIAL_STATES)}")
+        raise UnreadableBody(f"'initial_state' must be one of {', '.join(_INITIAL_STATES)}")
     return state
 
 
 def parse_offsets(data: bytes) -> list[OffsetChange]:
-    """Partitions with their new offsets, None to forget one; empty where there are none.
+    """Parse the body of a request that alters offsets: partitions with new offsets, None to delete.
 
-    Of a partition that is named twice the last offset counts. Raises `UnreadableBody`.
+    If a partition occurs twice, its last offset counts. Raises `UnreadableBody`.
     """
     given = _require_object(_parse_json(data, {}), 'a JSON object {"offsets": […]}')
     _refuse_unknown_fields(given, ("offsets",))
@@ -111,14 +111,14 @@ def parse_offsets(data: bytes) -> list[OffsetChange]:
     if entries is None:
         return []
     if not isinstance(entries, list):
-        raise UnreadableBody(f"'offsets' is an array, not {java_json.name_json_type(entries)}")
+        raise UnreadableBody(f"'offsets' must be an array, not {java_json.name_json_type(entries)}")
     found: dict[str, OffsetChange] = {}
     for each in entries:
-        entry = _require_object(each, "an entry of 'offsets', a JSON object,")
+        entry = _require_object(each, "a JSON object as an entry of 'offsets'")
         _refuse_unknown_fields(entry, ("partition", "offset"))
         partition = _get_optional_object(entry, "partition")
         offset = _get_optional_object(entry, "offset")
-        # A partition of null is told by who knows the connector, which says what it should be.
+        # A null partition is reported by the connector's code, which knows the expected form.
         found[json.dumps(partition, sort_keys=True)] = (partition, offset)  # type: ignore[assignment]
     return list(found.values())
 
@@ -126,28 +126,30 @@ def parse_offsets(data: bytes) -> list[OffsetChange]:
 def _get_optional_object(entry: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     value = entry.get(name)
     if value is not None and not isinstance(value, dict):
-        raise UnreadableBody(f"'{name}' is a JSON object, not {java_json.name_json_type(value)}")
+        raise UnreadableBody(
+            f"'{name}' must be a JSON object, not {java_json.name_json_type(value)}"
+        )
     return value
 
 
 def _parse_with_text_numbers(data: bytes) -> Any:
-    """As parsed, with numbers as their text."""
+    """Parse JSON, with numbers as their source text."""
     return _parse_json(data, {"parse_int": str, "parse_float": str})
 
 
 def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
     if not data.strip():
-        raise UnreadableBody("the request has no body, and needs one")
+        raise UnreadableBody("the request needs a body, but has none")
     try:
         return json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant, **hooks)
     except UnicodeDecodeError as error:
-        raise UnreadableBody(f"the body is no UTF-8, from byte {error.start} on") from error
+        raise UnreadableBody(f"the body is not valid UTF-8 from byte {error.start} on") from error
     except json.JSONDecodeError as error:
         raise UnreadableBody(
-            f"the body is no JSON: {error.msg}, line {error.lineno}, column {error.colno}"
-        ) from None  # its text may be secret, and is in that error
+            f"the body is not valid JSON: {error.msg}, line {error.lineno}, column {error.colno}"
+        ) from None  # the original error contains the body, which may be secret
     except (ValueError, RecursionError) as error:
-        raise UnreadableBody(f"the body is no JSON: {type(error).__name__}") from None
+        raise UnreadableBody(f"the body is not valid JSON: {type(error).__name__}") from None
 
 
 def _refuse_constant(name: str) -> None:
@@ -156,24 +158,21 @@ def _refuse_constant(name: str) -> None:
 
 def _require_object(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise UnreadableBody(f"{what} was expected, not {java_json.name_json_type(value)}")
+        raise UnreadableBody(f"expected {what}, not {java_json.name_json_type(value)}")
     return value
 
 
 def _refuse_unknown_fields(given: Mapping[str, Any], known: tuple[str, ...]) -> None:
     unknown = [name for name in given if name not in known]
     if unknown:
-        raise UnreadableBody(
-            f'Unrecognized field "{unknown[0]}"; there {"is" if len(known) == 1 else "are"} '
-            + ", ".join(known)
-        )
+        raise UnreadableBody(f'Unrecognized field "{unknown[0]}"; allowed: ' + ", ".join(known))
 
 
 def _convert_to_strings(given: Mapping[str, Any], what: str) -> dict[str, str | None]:
     for name, value in given.items():
         if isinstance(value, dict | list):
             kind = java_json.name_json_type(value)
-            raise UnreadableBody(f"{what} has {kind} as '{name}', where a string belongs")
+            raise UnreadableBody(f"{what} has {kind} as '{name}'; expected a string")
     return {name: None if each is None else _convert_to_text(each) for name, each in given.items()}
 
 

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestDeadlines:
-    """How long REST waits for the herder, and for a request's body."""
+    """How long the REST API waits for the herder and for request bodies."""
 
     request_s: float = 90.0
     health_s: float = 10.0
@@ -39,7 +39,7 @@ class RestDeadlines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardedRequest:
-    """How the request is said again to another worker; `body` is a JSON value."""
+    """Method, path and body (a JSON value) with which a request is forwarded to another worker."""
 
     method: str
     path: str
@@ -48,16 +48,19 @@ class ForwardedRequest:
 
 
 class RequestTimeout(Exception):
-    """The herder has not answered before the deadline; it may do what it was asked all the same."""
+    """The herder has not replied before the deadline; it may still execute the request."""
 
 
 async def wait_for_result(future: futures.Future[T], *, timeout_s: float) -> T:
-    """Its result, or what it failed with. Raises `RequestTimeout`; the future is never cancelled."""
+    """Return the future's result or raise its exception. Raises `RequestTimeout` after `timeout_s`.
+
+    The future is never cancelled.
+    """
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
 
     def wake(_: futures.Future[T]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no one waits any more
             loop.call_soon_threadsafe(done.set)
 
     future.add_done_callback(wake)
@@ -70,7 +73,10 @@ async def wait_for_result(future: futures.Future[T], *, timeout_s: float) -> T:
 
 
 class HerderClient:
-    """Asks one herder, and other workers through `among`; None where there are none."""
+    """Sends requests to this worker's herder, and to other workers through `among` if needed.
+
+    `among` is None in standalone mode.
+    """
 
     def __init__(self, of: Herder, *, among: PeerClient | None, deadlines: RestDeadlines) -> None:
         self._herder = of
@@ -78,7 +84,7 @@ class HerderClient:
         self._deadlines = deadlines
 
     async def result(self, future: futures.Future[T]) -> T:
-        """Raises `RestError` at the deadline, with what the herder was doing instead."""
+        """Wait for the result. Raises `RestError` after the deadline, with the herder's stage."""
         try:
             return await wait_for_result(future, timeout_s=self._deadlines.request_s)
         except RequestTimeout:
@@ -87,7 +93,7 @@ class HerderClient:
             raise RestError(HTTPStatus.INTERNAL_SERVER_ERROR, message) from None
 
     async def ask(self, request: HerderRequest) -> WorkerReply:
-        """The reply, where only this worker can give one. Raises `RestError`."""
+        """Return this worker's reply. Raises `RestError` if it cannot serve the request."""
         reply = await self.result(self._herder.submit(request))
         if isinstance(reply, ForwardRequest):
             raise RestError(HTTPStatus.CONFLICT, reply.why)
@@ -96,7 +102,7 @@ class HerderClient:
     async def ask_or_forward(
         self, request: HerderRequest, route: ForwardedRequest, *, asker: RestRequest
     ) -> WorkerReply | PeerResponse:
-        """This worker's reply or, as `Said`, another's. Raises `RestError`."""
+        """Return this worker's reply, or another worker's `PeerResponse`. Raises `RestError`."""
         reply = await self.result(self._herder.submit(request))
         if isinstance(reply, ForwardRequest):
             return await self._forward(reply, route, asker)
@@ -107,7 +113,7 @@ class HerderClient:
     ) -> PeerResponse:
         if asker.forward is False:
             _log.warning(
-                "%s %s went from worker to worker twice and found nobody to serve it",
+                "%s %s was forwarded twice, and no worker could serve it",
                 route.method,
                 route.path,
             )

@@ -1,8 +1,8 @@
 """HTTP headers that are added to every response: `response.http.headers.config` (KIP-577).
 
-Rules are separated by commas, quoted where they contain one: `[action] [header name]:[value]`.
-Blanks and line breaks between them are ignored. `set` replaces a header, `add` does not; with
-`setDate` and `addDate` the value is in milliseconds from now, and the header a date.
+Rules are separated by commas, and quoted if they contain one: `[action] [header name]:[value]`.
+Whitespace between them is ignored. `set` replaces a header, `add` adds one. The value of `setDate`
+and `addDate` is in milliseconds from now; the header becomes a date.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderRule:
-    """`offset_ms` is given for dates, and `value` is "" then."""
+    """A rule of `response.http.headers.config`."""
 
     name: str
     value: str
+    """"" for dates."""
     adds: bool
+    """Whether an existing header is kept."""
     offset_ms: int | None = None
+    """Milliseconds from now, for dates only."""
 
 
 def parse_rules(text: str) -> tuple[HeaderRule, ...]:
-    """Raises `ConfigError`."""
+    """Parse all rules. Raises `ConfigError` if one is invalid."""
     if not text.strip():
         return ()
     line = re.sub(r"[\r\n]", " ", text)
@@ -46,8 +49,8 @@ def _parse_rule(text: str) -> HeaderRule:
     actions = {each.lower(): each for each in _ACTIONS}
     if action.lower() not in actions:
         raise ConfigError(
-            f"{_RESPONSE_HEADERS_CONFIG}: '{text}' begins with none of {', '.join(_ACTIONS)}; "
-            "the form of a rule is"
+            f"{_RESPONSE_HEADERS_CONFIG}: '{text}' starts with none of {', '.join(_ACTIONS)}; "
+            "a rule has the form"
             " '[action] [header name]:[value]'"
         )
     name, colon, value = (part.strip() for part in header.partition(":"))
@@ -56,14 +59,14 @@ def _parse_rule(text: str) -> HeaderRule:
             f"{_RESPONSE_HEADERS_CONFIG}: '{text}' needs one header name, one colon and a value"
         )
     if not _HEADER_NAME.fullmatch(name):
-        raise ConfigError(f"{_RESPONSE_HEADERS_CONFIG}: '{name}' is no name of a header")
+        raise ConfigError(f"{_RESPONSE_HEADERS_CONFIG}: '{name}' is not a valid header name")
     if not value.isprintable():
         raise ConfigError(
-            f"{_RESPONSE_HEADERS_CONFIG}: the value of '{name}' holds a control character"
+            f"{_RESPONSE_HEADERS_CONFIG}: the value of '{name}' contains a control character"
         )
     is_date = action.lower().endswith("date")
     if is_date and not re.fullmatch(r"[+-]?[0-9]{1,18}", value):
-        raise ConfigError(f"{_RESPONSE_HEADERS_CONFIG}: '{text}' needs milliseconds as its value")
+        raise ConfigError(f"{_RESPONSE_HEADERS_CONFIG}: '{text}' needs a value in milliseconds")
     return HeaderRule(
         name=name,
         value="" if is_date else value,
@@ -73,7 +76,7 @@ def _parse_rule(text: str) -> HeaderRule:
 
 
 class ResponseHeadersMiddleware:
-    """ASGI: applies the rules to every response of the application."""
+    """ASGI middleware: applies the rules to every response."""
 
     def __init__(
         self, app: types.ASGIApp, *, rules: tuple[HeaderRule, ...], wall_ms: Callable[[], int]

@@ -37,29 +37,30 @@ from connect_runtime.system.log_levels import LogLevels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestDependencies:
-    """What the API is built on. `peer_requests` None: nothing is forwarded, as in standalone.
-
-    `users`: passwords by name for basic authentication, None where there is none.
-    """
+    """What the REST API needs from the worker."""
 
     herder: Herder
     peers: PeerClient | None
+    """Client for other workers; None: nothing is forwarded, as in standalone mode."""
     clock: Clock
     levels: LogLevels
     users: Mapping[str, str] | None = field(default=None, repr=False)
+    """Passwords by user for basic authentication; None if it is disabled."""
     deadlines: RestDeadlines = field(default_factory=RestDeadlines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestApplications:
-    """What the listeners serve; `admin` None where `main` serves everything, or nobody."""
+    """ASGI applications for the listeners."""
 
     main: types.ASGIApp
     admin: types.ASGIApp | None
+    """Application of the admin listeners; None if `main` has the admin endpoints, or none has."""
 
 
 def build_applications(parts: RestDependencies, configured: RestSettings) -> RestApplications:
-    """Raises `ConfigError` for `response.http.headers.config` and `access.control.*`."""
+    """Build the applications. Raises `ConfigError` for `response.http.headers.config` and
+    `access.control.*`."""
     served = list_public_endpoints(parts, configured)
     admin = list_admin_endpoints(parts)
     if configured.admin_listeners is None:
@@ -83,10 +84,11 @@ def build_internal_application(
     receiver: str,
     must_be_signed: bool,
 ) -> types.ASGIApp:
-    """Only what workers ask each other: Java's two requests, and what ours forward, signed whole.
+    """Build the application for requests between workers: Java's two internal requests, and
+    forwarded requests, which are signed as a whole.
 
-    `receiver`: the URL that this worker advertises, which other workers sign. `must_be_signed`:
-    refuse unsigned internal requests even while the group speaks a protocol that signs none.
+    `receiver`: the URL that this worker advertises, and that senders sign. `must_be_signed`: reject
+    unsigned internal requests even while the group's protocol does not sign them.
     """
     within = SignatureMiddleware(
         _build_application(list_public_endpoints(parts, configured), parts),
@@ -102,8 +104,8 @@ def build_internal_application(
 
 
 class _JavaSignedRouter:
-    """ASGI: requests that match one of the routes go there unless they are signed whole (nodes of
-    Java MirrorMaker 2 sign the body alone), all else to the other application."""
+    """ASGI application: internal requests signed by Java workers (body only) go to `served`, all
+    others to `otherwise`."""
 
     def __init__(self, served: list[starlette_routing.Route], otherwise: types.ASGIApp) -> None:
         self._served = served

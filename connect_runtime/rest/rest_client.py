@@ -28,9 +28,9 @@ RequestSigner = Callable[[PeerRequest], Mapping[str, str]]
 
 
 class RestClient:
-    """Every call has a connection of its own: other workers come and go.
+    """Opens a new connection for every request, because other workers come and go.
 
-    `tls` is for workers that advertise https; None trusts the authorities of the system.
+    `tls` is for workers that advertise https; None uses the system's certificate authorities.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class RestClient:
                 )
         except TimeoutError:
             raise PeerUnavailableError(
-                f"{call.method} {url}: no answer within {self._timeout_s:g} s"
+                f"{call.method} {url}: no response within {self._timeout_s:g} s"
             ) from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             told = str(error) or type(error).__name__
@@ -61,34 +61,34 @@ class RestClient:
         return asyncio.run(self.send(call))
 
     def _warn_of_plain(self, url: str) -> None:
-        """Once, at the first call that the network can read."""
+        """Warn once, at the first unencrypted request to another machine."""
         parts = parse.urlsplit(url)
         if self._has_warned or parts.scheme != "http" or _is_loopback(parts.hostname or ""):
             return
         self._has_warned = True
         _LOG.warning(
-            "requests between workers are sent to %s unencrypted: the network can read connector"
-            " configurations and their plaintext passwords; give every worker an https listener"
-            " (mm2: rest.listeners with listeners.https.ssl.*)",
+            "requests between workers to %s are not encrypted: connector configurations and"
+            " plaintext passwords can be read on the network; configure https listeners on every"
+            " worker (mm2: rest.listeners with listeners.https.ssl.*)",
             url,
         )
 
     def _client(self, url: str) -> httpx.AsyncClient:
-        verify: ssl.SSLContext | bool = False  # for http, where it means nothing
+        verify: ssl.SSLContext | bool = False  # not used for http
         if url.lower().startswith("https:"):
             verify = self._tls or ssl.create_default_context()
-        # Proxies of the environment are for the world outside, not for the worker next door.
+        # Other workers are in the same network: ignore proxies set in the environment.
         return httpx.AsyncClient(
             verify=verify, timeout=self._timeout_s, follow_redirects=False, trust_env=False
         )
 
 
 class NamespacedRestClient:
-    """Workers that serve several groups, each under `prefix`, percent-encoded (KIP-710).
+    """Client for workers that serve several groups, each under an encoded `prefix` (KIP-710).
 
-    `sign` returns the headers that show other workers of the group who it is. They take the place
-    of Java's signature, which is of the body alone. Java's own workers refuse them: a request that
-    Java knows is then sent again as Java signs it.
+    `sign` returns the headers that authenticate this worker to others of the group. They replace
+    Java's signature, which covers only the body. Java workers reject them; a request that Java
+    knows is then repeated with Java's signature.
     """
 
     def __init__(self, peers_: RestClient, *, prefix: str, sign: RequestSigner) -> None:
@@ -98,28 +98,28 @@ class NamespacedRestClient:
 
     async def send(self, call: PeerRequest) -> PeerResponse:
         try:
-            return await self._peers.send(self._placed(call, self._sign(call)))
+            return await self._peers.send(self._address_request(call, self._sign(call)))
         except PeerRefusedError as refused:
             if not _needs_java_signature(call, refused):
                 raise
-        return await self._peers.send(self._placed(call, call.signature))
+        return await self._peers.send(self._address_request(call, call.signature))
 
     def send_and_wait(self, call: PeerRequest) -> PeerResponse:
         try:
-            return self._peers.send_and_wait(self._placed(call, self._sign(call)))
+            return self._peers.send_and_wait(self._address_request(call, self._sign(call)))
         except PeerRefusedError as refused:
             if not _needs_java_signature(call, refused):
                 raise
-        return self._peers.send_and_wait(self._placed(call, call.signature))
+        return self._peers.send_and_wait(self._address_request(call, call.signature))
 
-    def _placed(self, call: PeerRequest, signature: Mapping[str, str]) -> PeerRequest:
-        """What users sent to get in here is not for others."""
+    def _address_request(self, call: PeerRequest, signature: Mapping[str, str]) -> PeerRequest:
+        """Add the prefix and the signature, and drop the user's credentials."""
         path = self._prefix + call.path
         return dataclasses.replace(call, path=path, authorization=None, signature=signature)
 
 
 def _needs_java_signature(call: PeerRequest, refused: PeerRefusedError) -> bool:
-    """Was a request refused for its signature that Java's workers know, and sign otherwise?"""
+    """Whether the signature was rejected for a request that Java workers sign in their own way."""
     return bool(call.signature) and refused.status == HTTPStatus.FORBIDDEN
 
 
@@ -160,7 +160,7 @@ def _read_reply(answer: httpx.Response, what: str) -> PeerResponse:
 def _build_refusal(answer: httpx.Response, what: str) -> Exception:
     told = _decode_json(answer, what)
     if not isinstance(told, dict) or not isinstance(told.get("error_code"), int):
-        return PeerUnavailableError(f"{what}: status {answer.status_code} without a message")
+        return PeerUnavailableError(f"{what}: status {answer.status_code} without an error message")
     return PeerRefusedError(
         str(told.get("message")), status=answer.status_code, error_code=told["error_code"]
     )

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class RestError(Exception):
-    """The answer to the request is this error. `code` is the HTTP status where it is not given."""
+    """An error response; `code` in the body is the HTTP status unless given."""
 
     def __init__(self, status: int, message: str, *, code: int | None = None) -> None:
         super().__init__(message)
@@ -30,8 +30,7 @@ class RestError(Exception):
 
 
 def convert_to_rest_error(error: Exception) -> RestError:
-    """Which answer an error comes to. What nobody foresaw is 500 with an id, under which it is
-    logged."""
+    """Map an exception to an error response; an unexpected one to 500 with an id for the log."""
     match error:
         case RestError():
             return error
@@ -42,22 +41,22 @@ def convert_to_rest_error(error: Exception) -> RestError:
         case AlreadyExistsError():
             return RestError(HTTPStatus.CONFLICT, str(error))
         case HerderQueueFullError():
-            return RestError(HTTPStatus.SERVICE_UNAVAILABLE, f"This worker is busy: {error}")
+            return RestError(HTTPStatus.SERVICE_UNAVAILABLE, f"This worker is overloaded: {error}")
         case PeerRefusedError():
             return RestError(error.status, str(error), code=error.error_code)
         case PeerUnavailableError():
             message = f"IO Error trying to forward REST request: {error}"
             return RestError(HTTPStatus.INTERNAL_SERVER_ERROR, message)
         case requests.ClientDisconnect():
-            return RestError(HTTPStatus.BAD_REQUEST, "The client went away")
+            return RestError(HTTPStatus.BAD_REQUEST, "The client disconnected")
         case exceptions.HTTPException():
             phrase = HTTPStatus(error.status_code).phrase
             return RestError(error.status_code, f"HTTP {error.status_code} {phrase}")
         case ConnectError():
-            _log.error("a REST request met an error", exc_info=error)
+            _log.error("a REST request failed", exc_info=error)
             return RestError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error) or type(error).__name__)
         case _:
-            # Its text may be of any library, with paths and values that are not for clients.
+            # Its text may come from any library, and contain paths or values not meant for clients.
             number = secrets.token_hex(4)
             _log.error("unexpected error in a REST request, error id %s", number, exc_info=error)
             return RestError(
@@ -75,7 +74,7 @@ def respond_error(error: RestError) -> responses.Response:
 async def handle_framework_error(
     _request: requests.Request, error: Exception
 ) -> responses.Response:
-    """Paths and methods that nothing here serves; keeps headers such as Allow."""
+    """Answer unknown paths and methods; keeps headers such as Allow."""
     answer = respond_error(convert_to_rest_error(error))
     headers = getattr(error, "headers", None) or {}
     answer.headers.update(headers)

@@ -1,7 +1,6 @@
 """Response documents in the JSON format of Apache Kafka (connect/runtime/rest/entities).
 
-Members keep Java's order. Strict clients reject unknown members: none is added, except where
-stated.
+Members keep Java's order. Strict clients reject unknown members, so none is added unless noted.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 from connect_runtime.system.log_levels import LoggerLevel
 
 JsonValue: TypeAlias = Any
-"""A JSON value: what `respond_json.dumps` takes."""
+"""A JSON value, as `json.dumps` accepts it."""
 
 
 def respond_json(
     value: JsonValue, *, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None
 ) -> responses.Response:
-    """A compact document; half of a surrogate pair becomes a question mark, as in Java."""
+    """Build a compact JSON response; a lone surrogate becomes a question mark, as in Java."""
     text = json_library.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     return responses.Response(
         text.encode("utf-8", "replace"),
@@ -40,7 +39,7 @@ def respond_json(
 
 
 def respond_empty(status: int) -> responses.Response:
-    """An answer without a body."""
+    """Build a response without a body."""
     return responses.Response(status_code=status)
 
 
@@ -72,8 +71,10 @@ def encode_task_info(task: ConnectorTaskId, config: RawConfig | None) -> JsonVal
 
 
 def encode_connector_state(status: RunStatus) -> dict[str, Any]:
-    """Of a connector. Without a trace there is no such member; a plugin that does not tell its
-    version has none either, but where the status was written without one it is null."""
+    """Encode a connector's state. `trace` is left out if there is none.
+
+    `version` is left out if the plugin does not report one, and null if the stored status lacks it.
+    """
     told: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
     if status.version != plugin.UNDEFINED_VERSION:
         told["version"] = status.version
@@ -121,7 +122,7 @@ def encode_plugin_info(info: PluginInfo) -> JsonValue:
 
 
 def encode_config_key_info(info: ConfigKeyInfo) -> JsonValue:
-    """`order_in_group` was `order` up to 4.1, and clients in use still look for that."""
+    """Includes `order`, the name of `order_in_group` up to Kafka 4.1, which clients still read."""
     return {
         "name": info.name,
         "type": info.type,

@@ -1,7 +1,7 @@
 """Serves the REST API: the listening sockets, and one thread with an event loop for all of them.
 
-The sockets are open before there is a herder, since the herder must know the worker's advertised
-URL; until the API is attached every path is unknown.
+The sockets open before the herder exists, because the herder needs the worker's advertised URL.
+Until the API is attached, every path is answered with 404.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from connect_runtime.system.server_loop import ServerLoop
 from connect_runtime.system.threads import ThreadDied, ThreadGroup
 
 GRACEFUL_STOP_TIMEOUT_S = 60
-"""How long running requests may take to end, once the server is to stop."""
+"""How long running requests may take to finish during a shutdown."""
 
 _CLIENT_DEADLINES = ClientDeadlines()
 _TICK_INTERVAL_S = 0.1
@@ -49,11 +49,11 @@ _log = logging.getLogger(__name__)
 
 
 class RestServerError(FatalError):
-    """The API cannot be served where it should be."""
+    """A listener of the REST API could not be opened."""
 
 
 class _LateApplication:
-    """ASGI: whatever is put in `rest_app`; before that nothing is found."""
+    """ASGI application that delegates to `app`; answers 404 until `app` is set."""
 
     def __init__(self, slots: BodySlots) -> None:
         self.app: types.ASGIApp | None = None
@@ -70,7 +70,7 @@ class _LateApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BoundListener:
-    """A listener with its open socket; `port` is the real one."""
+    """A listener with its open socket; `port` is the actual one."""
 
     listener: RestListener
     socket: socket.socket
@@ -83,7 +83,7 @@ class _BoundListener:
 
 
 class RestServer:
-    """`start`, `attach`, `stop`, each from the same thread; the properties need `start`."""
+    """Call `start`, `attach`, `stop` from the same thread; properties are valid after `start`."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class RestServer:
         deadlines: ClientDeadlines = _CLIENT_DEADLINES,
         limits: ClientConnectionLimits = http_connection.CONNECTION_LIMITS,
     ) -> None:
-        """`main_https` is needed by listeners with https, and `admin_https` by admin listeners."""
+        """`main_https` is required for https listeners, `admin_https` for https admin listeners."""
         self._settings = configured
         self._main_https = main_https
         self._admin_https = admin_https
@@ -109,7 +109,7 @@ class RestServer:
         self._threads = ThreadGroup(on_unasked_end=on_unasked_end)
 
     def start(self) -> None:
-        """Listen. Raises `RestServerError`, and then nobody listens."""
+        """Open all listeners. Raises `RestServerError` if one fails; then none is open."""
         try:
             for each in self._settings.listeners:
                 self._bound.append(_bind_listener(each, self._main, self._main_https))
@@ -119,18 +119,18 @@ class RestServer:
             self._close_sockets()
             raise
         self._threads.start("rest", self._run)
-        _log.info("the REST API is at %s", self.advertised_url)
+        _log.info("REST API listening at %s", self.advertised_url)
         if self.admin_url not in (None, self.advertised_url):
-            _log.info("the REST API for administrators is at %s", self.admin_url)
+            _log.info("admin REST API listening at %s", self.admin_url)
 
     def attach(self, apps: RestApplications) -> None:
-        """From now on requests are served."""
+        """Serve requests from now on."""
         self._admin.app = apps.admin
         self._main.app = apps.main
 
     @property
     def advertised_url(self) -> str:
-        """Where other workers reach this one, as Java says it: with a slash at the end."""
+        """URL under which other workers reach this one, with a trailing slash as in Java."""
         bound = self._advertised
         told = self._settings.advertised
         host = told.host or _get_reachable_host(bound.listener.host)
@@ -138,12 +138,12 @@ class RestServer:
 
     @property
     def worker_id(self) -> str:
-        """Host and port of `advertised_url`: how this worker is called in statuses."""
+        """Host and port of `advertised_url`, which name this worker in statuses."""
         return self.advertised_url.partition("://")[2].rstrip("/")
 
     @property
     def admin_url(self) -> str | None:
-        """Where logger levels are served; None: nowhere."""
+        """URL of the admin endpoints (logger levels); None if disabled."""
         if self._settings.admin_listeners is None:
             return self.advertised_url
         if not self._admin_bound:
@@ -162,20 +162,20 @@ class RestServer:
 
     @property
     def _advertised(self) -> _BoundListener:
-        assert self._bound, "start comes first"
+        assert self._bound, "call start first"
         fitting = [each for each in self._bound if each.listener.scheme == self._scheme]
         return (fitting or self._bound)[0]
 
     def stop(self, graceful_s: int = GRACEFUL_STOP_TIMEOUT_S) -> bool:
-        """Take no more requests, let those that run end, for `graceful_s` at most; then cut off.
+        """Reject new requests, wait up to `graceful_s` for running ones, then close connections.
 
-        Idempotent, and right when it never started. False: the thread still runs, and is left.
+        Idempotent; allowed before `start`. Returns False if the thread still runs; it is abandoned.
         """
         self._graceful_s = graceful_s
         left = self._threads.stop_all(graceful_s + _JOIN_TIMEOUT_S)
         self._close_sockets()
         if left:
-            _log.error("the REST API did not end within %g s and is left behind", graceful_s)
+            _log.error("the REST API did not stop within %g s and is abandoned", graceful_s)
         return not left
 
     def _close_sockets(self) -> None:
@@ -233,13 +233,13 @@ def _bind_listener(
     tls = None
     if listener.scheme == "https":
         if secured is None:
-            raise RestServerError(f"listening at {listener}: https needs ssl.* settings")
+            raise RestServerError(f"cannot listen at {listener}: https needs ssl.* settings")
         tls = secured.server
     try:
         opened = _open_socket(listener)
     except OSError as error:
         raise RestServerError(
-            f"listening at {listener}: {error.strerror or error}; see 'listeners' and"
+            f"cannot listen at {listener}: {error.strerror or error}; check 'listeners' and"
             " 'admin.listeners'"
         ) from error
     return _BoundListener(listener=listener, socket=opened, served=served, tls=tls)
@@ -260,12 +260,12 @@ def _open_socket(listener: RestListener) -> socket.socket:
                 dualstack_ipv6=True,
             )
         except OSError as error:
-            _log.debug("no IPv6 at %s: %s", listener, error)
+            _log.debug("IPv6 is not available at %s: %s", listener, error)
     return socket.create_server(("", listener.port), backlog=server_loop.LISTEN_BACKLOG)
 
 
 def _get_reachable_host(host: str) -> str:
-    """A name or address for others; a listener at every interface is reached at this machine's."""
+    """Host for other machines; the machine's own address if the listener uses every interface."""
     try:
         if host and not ipaddress.ip_address(host).is_unspecified:
             return host

@@ -20,7 +20,7 @@ LISTENER_SCHEMES = ("http", "https")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestListener:
-    """`host` "" is every interface, `port` 0 any free one."""
+    """A listener of the REST API; host "" means every interface, port 0 any free port."""
 
     scheme: str
     host: str
@@ -32,7 +32,7 @@ class RestListener:
 
 
 def parse_listener(text: str, *, key: str = "listeners") -> RestListener:
-    """One of `parse_listeners` or `admin.listeners`. Raises `ConfigError`."""
+    """Parse an entry of `listeners` or `admin.listeners`. Raises `ConfigError` if it is invalid."""
     match = _LISTENER_PATTERN.fullmatch(text.strip())
     if match is None:
         raise ConfigError(
@@ -46,25 +46,25 @@ def parse_listener(text: str, *, key: str = "listeners") -> RestListener:
         )
     if not 0 <= port <= _MAX_PORT:
         raise ConfigError(
-            f"{key}: '{text}' has the port {port}; allowed are 0 (any free one) to {_MAX_PORT}"
+            f"{key}: '{text}' has the port {port}; allowed are 0 (any free port) to {_MAX_PORT}"
         )
     return RestListener(scheme=scheme, host=match["host"], port=port)
 
 
 def parse_listeners(values: Sequence[str], *, key: str = "listeners") -> tuple[RestListener, ...]:
-    """Raises `ConfigError`; two that are the same would be in each other's way."""
+    """Parse all listeners. Raises `ConfigError` if one is invalid, or two have the same address."""
     if not all(values):
-        raise ConfigError(f"{key}: '{', '.join(values)}' has an empty entry; remove it")
+        raise ConfigError(f"{key}: '{', '.join(values)}' contains an empty entry; remove it")
     found = tuple(parse_listener(each, key=key) for each in values)
     fixed = [(each.host, each.port) for each in found if each.port != 0]
     if len(set(fixed)) != len(fixed):
-        raise ConfigError(f"{key}: two of {', '.join(values)} listen at the same address")
+        raise ConfigError(f"{key}: two of {', '.join(values)} listen on the same address")
     return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvertisedAddress:
-    """What other workers are told: the worker's settings `rest.advertised.*`, None if not set."""
+    """The settings `rest.advertised.*`: the address that other workers use; None if not set."""
 
     host: str | None = None
     port: int | None = None
@@ -73,7 +73,7 @@ class AdvertisedAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerIdentity:
-    """What `GET /` says: which Kafka Connect this is as good as."""
+    """The Kafka Connect version and commit that `GET /` reports."""
 
     version: str = kafka_version.KAFKA_VERSION
     commit: str = "unknown"
@@ -81,7 +81,7 @@ class WorkerIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorsSettings:
-    """`access.control.allow.*`, as given: comma lists. No origins: nothing is allowed."""
+    """The settings `access.control.allow.*` as comma-separated lists; no origins: CORS is off."""
 
     origins: str = ""
     methods: str = ""
@@ -89,29 +89,29 @@ class CorsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestSettings:
-    """`admin_listeners` None: logger levels are served where everything else is; empty: nowhere.
-
-    `topic_tracking`, `topic_reset`: `topic.tracking.enable`, `topic.tracking.allow.reset`;
-    `response_headers`: `response.http.headers.config`, as given. `basic_auth`: users must log in.
-    `allowed_hosts`: under which host names it may be asked besides its own
-    (`request_origin.ALLOWED_HOST_NAMES_KEY`).
-    """
+    """Settings of a worker's REST API."""
 
     listeners: tuple[RestListener, ...] = (
         RestListener(scheme="http", host="127.0.0.1", port=8083),
     )
     admin_listeners: tuple[RestListener, ...] | None = None
+    """Listeners of the admin endpoints; None: the main listeners serve them, empty: disabled."""
     advertised: AdvertisedAddress = field(default_factory=AdvertisedAddress)
     access: CorsSettings = field(default_factory=CorsSettings)
     response_headers: str = ""
+    """`response.http.headers.config`, unparsed."""
     topic_tracking: bool = True
+    """`topic.tracking.enable`"""
     topic_reset: bool = True
+    """`topic.tracking.allow.reset`"""
     basic_auth: bool = False
+    """Whether users must authenticate."""
     allowed_hosts: tuple[str, ...] = ()
+    """Accepted host names besides the worker's own (`request_origin.ALLOWED_HOST_NAMES_KEY`)."""
     identity: WorkerIdentity = field(default_factory=WorkerIdentity)
 
     def needs_https(self) -> bool:
-        """Does a listener, but for administrators', speak https?"""
+        """Whether a listener other than the admin listeners uses https."""
         return any(each.scheme == "https" for each in self.listeners)
 
     def needs_admin_https(self) -> bool:
@@ -121,11 +121,14 @@ class RestSettings:
 BASIC_AUTH_EXTENSION = (
     "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 )
-"""What may stand in `rest.extension.classes`, in full or without its package."""
+"""The supported value of `rest.extension.classes`, with or without its package."""
 
 
 def read_rest_settings(properties: Mapping[str, str]) -> RestSettings:
-    """From a worker's properties, of which others are not looked at. Raises `ConfigError`."""
+    """Read the REST settings from worker properties; other keys are ignored.
+
+    Raises `ConfigError` if a value is invalid.
+    """
     main = _read_listeners(properties)
     return RestSettings(
         listeners=main,
@@ -149,12 +152,12 @@ def _read_listeners(properties: Mapping[str, str]) -> tuple[RestListener, ...]:
         return RestSettings().listeners
     found = parse_listeners(_split_entries(given))
     if not found:
-        raise ConfigError("listeners: it is empty; name one at least, such as http://:8083")
+        raise ConfigError("listeners: the list is empty; set at least one, such as http://:8083")
     return found
 
 
 def _split_entries(text: str) -> list[str]:
-    """All between commas, also what is empty; none of a blank text."""
+    """Split at commas and keep empty entries; a blank text has no entries."""
     return [each.strip() for each in text.split(",")] if text.strip() else []
 
 
@@ -169,7 +172,7 @@ def _read_admin_listeners(
     taken = {(each.host, each.port) for each in main if each.port != 0}
     for each in found:
         if (each.host, each.port) in taken:
-            raise ConfigError(f"{key}: {each} is one of listeners too; give it a port of its own")
+            raise ConfigError(f"{key}: {each} is also in 'listeners'; use a different port")
     return found
 
 
@@ -181,7 +184,7 @@ def _read_advertised_address(properties: Mapping[str, str]) -> AdvertisedAddress
         )
     port = properties.get("rest.advertised.port", "").strip() or None
     if port is not None and not (port.isdecimal() and 0 < int(port) <= _MAX_PORT):
-        raise ConfigError(f"rest.advertised.port: '{port}' is no port from 1 to {_MAX_PORT}")
+        raise ConfigError(f"rest.advertised.port: '{port}' is not a port from 1 to {_MAX_PORT}")
     return AdvertisedAddress(
         host=properties.get("rest.advertised.host.name", "").strip() or None,
         port=None if port is None else int(port),
@@ -194,10 +197,10 @@ def _read_allowed_hosts(properties: Mapping[str, str]) -> tuple[str, ...]:
     for each in found:
         if not _HOST_NAME_PATTERN.fullmatch(each):
             raise ConfigError(
-                f"{request_origin.ALLOWED_HOST_NAMES_KEY}: '{each}' is no host name; allowed "
-                "are names such"
-                " as connect.example.org, without a scheme or port, *.example.org for all below"
-                " one, and * for any"
+                f"{request_origin.ALLOWED_HOST_NAMES_KEY}: '{each}' is not a host name; allowed "
+                "are names such as"
+                " connect.example.org without scheme or port, *.example.org for all subdomains,"
+                " and * for any name"
             )
     return found
 
@@ -207,8 +210,8 @@ def _read_basic_auth(properties: Mapping[str, str]) -> bool:
     for each in given:
         if each not in (BASIC_AUTH_EXTENSION, BASIC_AUTH_EXTENSION.rpartition(".")[2]):
             raise ConfigError(
-                f"rest.extension.classes: '{each}' is unknown: Java classes cannot be loaded here;"
-                f" there is {BASIC_AUTH_EXTENSION}"
+                f"rest.extension.classes: '{each}' is not supported, because Java classes cannot"
+                f" be loaded; the only supported extension is {BASIC_AUTH_EXTENSION}"
             )
     return bool(given)
 

@@ -1,7 +1,7 @@
 """TLS of the REST API: for `https` listeners, and for requests to other workers.
 
-As in Java, settings with the prefix (`listeners.https.`, `admin.listeners.https.`) replace the
-worker's own `ssl.*` settings altogether if there are any.
+As in Java, settings with the prefix (`listeners.https.`, `admin.listeners.https.`) replace all
+`ssl.*` settings of the worker, if there is at least one.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _CLIENT_AUTH_MODES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpsContexts:
-    """`server` for listeners, `client` for requests to other workers."""
+    """TLS contexts: `server` for listeners, `client` for requests to other workers."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext
 
 
 class HttpsConfigError(ConfigError):
-    """`problems`: each key that must change, and why."""
+    """Invalid TLS settings; `problems` has each key to change, and why."""
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
         self.problems = tuple(problems)
@@ -46,7 +46,7 @@ class HttpsConfigError(ConfigError):
 def read_https_contexts(
     properties: Mapping[str, str], *, files: StoreFiles, prefix: str = LISTENERS_PREFIX
 ) -> HttpsContexts:
-    """From a worker's properties. Raises `HttpsConfigError` with all that is wrong."""
+    """Read TLS contexts from worker properties. Raises `HttpsConfigError` with all problems."""
     own = {
         key.removeprefix(prefix): value
         for key, value in properties.items()
@@ -56,7 +56,7 @@ def read_https_contexts(
     chosen = own or {key: value for key, value in properties.items() if key.startswith("ssl.")}
     clients = chosen.pop(_CLIENT_AUTH_CONFIG, "none").strip().lower()
     if clients not in _CLIENT_AUTH_MODES:
-        text = f"{clients} is unknown; allowed are {', '.join(_CLIENT_AUTH_MODES)}"
+        text = f"{clients} is not supported; allowed are {', '.join(_CLIENT_AUTH_MODES)}"
         raise HttpsConfigError([(f"{named}{_CLIENT_AUTH_CONFIG}", text)])
     parsed = security_settings.parse_security({**chosen, "security.protocol": "SSL"}, files=files)
     if parsed.security is None:

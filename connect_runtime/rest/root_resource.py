@@ -26,7 +26,7 @@ _UNHEALTHY_MESSAGE = (
 
 
 class RootResource:
-    """The endpoints; they hold no state."""
+    """Handlers of `/` and `/health`; stateless."""
 
     def __init__(self, of: Herder, *, identity: WorkerIdentity, deadlines: RestDeadlines) -> None:
         self._herder = of
@@ -39,7 +39,7 @@ class RootResource:
             Endpoint("GET", "/health", self.health),
         ]
 
-    async def info(self, _asked: RestRequest) -> responses.Response:
+    async def info(self, _request: RestRequest) -> responses.Response:
         return rest_responses.respond_json(
             {
                 "version": self._identity.version,
@@ -48,8 +48,8 @@ class RootResource:
             }
         )
 
-    async def health(self, _asked: RestRequest) -> responses.Response:
-        """Healthy is a herder that comes round in time."""
+    async def health(self, _request: RestRequest) -> responses.Response:
+        """Healthy if the herder replies in time."""
         future = self._herder.submit(CheckHealth())
         try:
             reply = await request_forwarding.wait_for_result(

@@ -1,4 +1,4 @@
-"""Routes a method and a path to the handler of an endpoint, with the checks that all of them share.
+"""Routes method and path to the handler of an endpoint, with the checks common to all endpoints.
 
 Paths are matched percent-encoded, as they were sent, since a connector's name may contain a
 slash; one trailing slash is ignored. As in Java's Jersey, OPTIONS lists the methods of a path.
@@ -23,7 +23,7 @@ _JSON_RANGES = ("application/json", "application/*", "*/*")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`path` has its parameters in braces: `/connectors/{connector}/tasks/{task}/status`."""
+    """A handler; `path` has parameters in braces: `/connectors/{connector}/tasks/{task}/status`."""
 
     method: str
     path: str
@@ -31,7 +31,7 @@ class Endpoint:
 
 
 def build_routes(endpoints: Iterable[Endpoint], *, body_timeout_s: float) -> list[routing.Route]:
-    """One for each path; HEAD goes with GET."""
+    """Build one route per path; GET also serves HEAD."""
     by_path: dict[str, dict[str, EndpointHandler]] = {}
     for each in endpoints:
         handlers = by_path.setdefault(each.path, {})
@@ -53,21 +53,21 @@ def _build_route(
         if request.method == "OPTIONS":
             return responses.Response(headers={"Allow": allowed})
         handle = handlers["GET" if request.method == "HEAD" else request.method]
-        asked = RestRequest(request, body_timeout_s=body_timeout_s)
+        rest_request = RestRequest(request, body_timeout_s=body_timeout_s)
         try:
             _check_content_type(request.headers.get("content-type"))
             _check_accept_headers(request.headers.getlist("accept"))
-            return await handle(asked)
-        except Exception as error:  # noqa: BLE001 - a plugin may raise anything: it is answered
+            return await handle(rest_request)
+        except Exception as error:  # noqa: BLE001 - plugins may raise anything; answer with 500
             return rest_errors.respond_error(rest_errors.convert_to_rest_error(error))
         finally:
-            await asked.end()
+            await rest_request.end()
 
     return routing.Route(path, endpoint, methods=served)
 
 
 def _check_content_type(content_type: str | None) -> None:
-    """Nothing but JSON is taken, and as in Java not even by those who take no body."""
+    """Reject content types other than JSON, as in Java even for requests without a body."""
     if content_type is None:
         return
     if content_type.partition(";")[0].strip().lower() != "application/json":
@@ -75,7 +75,7 @@ def _check_content_type(content_type: str | None) -> None:
 
 
 def _check_accept_headers(headers: list[str]) -> None:
-    """Everything here is JSON; a client that takes none of that gets 406."""
+    """Raise `RestError` (406) if the client does not accept JSON."""
     ranges = [part.strip() for header in headers for part in header.split(",") if part.strip()]
     if ranges and not any(_accepts_json(each) for each in ranges):
         raise RestError(HTTPStatus.NOT_ACCEPTABLE, "HTTP 406 Not Acceptable")
@@ -88,7 +88,7 @@ def _accepts_json(media_range: str) -> bool:
 
 
 class RawPathMiddleware:
-    """ASGI: the application sees the path as it was sent, without a slash at its end."""
+    """ASGI middleware: passes the path on as it was sent, without a trailing slash."""
 
     def __init__(self, app: types.ASGIApp) -> None:
         self._app = app

@@ -1,1 +1,1 @@
-"""Makes the dashboards: `python -m grafana.generator` writes them into grafana/dashboards."""
+"""Generates the dashboards: `python -m grafana.generator` writes them to grafana/dashboards."""

@@ -1,4 +1,4 @@
-"""`python -m grafana.generator`: writes every dashboard into grafana/dashboards."""
+"""`python -m grafana.generator`: write every dashboard to grafana/dashboards."""
 
 from __future__ import annotations
 

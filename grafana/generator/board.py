@@ -1,4 +1,4 @@
-"""What a dashboard is, before it becomes JSON."""
+"""A dashboard as data, before it is rendered as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grafana.generator import panels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Its panels stand side by side, as far as they fit."""
+    """A titled row of panels, laid out from left to right and wrapped to the width."""
 
     title: str
     panels: Sequence[panels.Builder]
@@ -18,10 +18,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """`topics`: it can be narrowed to topics, too."""
-
     uid: str
     title: str
     about: str
     rows: Sequence[Row]
     topics: bool = False
+    """Adds the variable Topic, which filters by topic."""

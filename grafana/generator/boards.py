@@ -1,6 +1,6 @@
-"""All dashboards: what goes for each of them, and how they become JSON.
+"""Renders all dashboards as Grafana JSON.
 
-Rows are in the order in which somebody who was woken asks: is it bad, since when, where, why.
+Rows are in the order in which an on-call engineer asks: how bad is it, since when, where, why.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ALL_VALUES = dashboard.VariableOption(selected=True, text="All", value="$__all"
 
 
 def write(folder: Path) -> None:
-    """A file for each, named as its uid; what else is JSON there goes."""
+    """Write each dashboard to `<uid>.json` in `folder`, and delete other JSON files there."""
     folder.mkdir(exist_ok=True)
     texts = {f"{board.uid}.json": json_of(board) for board in ALL}
     for old in folder.glob("*.json"):
@@ -36,7 +36,7 @@ def write(folder: Path) -> None:
 
 
 def json_of(board: Board) -> str:
-    """What Grafana imports, or is provisioned with."""
+    """Return the dashboard as JSON for import or provisioning."""
     made = builders.Dashboard(board.title).uid(board.uid).description(board.about)
     made.tags([TAG]).readonly().timezone("browser").refresh("30s").time("now-3h", "now")
     made.tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
@@ -48,7 +48,7 @@ def json_of(board: Board) -> str:
 
 
 def _place(made: builders.Dashboard, board: Board) -> None:
-    """Rows below each other; in them panels from left to right, all of a line equally high."""
+    """Lay out rows below each other, panels from left to right; a line has one height."""
     number, top = 0, 0
     for row in board.rows:
         number += 1
@@ -67,7 +67,7 @@ def _place(made: builders.Dashboard, board: Board) -> None:
 
 
 def _lines(row: Row) -> list[list[tuple[Panel, dashboard.GridPos]]]:
-    """The panels of a row with their sizes, as many in a line as fit."""
+    """Split the panels of a row into lines that fit the width; returns panels with their sizes."""
     lines: list[list[tuple[Panel, dashboard.GridPos]]] = [[]]
     left = 0
     for panel in row.panels:
@@ -89,8 +89,10 @@ def _variables(*, topics: bool) -> list[Builder[dashboard.VariableModel]]:
     if topics:
         query = 'label_values(mm2_replication_lag_records{flow=~"$flow"}, topic)'
         found.append(_values("topic", query).label("Topic"))
-    where = builders.TextBoxVariable("runbooks").label("Runbooks at")
-    where.description("Where you keep the pages of deploy/runbooks: links of panels begin with it.")
+    where = builders.TextBoxVariable("runbooks").label("Runbooks URL")
+    where.description(
+        "Base URL of your copy of deploy/runbooks; the links of panels start with it."
+    )
     return [*found, where.default_value("deploy/runbooks")]
 
 
@@ -103,7 +105,7 @@ def _values(name: str, query: str) -> builders.QueryVariable:
 
 
 def _alerts() -> builders.AnnotationQuery:
-    """When which alert fired, over every graph."""
+    """Marks firing alerts in every graph."""
     made = builders.AnnotationQuery().name("Alerts").datasource(_SOURCE).enable(True)
     return made.icon_color("red").expr('ALERTS{alertname=~"Mm2.*", alertstate="firing"}')
 

@@ -1,4 +1,4 @@
-"""One flow: does it move, where is it behind, how fast is it, what stands still and why."""
+"""Dashboard of one flow: progress, lag, halted partitions, throughput and latency."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _COPIED = '{flow=~"$flow", phase=~"copying|boundary"}'
 
 CROSSING = number(
     Text(
-        title="Nothing has crossed for",
-        about="Neither data nor a heartbeat; a flow that has nothing to copy, and whose source "
-        "answers, counts as crossing. Red beyond the objective.",
-        unknown="no data: nobody tells of the flow",
+        title="Time since last replication",
+        about="Time since the target last acknowledged a batch or heartbeat. A flow that is caught "
+        "up counts as replicating while its source answers. Red beyond the objective.",
+        unknown="no data: no node reports the flow",
         runbooks=("Mm2FlowStalled",),
     ),
-    Query(expr=f"max by (flow) (mm2_flow_crossing_age_seconds{_FLOW})"),
+    Query(expr=f"max by (flow) (mm2_flow_last_replication_age_seconds{_FLOW})"),
     unit="s",
     steps=((None, GOOD), (30, WARN), (60, BAD)),
     span=FIFTH,
@@ -43,9 +43,9 @@ CROSSING = number(
 
 BEHIND = number(
     Text(
-        title="Oldest record not copied",
-        about="Its age, the worst topic's; 0 where there is none.",
-        unknown="no data: lag is not known",
+        title="Oldest unreplicated record",
+        about="Its age, for the topic that lags most. 0 if everything is replicated.",
+        unknown="no data: lag is unknown",
         runbooks=("Mm2LagHigh",),
     ),
     Query(expr=f"mm2:flow:lag_seconds{_FLOW}"),
@@ -57,9 +57,9 @@ BEHIND = number(
 CATCHING_UP = number(
     Text(
         title="Caught up in",
-        about="At the rate of the last ten minutes. Without a figure the lag does not shrink: "
-        "there is none, or it grows; the graphs below tell which.",
-        unknown="not shrinking, or no data",
+        about="At the rate of the last ten minutes. Shows no value unless the lag shrinks: it is 0,"
+        " constant or growing. The graphs below tell which.",
+        unknown="lag not shrinking, or no data",
         color=QUIET,
         runbooks=("Mm2LagHigh",),
     ),
@@ -71,10 +71,11 @@ CATCHING_UP = number(
 
 STANDING = number(
     Text(
-        title="Partitions that stand still",
-        about="Until somebody acts. 0 is well; the table below says which, and why.",
-        unknown="no data: no partition is told of",
-        runbooks=("Mm2PartitionsStopped",),
+        title="Halted partitions",
+        about="Partitions that are halted or fenced until an operator acts. 0 is normal. The table "
+        "below shows which partitions and the reason.",
+        unknown="no data: no partitions reported",
+        runbooks=("Mm2PartitionsHalted",),
     ),
     Query(expr='sum by (flow) (mm2_flow_partitions{flow=~"$flow", phase=~"stopped|fenced"})'),
     unit="short",
@@ -84,11 +85,11 @@ STANDING = number(
 
 COPIED = graph(
     Text(
-        title="Partitions given to tasks, and copied",
-        about="Apart: some wait, stand still, or went with the node that had them.",
+        title="Partitions assigned and replicating",
+        about="If the lines differ, some partitions are waiting or halted, or their node is lost.",
     ),
-    Query(expr=f"max by (flow) (mm2_flow_wanted_partitions{_FLOW})", legend="{{flow}} handed out"),
-    Query(expr=f"sum by (flow) (mm2_flow_partitions{_COPIED})", legend="{{flow}} copied"),
+    Query(expr=f"max by (flow) (mm2_flow_assigned_partitions{_FLOW})", legend="{{flow}} assigned"),
+    Query(expr=f"sum by (flow) (mm2_flow_partitions{_COPIED})", legend="{{flow}} replicating"),
     unit="short",
     span=WHOLE,
     whole=True,
@@ -96,24 +97,27 @@ COPIED = graph(
 
 HELD = number(
     Text(
-        title="Held by an operator",
-        about="paused: mm2 pause. stopped: mm2 failover, or REST. mm2 resume lets it go on.",
-        unknown="nobody holds it, or no data",
+        title="Paused or stopped",
+        about="paused: by mm2 pause. stopped: by mm2 failover or REST. mm2 resume continues "
+        "replication.",
+        unknown="not paused, or no data",
         color=QUIET,
-        runbooks=("Mm2FlowHeld",),
+        runbooks=("Mm2FlowPausedOrStopped",),
     ),
-    Query(expr=f"max by (flow, by) (mm2_flow_held{_FLOW})", legend="{{flow}} {{by}}"),
+    Query(
+        expr=f"max by (flow, override) (mm2_flow_override{_FLOW})", legend="{{flow}} {{override}}"
+    ),
     unit="short",
     steps=((None, WARN),),
-    words={"1": ("held", WARN)},
+    words={"1": ("active", WARN)},
     span=WHOLE - 4 * FIFTH,
 )
 
 AGES = graph(
     Text(
         title="Age of the mirror",
-        about="The oldest record not copied, or how long nothing has crossed. Below the dashed "
-        "line the objective is held.",
+        about="Age of the oldest unreplicated record, or time since the last replication. The "
+        "objective is met below the dashed line.",
         runbooks=("Mm2FreshnessBurnsFast",),
     ),
     Query(expr=f"mm2:flow:age_seconds{_FLOW}"),
@@ -123,10 +127,11 @@ AGES = graph(
 
 PHASES = graph(
     Text(
-        title="Partitions by what they do",
-        about="copying is well. taking: finding their place after a start. waiting: for a "
-        "leader, a slot or a try again. paused: mm2 pause. stopped, fenced: until somebody acts.",
-        runbooks=("Mm2PartitionsWait", "Mm2PartitionsStopped"),
+        title="Partitions by phase",
+        about="copying: normal. boundary: finishing a transaction. taking: acquiring the partition "
+        "after a start. waiting: for a leader, a Spark slot or a retry. paused: by mm2 pause."
+        " stopped, fenced: until an operator acts.",
+        runbooks=("Mm2PartitionsNotReplicating", "Mm2PartitionsHalted"),
     ),
     Query(
         expr=f"sum by (flow, phase) (mm2_flow_partitions{_FLOW}) > 0",
@@ -139,8 +144,9 @@ PHASES = graph(
 
 LAG_RECORDS = graph(
     Text(
-        title="Records to copy, the ten topics with the most",
-        about="Rising: more comes than is copied. An upper bound where logs have gaps.",
+        title="Lag in records, top ten topics",
+        about="Rising: the source receives more than is replicated. An upper bound where logs have "
+        "gaps.",
         runbooks=("Mm2LagHigh", "Mm2TopicStalled"),
     ),
     Query(expr=f"topk(10, mm2:topic:lag_records{_TOPIC})", legend=_BY_TOPIC),
@@ -149,8 +155,8 @@ LAG_RECORDS = graph(
 
 LAG_SECONDS = graph(
     Text(
-        title="Oldest record not copied, the ten oldest topics",
-        about="A straight line that rises a second each second: nothing of that topic is copied.",
+        title="Oldest unreplicated record, top ten topics",
+        about="A line that rises by one second per second: nothing of that topic is replicated.",
         runbooks=("Mm2TopicStalled",),
     ),
     Query(expr=f"topk(10, mm2:topic:lag_seconds{_TOPIC})", legend=_BY_TOPIC),
@@ -161,10 +167,10 @@ LAG_SECONDS = graph(
 TOPICS = rows(
     Text(
         title="Topics",
-        about="Sorted by age. 'lost in' is when the source deletes the oldest record not copied, "
-        "if nothing is copied until then.",
-        unknown="not known",
-        runbooks=("Mm2LossNear", "Mm2LossAhead"),
+        about="Sorted by age. 'data loss in': time until the source deletes the oldest unreplicated"
+        " record.",
+        unknown="unknown",
+        runbooks=("Mm2DataLossImminent", "Mm2DataLossPredicted"),
     ),
     Column(
         expr=f"mm2:topic:lag_seconds{_TOPIC}",
@@ -172,15 +178,15 @@ TOPICS = rows(
         unit="s",
         steps=((None, GOOD), (30, WARN), (60, BAD)),
     ),
-    Column(expr=f"mm2:topic:lag_records{_TOPIC}", name="to copy"),
+    Column(expr=f"mm2:topic:lag_records{_TOPIC}", name="lag"),
     Column(
         expr=f"sum by (flow, topic) (rate(mm2_replicated_records_total{_TOPIC}[5m]))",
         name="records/s",
     ),
     Column(
-        expr=f"mm2:topic:loss_seconds{_TOPIC}",
-        name="lost in",
-        unknown="nothing waits, or not known",
+        expr=f"mm2:topic:time_to_data_loss_seconds{_TOPIC}",
+        name="data loss in",
+        unknown="no lag, or unknown",
         unit="s",
         steps=((None, BAD), (3600, WARN), (21600, GOOD)),
     ),
@@ -191,8 +197,8 @@ TOPICS = rows(
 
 RECORDS = graph(
     Text(
-        title="Records per second, the ten busiest topics",
-        about="That the target has acknowledged.",
+        title="Records per second, top ten topics",
+        about="Records acknowledged by the target.",
     ),
     Query(
         expr="topk(10, sum by (flow, topic) "
@@ -204,8 +210,8 @@ RECORDS = graph(
 
 SIZE = graph(
     Text(
-        title="Bytes per second, the ten busiest topics",
-        about="Of record batches, as compressed, that the target has acknowledged.",
+        title="Bytes per second, top ten topics",
+        about="Bytes of record batches, as compressed, acknowledged by the target.",
     ),
     Query(
         expr="topk(10, sum by (flow, topic) "
@@ -226,11 +232,10 @@ def _share(which: str) -> Query:
 
 LATENCY = graph(
     Text(
-        title="Latency of records",
-        about="From their timestamp until the target has acknowledged them: half of them, and "
-        "all but 1 % and 0.1 %, take at most so long. Between the bounds of buckets it is "
-        "a guess.",
-        unknown="no data: nothing was copied lately",
+        title="Replication latency",
+        about="From a record's timestamp until the target acknowledged its copy: median, 99th and "
+        "99.9th percentile. Values between histogram buckets are interpolated.",
+        unknown="no data: nothing replicated recently",
         runbooks=("Mm2LatencyBurnsFast",),
     ),
     _share("0.5"),
@@ -242,8 +247,8 @@ LATENCY = graph(
 PATHS = graph(
     Text(
         title="Batches per second, by path",
-        about="passed: as they came. opened: their records were written anew, which costs "
-        "several times as much; the table beside says why.",
+        about="pass-through: copied byte for byte. re-encoded: decoded and encoded again, which "
+        "costs several times as much CPU; the table below shows the reasons.",
     ),
     Query(
         expr=f"sum by (flow, path) (rate(mm2_replicated_batches_total{_TOPIC}[$__rate_interval]))",
@@ -255,30 +260,32 @@ PATHS = graph(
 
 OPENED = rows(
     Text(
-        title="Partitions whose batches are opened",
-        about="And why: gaps of compaction, filters or transforms, codecs, sizes. mm2 why TOPIC "
-        "says more.",
-        unknown="none is told of",
+        title="Partitions with re-encoded batches",
+        about="Reasons: gaps left by compaction, filters or transforms, compression codecs, batch "
+        "sizes. mm2 why TOPIC shows details.",
+        unknown="none reported",
     ),
-    Column(expr=f"sum by (flow, topic, why) (mm2_opened_partitions{_TOPIC})", name="partitions"),
-    labels=("flow", "topic", "why"),
+    Column(
+        expr=f"sum by (flow, topic, reason) (mm2_reencoded_partitions{_TOPIC})", name="partitions"
+    ),
+    labels=("flow", "topic", "reason"),
     span=HALF,
     by="partitions",
 )
 
 STOPPED = rows(
     Text(
-        title="What stands still",
-        about="mm2 why TOPIC says what was found, at which offsets, and the command that goes on.",
-        unknown="none is told of",
-        runbooks=("Mm2PartitionsStopped",),
+        title="Halted partitions",
+        about="mm2 why TOPIC shows the finding, the offsets, and the command that resolves it.",
+        unknown="none reported",
+        runbooks=("Mm2PartitionsHalted",),
     ),
     Column(
-        expr=f"sum by (flow, topic, cause) (mm2_stopped_partitions{_TOPIC})",
+        expr=f"sum by (flow, topic, reason) (mm2_halted_partitions{_TOPIC})",
         name="partitions",
         steps=((None, NEUTRAL), (1, BAD)),
     ),
-    labels=("flow", "topic", "cause"),
+    labels=("flow", "topic", "reason"),
     span=HALF,
     by="partitions",
 )
@@ -286,9 +293,9 @@ STOPPED = rows(
 INCIDENTS = rows(
     Text(
         title="Incidents",
-        about="What was lost, may stand twice or could not be ruled out, since the processes "
-        "began.",
-        unknown="none is told of",
+        about="Records that were lost, or that are or may be duplicated, since the processes "
+        "started. mm2 incidents lists all incidents.",
+        unknown="none reported",
         runbooks=("Mm2GapDetected", "Mm2DuplicatesPossible"),
     ),
     Column(
@@ -303,9 +310,9 @@ INCIDENTS = rows(
 
 REFUSED = graph(
     Text(
-        title="Duplicates refused, per minute",
-        about="Records that a restart or a frozen twin would have doubled, and did not. After a "
-        "restart some are normal; a steady rate is not.",
+        title="Duplicates prevented, per minute",
+        about="Records that would have been duplicated by a restart or a zombie writer, but were "
+        "not. A few after a restart are normal, a steady rate is not.",
     ),
     Query(
         expr="60 * sum by (flow, topic) "
@@ -317,9 +324,9 @@ REFUSED = graph(
 
 DELIVERY = graph(
     Text(
-        title="Partitions not copied the plain way",
-        about="in transactions: their records are old, and readers of uncommitted data may see "
-        "some twice after a crash. at least once: nobody can be fenced there.",
+        title="Partitions with special delivery",
+        about="in transactions: their records are old; read_uncommitted consumers may see some of "
+        "them twice after a crash. at least once: older writers cannot be fenced.",
         runbooks=("Mm2AtLeastOnce",),
     ),
     Query(
@@ -333,9 +340,10 @@ DELIVERY = graph(
 
 RESTARTS = graph(
     Text(
-        title="Copies started again, per hour",
-        about="Copies that ended unasked. Each time their partitions stand still for seconds.",
-        runbooks=("Mm2CopiesRestart",),
+        title="Copy process restarts per hour",
+        about="Copy processes that ended unexpectedly. Each restart interrupts its partitions for "
+        "seconds.",
+        runbooks=("Mm2CopyProcessesRestarting",),
     ),
     Query(expr=f"sum by (flow) (increase(mm2_task_restarts_total{_FLOW}[1h]))"),
     unit="short",
@@ -345,8 +353,8 @@ RESTARTS = graph(
 HEARTBEAT = graph(
     Text(
         title="Age of the newest heartbeat",
-        about="On the target. Empty where heartbeats are off.",
-        unknown="no data: heartbeats are off, or nobody tells",
+        about="On the target. Empty if heartbeats are disabled.",
+        unknown="no data: heartbeats disabled, or not reported",
         runbooks=("Mm2HeartbeatLost",),
     ),
     Query(expr=f"max by (flow) (mm2_heartbeat_age_seconds{_FLOW})"),
@@ -357,10 +365,10 @@ HEARTBEAT = graph(
 
 ROUND_TRIP = graph(
     Text(
-        title="Round trip of heartbeats",
-        about="From writing one at the source until it was read on the target: latency that does "
-        "not depend on anybody's producers.",
-        unknown="no data: heartbeats are off, or nobody tells",
+        title="Heartbeat round trip",
+        about="From writing a heartbeat to the source until the target acknowledged its copy: a "
+        "latency that does not depend on producers.",
+        unknown="no data: heartbeats disabled, or not reported",
     ),
     Query(expr=f"max by (flow) (mm2_heartbeat_round_trip_seconds{_FLOW})"),
     unit="s",
@@ -369,9 +377,9 @@ ROUND_TRIP = graph(
 
 SKEW = graph(
     Text(
-        title="Clocks differ by",
-        about="As far as records with timestamps of the future show it. All ages are wrong by as "
-        "much.",
+        title="Clock skew",
+        about="Distance of record timestamps into the future. Ages and lags are wrong by this "
+        "amount.",
         runbooks=("Mm2ClockSkew",),
     ),
     Query(expr=f"max by (flow) (mm2_clock_skew_seconds{_FLOW})"),
@@ -383,17 +391,17 @@ SKEW = graph(
 BOARD = Board(
     uid="mm2-flow",
     title="mm2 flow",
-    about="One flow: does it move, where is it behind, how fast is it, what stands still and why?",
+    about="One flow: is it replicating, where does it lag, how fast is it, what is halted and why?",
     topics=True,
     rows=(
         Row(
-            title="Does it move?",
+            title="Is it replicating?",
             panels=(CROSSING, BEHIND, CATCHING_UP, STANDING, HELD, AGES, PHASES, COPIED),
         ),
-        Row(title="Where is it behind?", panels=(LAG_SECONDS, LAG_RECORDS, TOPICS)),
-        Row(title="What stands still, was lost or doubled?", panels=(STOPPED, INCIDENTS)),
+        Row(title="Where does it lag?", panels=(LAG_SECONDS, LAG_RECORDS, TOPICS)),
+        Row(title="Halted partitions, data loss, duplicates", panels=(STOPPED, INCIDENTS)),
         Row(title="How fast is it?", panels=(RECORDS, SIZE, LATENCY, PATHS)),
-        Row(title="How is it copied?", panels=(OPENED, DELIVERY, REFUSED, RESTARTS)),
+        Row(title="How is it replicated?", panels=(OPENED, DELIVERY, REFUSED, RESTARTS)),
         Row(title="Heartbeats and clocks", panels=(HEARTBEAT, ROUND_TRIP, SKEW)),
     ),
 )

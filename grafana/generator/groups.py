@@ -1,4 +1,4 @@
-"""Consumer groups and offsets: where would they go on on the target, and how exactly?"""
+"""Dashboard of consumer groups: checkpoints, offset map, and readiness to move groups."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _CHECKPOINTS = '{flow=~"$flow", connector="MirrorCheckpointConnector"}'
 
 FOLLOWED = number(
     Text(
-        title="Groups that are followed",
-        about="Groups of the source whose positions the last round has put down for the target. "
-        "0 where groups are expected: look at groups and groups.exclude in clusters.yaml.",
-        unknown="no data: checkpoints are off, or nobody tells",
+        title="Groups with checkpoints",
+        about="Consumer groups of the source that the last round wrote checkpoints for. If it is 0 "
+        "although groups exist, check groups and groups.exclude in clusters.yaml.",
+        unknown="no data: checkpoints disabled, or not reported",
     ),
-    Query(expr=f"sum by (flow) (mm2_synced_groups{_FLOW})"),
+    Query(expr=f"sum by (flow) (mm2_checkpointed_groups{_FLOW})"),
     unit="short",
     steps=((None, WARN), (1, GOOD)),
     span=FIFTH,
@@ -39,13 +39,13 @@ FOLLOWED = number(
 
 SYNC_AGE = number(
     Text(
-        title="Since the last round",
-        about="A group that moves goes on where it was then. Before the first round: since a task "
-        "waits for it. Red beyond the limit.",
-        unknown="no data: checkpoints are off, or nobody tells",
-        runbooks=("Mm2GroupSyncStale", "Mm2GroupSyncGone"),
+        title="Age of checkpoints",
+        about="A group that fails over resumes at its position of that time. Before the first "
+        "round: time since the task started. Red beyond the limit.",
+        unknown="no data: checkpoints disabled, or not reported",
+        runbooks=("Mm2CheckpointsStale", "Mm2CheckpointsMissing"),
     ),
-    Query(expr=f"max by (flow) (mm2_group_sync_age_seconds{_FLOW})"),
+    Query(expr=f"max by (flow) (mm2_checkpoint_age_seconds{_FLOW})"),
     unit="s",
     steps=((None, GOOD), (150, WARN), (300, BAD)),
     span=FIFTH,
@@ -53,10 +53,10 @@ SYNC_AGE = number(
 
 MAP_AGE = number(
     Text(
-        title="Map of offsets behind copies",
-        about="The worst topic. So much groups that move now would read again. Red: do not fail "
-        "over, if you can choose.",
-        unknown="no data: nobody tells of a map",
+        title="Offset map lag",
+        about="How far the offset map lags behind replication, for the topic that lags most. Groups"
+        " that fail over now re-read the records of this period. Red: avoid a failover.",
+        unknown="no data: no offset map reported",
         runbooks=("Mm2OffsetMapStale",),
     ),
     Query(expr=f"max by (flow) (mm2_offset_map_age_seconds{_FLOW})"),
@@ -67,15 +67,16 @@ MAP_AGE = number(
 
 FOLLOWED_WELL = number(
     Text(
-        title="May groups move?",
-        about="The two conditions of the verdict that are about groups, for each flow. NO, too, "
-        "where a round was told of within a day, and nobody tells any more.",
-        unknown="no data: nobody tells of a flow",
-        runbooks=("Mm2GroupSyncStale", "Mm2OffsetMapStale"),
+        title="Safe to move groups?",
+        about="Whether the two failover conditions about consumer groups hold: offset map and "
+        "checkpoints are current. Also NO if checkpoints were reported within the last day "
+        "and are not any more.",
+        unknown="no data: no node reports a flow",
+        runbooks=("Mm2CheckpointsStale", "Mm2OffsetMapStale"),
     ),
     Query(
-        expr="min by (flow) (mm2:flow:condition"
-        '{flow=~"$flow", condition=~"offsets are mapped|groups are followed"})'
+        expr="min by (flow) (mm2:flow:failover_condition"
+        '{flow=~"$flow", condition=~"offset map is current|checkpoints are current"})'
     ),
     unit="short",
     steps=((None, BAD), (1, GOOD)),
@@ -85,42 +86,41 @@ FOLLOWED_WELL = number(
 
 HELD = number(
     Text(
-        title="Held by an operator",
-        about="Connectors that somebody paused or stopped over REST: of checkpoints, and groups "
-        "are not followed; of heartbeats, and none are written to the flow's target. mm2 resume "
-        "lets them go on.",
-        unknown="nobody holds one, or no data",
+        title="Paused or stopped connectors",
+        about="Connectors that an operator paused or stopped over REST. MirrorCheckpointConnector: "
+        "no checkpoints are written. MirrorHeartbeatConnector: no heartbeats are written to "
+        "the flow's target. mm2 resume starts them again.",
+        unknown="none, or no data",
         color=QUIET,
-        runbooks=("Mm2ConnectorHeld",),
+        runbooks=("Mm2ConnectorPausedOrStopped",),
     ),
     Query(
-        expr=f"max by (flow, connector, by) (mm2_connector_held{_FLOW})",
-        legend="{{flow}} {{connector}} {{by}}",
+        expr=f"max by (flow, connector, override) (mm2_connector_override{_FLOW})",
+        legend="{{flow}} {{connector}} {{override}}",
     ),
     unit="short",
     steps=((None, WARN),),
-    words={"1": ("held", WARN)},
+    words={"1": ("active", WARN)},
     span=WHOLE - 4 * FIFTH,
 )
 
 SYNC_AGES = graph(
     Text(
-        title="Since the last round of checkpoints",
-        about="A saw: it falls with each round. Teeth that grow: rounds take longer than the "
-        "interval.",
-        unknown="no data: checkpoints are off, or nobody tells",
-        runbooks=("Mm2GroupSyncStale",),
+        title="Age of checkpoints",
+        about="Drops to 0 with each round. Growing peaks: rounds take longer than the interval.",
+        unknown="no data: checkpoints disabled, or not reported",
+        runbooks=("Mm2CheckpointsStale",),
     ),
-    Query(expr=f"max by (flow) (mm2_group_sync_age_seconds{_FLOW})"),
-    limit("group_sync"),
+    Query(expr=f"max by (flow) (mm2_checkpoint_age_seconds{_FLOW})"),
+    limit("checkpoints"),
     unit="s",
 )
 
 MAP_AGES = graph(
     Text(
-        title="Map of offsets behind what is copied, the ten worst topics",
-        about="A second or two is normal; 0 where it covers all that is copied.",
-        unknown="no data: nobody tells of a map",
+        title="Offset map lag, top ten topics",
+        about="One or two seconds are normal; 0 if the map covers everything that is replicated.",
+        unknown="no data: no offset map reported",
         runbooks=("Mm2OffsetMapStale",),
     ),
     Query(
@@ -133,11 +133,11 @@ MAP_AGES = graph(
 
 GROUPS = graph(
     Text(
-        title="Groups that are followed",
-        about="A fall: groups were deleted, expired, or are excluded by now.",
-        unknown="no data: checkpoints are off, or nobody tells",
+        title="Groups with checkpoints",
+        about="If it drops, groups were deleted, have expired, or are now excluded.",
+        unknown="no data: checkpoints disabled, or not reported",
     ),
-    Query(expr=f"sum by (flow) (mm2_synced_groups{_FLOW})"),
+    Query(expr=f"sum by (flow) (mm2_checkpointed_groups{_FLOW})"),
     unit="short",
     whole=True,
 )
@@ -145,8 +145,8 @@ GROUPS = graph(
 WRITTEN = graph(
     Text(
         title="Checkpoints written per minute",
-        about="By MirrorCheckpointConnector, one for each group and partition whose place has "
-        "changed. 0 while groups read: their positions do not arrive.",
+        about="By MirrorCheckpointConnector: one per group and partition whose position changed. 0 "
+        "while groups read: their positions do not reach the target.",
         unknown="no data: no checkpoint task runs",
     ),
     Query(
@@ -159,9 +159,9 @@ WRITTEN = graph(
 CONNECTORS = rows(
     Text(
         title="Connectors",
-        about="On the nodes that run them. MirrorCheckpointConnector follows groups, "
-        "MirrorSourceConnector keeps the map.",
-        unknown="no data: nobody tells of a connector",
+        about="State on the nodes that run them. MirrorCheckpointConnector writes checkpoints, "
+        "MirrorSourceConnector maintains the offset map.",
+        unknown="no data: no connectors reported",
         runbooks=("Mm2TaskFailed",),
     ),
     Column(expr=f"max by (flow, connector, status) (kafka_connect_connector_status{_FLOW})"),
@@ -172,9 +172,9 @@ CONNECTORS = rows(
 
 COMMITS = graph(
     Text(
-        title="How long committing offsets takes",
-        about="Of the checkpoint tasks, to the offsets topic on the target. Seconds: the target "
-        "is slow.",
+        title="Offset commit time",
+        about="Of the checkpoint tasks, to the offsets topic on the target. Seconds: the target is "
+        "slow.",
         unknown="no data: no checkpoint task runs",
     ),
     Query(
@@ -186,11 +186,14 @@ COMMITS = graph(
 BOARD = Board(
     uid="mm2-groups",
     title="mm2 groups and offsets",
-    about="Where would consumer groups go on on the target, and how exactly?",
+    about="Where would consumer groups resume on the target, and how current is that position?",
     topics=True,
     rows=(
-        Row(title="May groups move?", panels=(FOLLOWED_WELL, SYNC_AGE, MAP_AGE, FOLLOWED, HELD)),
-        Row(title="Since when?", panels=(SYNC_AGES, MAP_AGES)),
-        Row(title="Who follows them?", panels=(CONNECTORS, GROUPS, WRITTEN, COMMITS)),
+        Row(
+            title="Readiness to move groups",
+            panels=(FOLLOWED_WELL, SYNC_AGE, MAP_AGE, FOLLOWED, HELD),
+        ),
+        Row(title="History", panels=(SYNC_AGES, MAP_AGES)),
+        Row(title="Checkpoint connectors", panels=(CONNECTORS, GROUPS, WRITTEN, COMMITS)),
     ),
 )

@@ -1,4 +1,4 @@
-"""The first look: may one fail over, do flows run, is anything lost, are objectives held?"""
+"""Overview dashboard: failover readiness, state of the flows, data loss, objectives."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _STATES = WHOLE - 3 * _NARROW - FIFTH
 READY = number(
     Text(
         title="Safe to fail over?",
-        about="Yes, where every condition of the table beside it holds. A condition that nobody "
-        "tells of counts as not held, and so does a node that does not answer; groups count where "
-        "checkpoints were made within a day. Before you move: mm2 failover --from … --to …, which "
-        "changes nothing without --execute.",
-        unknown="no data: nobody tells of a flow",
-        runbooks=("Mm2Absent", "Mm2FlowGone"),
+        about="Yes if all conditions in the table next to it hold. Conditions of unknown state and "
+        "nodes that do not respond count as not met; checkpoints count if some were written "
+        "within the last day. Before you move, run mm2 failover --from … --to …: without "
+        "--execute it changes nothing.",
+        unknown="no data: no node reports a flow",
+        runbooks=("Mm2Absent", "Mm2FlowUnreported"),
     ),
-    Query(expr=f"mm2:flow:ready{_FLOW}"),
+    Query(expr=f"mm2:flow:failover_ready{_FLOW}"),
     unit="short",
     steps=_FROM_1,
     words=_YES_NO,
@@ -49,25 +49,30 @@ READY = number(
 CONDITIONS = rows(
     Text(
         title="Conditions",
-        about="What the verdict is made of. NO, or nobody tells: state and age of the flow are on "
-        'this board, partitions and topics on "mm2 flow", what has failed on "mm2 workers and '
-        'rebalances", offsets and groups on "mm2 groups and offsets". Where no '
-        "topic is mirrored, nothing is fresh or mapped either.",
-        unknown="no data: nobody tells of a flow",
-        runbooks=("Mm2PartitionsWait", "Mm2TaskFailed", "Mm2GroupSyncGone", "Mm2NothingToCopy"),
+        about="The conditions behind the verdict. If one is NO or not reported: state and age of "
+        'the flow are on this dashboard, partitions and topics on "mm2 flow", failed tasks on'
+        ' "mm2 workers and rebalances", offsets and checkpoints on "mm2 groups and offsets". '
+        "A flow without topics has neither a fresh mirror nor an offset map.",
+        unknown="no data: no node reports a flow",
+        runbooks=(
+            "Mm2PartitionsNotReplicating",
+            "Mm2TaskFailed",
+            "Mm2CheckpointsMissing",
+            "Mm2NothingToReplicate",
+        ),
     ),
-    Column(expr=f"mm2:flow:condition{_FLOW}", name="holds", steps=_FROM_1, words=_YES_NO),
+    Column(expr=f"mm2:flow:failover_condition{_FLOW}", name="met", steps=_FROM_1, words=_YES_NO),
     labels=("flow", "condition"),
-    by="holds",
+    by="met",
     least_first=True,
 )
 
 NODES = number(
     Text(
-        title="Nodes",
-        about="How many answer, of those that Prometheus is told to scrape, as job mm2. With "
-        "fewer than there are, what the others show may be a part of it.",
-        unknown="no data: nothing is scraped as job mm2",
+        title="Nodes up",
+        about="Share of the scrape targets of job mm2 that respond. If a node is missing, the other"
+        " panels may show only part of the flows.",
+        unknown="no data: no scrape targets in job mm2",
         runbooks=("Mm2NodeDown", "Mm2Absent"),
     ),
     Query(expr='sum(up{job="mm2"}) / count(up{job="mm2"})', legend="nodes"),
@@ -77,10 +82,10 @@ NODES = number(
 
 PAGES = number(
     Text(
-        title="Pages",
-        about="Alerts that wake somebody: how many fire now. It is 0 only where Prometheus "
-        "evaluates the rules of mm2.",
-        unknown="no data: the rules are not loaded",
+        title="Firing pages",
+        about="Alerts with severity page that fire now. 0 is reported only if Prometheus evaluates "
+        "the rules of mm2.",
+        unknown="no data: rules not loaded",
     ),
     Query(
         expr='count(ALERTS{alertname=~"Mm2.*", alertstate="firing", severity="page"}) '
@@ -94,11 +99,11 @@ PAGES = number(
 HEALTHY = number(
     Text(
         title="Healthy",
-        about="The verdict of mm2 status, of the status page and of /health/replicating: records "
-        "are replicated, and nothing needs an operator. NO also while an operator has paused or "
-        "stopped the flow, and while it starts. mm2 status says why.",
-        unknown="no data: the verdict is unknown",
-        runbooks=("Mm2FlowStalled", "Mm2FlowHeld"),
+        about="The verdict of mm2 status, the status page and /health/replicating: records are "
+        "replicated and no operator is needed. Also NO while the flow is paused, stopped or "
+        "starting. mm2 status shows the reason.",
+        unknown="no data: verdict unknown",
+        runbooks=("Mm2FlowStalled", "Mm2FlowPausedOrStopped"),
     ),
     Query(expr=f"min by (flow) (mm2_flow_healthy{_FLOW})"),
     unit="short",
@@ -110,8 +115,8 @@ HEALTHY = number(
 CLUSTERS = number(
     Text(
         title="Clusters reachable",
-        about="Does a broker of the source and of the target answer every node? NO once none of "
-        "them has for 10 seconds: then the lag of the flow is unknown.",
+        about="Whether a broker of the source and of the target answers every node. NO after 10 "
+        "seconds without an answer: the flow's lag is then unknown.",
         unknown="no data: no node reports a flow",
         runbooks=("Mm2ClusterUnreachable",),
     ),
@@ -127,14 +132,14 @@ CLUSTERS = number(
 STATE = number(
     Text(
         title="State",
-        about="Does a node have the flow in state RUNNING? FAILED where one has given it up, "
-        "whatever the others do; held: an operator has paused or stopped it. mm2 status says why.",
-        unknown="no data: nobody tells of a flow",
-        runbooks=("Mm2FlowNotRunning", "Mm2FlowFailed", "Mm2FlowHeld", "Mm2FlowRemoved"),
+        about="RUNNING: on at least one node. FAILED: a node has given up, whatever the other nodes"
+        " report. paused or stopped: by an operator. mm2 status shows the reason.",
+        unknown="no data: no node reports a flow",
+        runbooks=("Mm2FlowNotRunning", "Mm2FlowFailed", "Mm2FlowPausedOrStopped", "Mm2FlowRemoved"),
     ),
     Query(
         expr='max by (flow) (mm2_flow_state{flow=~"$flow", state="RUNNING"} '
-        f"or 2 * mm2_flow_held{_FLOW} "
+        f"or 2 * mm2_flow_override{_FLOW} "
         'or 3 * mm2_flow_state{flow=~"$flow", state="FAILED"})'
     ),
     unit="short",
@@ -142,7 +147,7 @@ STATE = number(
     words={
         "0": ("not running", BAD),
         "1": ("RUNNING", GOOD),
-        "2": ("held", WARN),
+        "2": ("paused or stopped", WARN),
         "3": ("FAILED", BAD),
     },
     span=_STATES,
@@ -151,10 +156,10 @@ STATE = number(
 AGE = number(
     Text(
         title="Age of the mirror",
-        about="The oldest record that is not copied, or how long nothing has crossed: so much is "
-        "lost if the source is lost now. Red beyond the objective.",
-        unknown="no data: age is not known",
-        runbooks=("Mm2FlowStalled", "Mm2FreshnessBurnsFast", "Mm2AgeUnknown"),
+        about="Age of the oldest unreplicated record, or time since the last replication: the data "
+        "you lose if the source is lost now. Red beyond the objective.",
+        unknown="no data: age unknown",
+        runbooks=("Mm2FlowStalled", "Mm2FreshnessBurnsFast", "Mm2MirrorAgeUnknown"),
     ),
     Query(expr=f"mm2:flow:age_seconds{_FLOW}"),
     unit="s",
@@ -164,10 +169,10 @@ AGE = number(
 
 LAG_RECORDS = number(
     Text(
-        title="Records to copy",
-        about="Source last stable offset minus next offset to copy, an upper bound where the log "
-        "has gaps. It says little without its age.",
-        unknown="no data: lag is not known",
+        title="Lag in records",
+        about="Source last stable offset minus next offset to replicate; an upper bound where the "
+        "log has gaps. Read it together with the age.",
+        unknown="no data: lag unknown",
         runbooks=("Mm2LagHigh",),
     ),
     Query(expr=f"mm2:flow:lag_records{_FLOW}"),
@@ -178,15 +183,14 @@ LAG_RECORDS = number(
 
 NOT_COPIED = number(
     Text(
-        title="Partitions that are not copied",
-        about="Of those that were handed out: they wait, find their place, stand still, or nobody "
-        "tells of them. Some for a while after a start or a rebalance; 0 is well, where a topic is "
-        "mirrored.",
-        unknown="no data: nobody hands out partitions",
-        runbooks=("Mm2PartitionsWait", "Mm2PartitionsStopped"),
+        title="Partitions not replicating",
+        about="Assigned partitions that are waiting, being acquired, halted, or not reported by any"
+        " node. Expected for a short time after a start or rebalance; 0 is normal.",
+        unknown="no data: no assignment reported",
+        runbooks=("Mm2PartitionsNotReplicating", "Mm2PartitionsHalted"),
     ),
     Query(
-        expr=f"max by (flow) (mm2_flow_wanted_partitions{_FLOW}) "
+        expr=f"max by (flow) (mm2_flow_assigned_partitions{_FLOW}) "
         '- sum by (flow) (mm2_flow_partitions{flow=~"$flow", phase=~"copying|boundary"})'
     ),
     unit="short",
@@ -196,10 +200,11 @@ NOT_COPIED = number(
 
 STANDING = number(
     Text(
-        title="Partitions that stand still",
-        about="Until somebody acts: mm2 why TOPIC says what was found, and the way on. 0 is well.",
-        unknown="no data: no partition is told of",
-        runbooks=("Mm2PartitionsStopped",),
+        title="Halted partitions",
+        about="Partitions that are halted or fenced until an operator acts: mm2 why TOPIC shows the"
+        " reason and the remedy. 0 is normal.",
+        unknown="no data: no partitions reported",
+        runbooks=("Mm2PartitionsHalted",),
     ),
     Query(expr='sum by (flow) (mm2_flow_partitions{flow=~"$flow", phase=~"stopped|fenced"})'),
     unit="short",
@@ -210,8 +215,8 @@ STANDING = number(
 AGES = graph(
     Text(
         title="Age of the mirror",
-        about="Below the dashed line the objective is held. A line that ends: nobody tells any "
-        "more.",
+        about="The objective is met below the dashed line. A line that ends: no node reports the "
+        "flow any more.",
         runbooks=("Mm2FlowStalled", "Mm2LagHigh"),
     ),
     Query(expr=f"mm2:flow:age_seconds{_FLOW}"),
@@ -222,8 +227,8 @@ AGES = graph(
 THROUGHPUT = graph(
     Text(
         title="Bytes per second",
-        about="Of record batches, as compressed, that targets have acknowledged. Flat at 0 with "
-        "records to copy: look at the board of the flow.",
+        about="Bytes of record batches, as compressed, acknowledged by targets. Flat at 0 while "
+        "there is lag: see the dashboard of the flow.",
     ),
     Query(expr='sum by (flow) (rate(mm2_replicated_bytes_total{flow=~"$flow"}[$__rate_interval]))'),
     unit="Bps",
@@ -231,14 +236,14 @@ THROUGHPUT = graph(
 
 LOSS = number(
     Text(
-        title="Until the source deletes",
-        about="The least of all topics: when the source deletes the oldest record not copied, if "
-        "nothing is copied until then. Short retention makes it short, also where all is well.",
-        unknown="nothing waits, or not known",
+        title="Time to data loss",
+        about="The shortest of all topics: time until the source deletes the oldest unreplicated "
+        "record. Short retention makes it short even if all is well.",
+        unknown="no lag, or unknown",
         color=QUIET,
-        runbooks=("Mm2LossNear", "Mm2LossAhead"),
+        runbooks=("Mm2DataLossImminent", "Mm2DataLossPredicted"),
     ),
-    Query(expr=f"min by (flow) (mm2:topic:loss_seconds{_FLOW})"),
+    Query(expr=f"min by (flow) (mm2:topic:time_to_data_loss_seconds{_FLOW})"),
     unit="s",
     steps=((None, BAD), (3600, WARN), (21600, GOOD)),
     span=HALF,
@@ -247,9 +252,9 @@ LOSS = number(
 INCIDENTS = rows(
     Text(
         title="Incidents",
-        about="What was lost, may stand twice or could not be ruled out, since the processes "
-        "began. mm2 incidents lists all there ever were, with their offsets.",
-        unknown="none is told of",
+        about="Records that were lost, or that are or may be duplicated, since the processes "
+        "started. mm2 incidents lists all incidents with their offsets.",
+        unknown="none reported",
         runbooks=("Mm2GapDetected", "Mm2DuplicatesPossible"),
     ),
     Column(
@@ -264,10 +269,10 @@ INCIDENTS = rows(
 
 UNFENCED = number(
     Text(
-        title="Copied at least once",
-        about="Partitions where no transactional id may be used: restarts may copy records twice. "
-        "mm2 probe says what lacks.",
-        unknown="no data: no partition is told of",
+        title="Replicated at least once",
+        about="Partitions where older writers cannot be fenced: a restart may duplicate records. "
+        "mm2 probe shows the missing permission.",
+        unknown="no data: no partitions reported",
         runbooks=("Mm2AtLeastOnce",),
     ),
     Query(expr=f"sum by (flow) (mm2_unfenced_partitions{_FLOW})"),
@@ -278,10 +283,10 @@ UNFENCED = number(
 
 BUDGET = number(
     Text(
-        title="Left of the month's budget",
-        about="The mirror may be too old for 0.1 % of 30 days: 43 minutes. Below 0 the objective "
-        "is missed; -100 % is that or worse. Days of which nothing is recorded do not count.",
-        unknown="less than a day is recorded, or no data",
+        title="Error budget left",
+        about="The mirror may be stale for 0.1 % of 30 days: 43 minutes. Below 0 the objective is "
+        "missed; -100 % means that or worse. Days without data are not counted.",
+        unknown="less than a day of data",
         runbooks=("Mm2FreshnessBurnsSlowly",),
     ),
     Query(
@@ -294,9 +299,9 @@ BUDGET = number(
 
 BURN = graph(
     Text(
-        title="How fast the budget burns",
-        about="1 uses it up in 30 days. Over 14.4 for an hour, or 6 for six hours, somebody is "
-        "woken.",
+        title="Error budget burn rate",
+        about="At 1 the budget lasts 30 days. Pages above 14.4 for an hour, or above 6 for six "
+        "hours.",
         runbooks=("Mm2FreshnessBurnsFast", "Mm2FreshnessBurns"),
     ),
     Query(expr=f"mm2:flow:stale_ratio1h{_FLOW} / 0.001", legend="{{flow}}, 1 h"),
@@ -308,10 +313,11 @@ BURN = graph(
 
 SLOW = graph(
     Text(
-        title="Records that take longer than 10 s",
-        about="From their timestamp until the target has acknowledged them; 1 % is allowed. "
-        "Records that were old when they were produced count, too.",
-        unknown="no data: nothing was copied lately",
+        title="Records slower than 10 s",
+        about="Share of records that took longer than 10 s from their timestamp until the target "
+        "acknowledged them; 1 % is allowed. Includes records that were already old when they "
+        "were produced.",
+        unknown="no data: nothing replicated recently",
         runbooks=("Mm2LatencyBurnsFast", "Mm2LatencyBurns"),
     ),
     Query(expr=f"mm2:flow:slow_ratio5m{_FLOW}", legend="{{flow}}, 5 min"),
@@ -321,16 +327,16 @@ SLOW = graph(
 
 DRILL = number(
     Text(
-        title="Since the last drill that passed",
-        about="From the report that drill.report in clusters.yaml names. What is not rehearsed "
-        "does not work by night; without a drill the days count since the flow is known.",
-        unknown="no data: drill.report names no file",
+        title="Time since the last successful drill",
+        about="From the report named by drill.report in clusters.yaml. Without a successful drill, "
+        "the time since the flow was first seen.",
+        unknown="no data: drill.report not configured",
         runbooks=("Mm2DrillOverdue",),
     ),
     Query(
         expr=f"time() - (max by (flow) (mm2_last_drill_timestamp_seconds{_FLOW}) "
         f"or on (flow) mm2:flow:known_since_timestamp_seconds{_FLOW}) "
-        "and on (flow) mm2_drills_noted"
+        "and on (flow) mm2_drill_report_configured"
     ),
     unit="s",
     steps=((None, GOOD), (5184000, WARN), (7776000, BAD)),
@@ -340,18 +346,18 @@ DRILL = number(
 BOARD = Board(
     uid="mm2-overview",
     title="mm2 overview",
-    about="The first look: may one fail over, do flows run, is anything lost?",
+    about="Start here: is a failover safe, do flows run, is data at risk, are objectives met?",
     rows=(
-        Row(title="May we fail over?", panels=(READY, PAGES, NODES, CONDITIONS, AGES)),
+        Row(title="Failover readiness", panels=(READY, PAGES, NODES, CONDITIONS, AGES)),
         Row(
-            title="Do flows run, and how old are mirrors?",
+            title="State of the flows and age of their mirrors",
             panels=(
                 *(HEALTHY, CLUSTERS, STATE, AGE, LAG_RECORDS, NOT_COPIED, STANDING),
                 *(THROUGHPUT, SLOW),
             ),
         ),
-        Row(title="Is anything lost or doubled?", panels=(LOSS, UNFENCED, INCIDENTS)),
-        Row(title="Are objectives held?", panels=(BUDGET, BURN)),
-        Row(title="Are we prepared?", panels=(DRILL,)),
+        Row(title="Data loss and duplicates", panels=(LOSS, UNFENCED, INCIDENTS)),
+        Row(title="Objectives", panels=(BUDGET, BURN)),
+        Row(title="Failover drills", panels=(DRILL,)),
     ),
 )

@@ -1,8 +1,8 @@
-"""The kinds of panels that there are here, with what goes for all of them.
+"""Builders for the kinds of panels used here, with their common settings.
 
-A panel always says what it shows and what to make of it (`about`), and what it says when nothing
-is known (`unknown`). Nothing known is orange, never green: Grafana paints what is absent in the
-colour of the lowest threshold, so each panel maps it to words and a colour of their own.
+Every panel has a description (`about`) and a text for missing data (`unknown`). Missing data is
+orange, never green: Grafana colours an absent value like the lowest threshold, so each panel maps
+it to its own text and colour.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ NO_DATA = "no data"
 HALF, THIRD, QUARTER, FIFTH, WHOLE = 12, 8, 6, 5, 24
 Builder = stat.Panel | timeseries.Panel | table.Panel
 _LEAST_TOPS = {"percentunit": 0.02, "Bps": 1000}
-"""By unit: an axis goes up to there at least, so that a line of zeros has one."""
+"""Minimum upper end of the axis by unit, so that a line of zeros gets a scale."""
 _WIDTHS = {
     "flow": 90,
     "connector": 210,
     "status": 90,
     "instance": 150,
     "version": 90,
-    "why": 290,
+    "reason": 290,
 }
-"""Of columns, in pixels; the others share what is left."""
+"""Column widths in pixels; other columns share the rest."""
 _Panel = TypeVar("_Panel", stat.Panel, timeseries.Panel, table.Panel)
 _SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -48,23 +48,25 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """What every panel says. `about`: what it shows, what is well, what to do. `unknown`: what it
-    says where nothing is known, and in which colour: QUIET only where that is no bad news.
-    `runbooks`: of which alerts."""
+    """Title, description and links of a panel."""
 
     title: str
     about: str
+    """What the panel shows, what is normal, what to do."""
     unknown: str = NO_DATA
+    """Text for missing data."""
     color: str = UNKNOWN
+    """Colour of missing data; QUIET only if missing data is harmless."""
     runbooks: Sequence[str] = ()
+    """Alerts whose runbooks are linked."""
 
 
 Steps = Sequence[tuple[float | None, str]]
-"""From which value on which colour; the first from None."""
+"""Thresholds: (value from which the colour applies, colour); the first value is None."""
 
 
 def limit(of: str) -> Query:
-    """The line that alerts look at, as recording.yml has it."""
+    """Query for a threshold of recording.yml, which alerts compare with."""
     return Query(expr=f'mm2:limit:seconds{{of="{of}"}}', legend="limit", limit=True)
 
 
@@ -77,7 +79,7 @@ def number(
     words: Mapping[str, tuple[str, str]] | None = None,
     span: int = QUARTER,
 ) -> stat.Panel:
-    """One figure for each series, as it is now. `words`: for values, a text and its colour."""
+    """Panel with the current value of each series; `words` maps values to a text and colour."""
     panel = stat.Panel().with_target(_target(query, "A", instant=True))
     panel.unit(unit).thresholds(_thresholds(steps)).color_scheme(_by_threshold())
     panel.mappings(_mappings(text, words or {}))
@@ -99,7 +101,7 @@ def graph(
     whole: bool = False,
     most: float | None = None,
 ) -> timeseries.Panel:
-    """Lines over time, from 0 on; a limit is red and dashed. `whole`: they count things."""
+    """Graph over time from 0; a limit is a red dashed line. `whole`: values are integers."""
     panel = timeseries.Panel()
     for place, query in enumerate(queries):
         panel.with_target(_target(query, chr(ord("A") + place), instant=False))
@@ -129,15 +131,16 @@ def graph(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One query of a table. `name` heads its values, which are left out without one; `steps` colour
-    them. `unknown`: what no value means, where that is no bad news."""
+    """A query of a table and the column of its values."""
 
     expr: str
     name: str = ""
+    """Heading; without one the values are hidden."""
     unit: str = "short"
     steps: Steps = ()
     words: Mapping[str, tuple[str, str]] | None = None
     unknown: str = ""
+    """Text for a missing value, if that is harmless."""
 
 
 def rows(
@@ -148,7 +151,7 @@ def rows(
     by: str = "",
     least_first: bool = False,
 ) -> table.Panel:
-    """A row for each set of `labels`, a column for each query; sorted by the column `by`."""
+    """Table with a row per combination of `labels` and a column per query, sorted by `by`."""
     panel = table.Panel()
     for place, column in enumerate(columns):
         query = Query(expr=column.expr, legend="")
@@ -250,7 +253,7 @@ def _cells(column: Column, text: Text) -> list[dashboard.DynamicConfigValue]:
 
 
 def _wide(column: Column) -> int:
-    """In pixels: a sentence, a word, or a figure."""
+    """Width in pixels for the longest content: a sentence, a word, or a number."""
     return 220 if column.unknown else 70 if column.words else 90
 
 

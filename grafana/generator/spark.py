@@ -1,4 +1,4 @@
-"""The Spark pipeline: slots, the tasks that need them, and what a slot does."""
+"""Dashboard of the Spark engine: task slots, the tasks that need them, throughput per slot."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _FLOW = '{flow=~"$flow"}'
 
 ENGINES = number(
     Text(
-        title="Spark of each node",
-        about="Is it up? What a node is to copy stands still until it is.",
-        unknown="no data: no node answers",
+        title="Spark on each node",
+        about="Whether Spark is up. A node replicates nothing until it is.",
+        unknown="no data: no node responds",
         runbooks=("Mm2EngineDown",),
     ),
     Query(expr="mm2_engine_ready", legend="{{instance}}"),
@@ -30,9 +30,10 @@ ENGINES = number(
 
 MISSING = number(
     Text(
-        title="Slots that lack",
-        about="For all tasks of a flow to run. 0 is well; else some of its partitions stand still.",
-        unknown="no data: no flow is told of",
+        title="Missing task slots",
+        about="Slots needed to run all tasks of a flow. 0 is normal; otherwise some partitions are "
+        "not replicated.",
+        unknown="no data: no node reports a flow",
         runbooks=("Mm2SparkSlotsMissing",),
     ),
     Query(expr=f"max by (flow) (mm2_spark_missing_slots{_FLOW})"),
@@ -42,10 +43,10 @@ MISSING = number(
 
 FREE = number(
     Text(
-        title="Free slots",
-        about="Of all nodes' Spark applications. None free: a task more, or a lost executor, "
-        "waits.",
-        unknown="no data: copies do not run in Spark, or nobody tells",
+        title="Free task slots",
+        about="Of the Spark applications of all nodes. If none is free, an additional task, or one "
+        "of a lost executor, has to wait.",
+        unknown="no data: engine is not Spark, or not reported",
     ),
     Query(expr='sum(mm2_spark_slots{use="free"})', legend="slots"),
     unit="short",
@@ -54,9 +55,9 @@ FREE = number(
 
 WAITING = number(
     Text(
-        title="Tasks that wait for a slot",
-        about="Their partitions stand still meanwhile; the others are copied. 0 is well.",
-        unknown="no data: no task is told of",
+        title="Tasks waiting for a slot",
+        about="Their partitions are not replicated meanwhile. 0 is normal.",
+        unknown="no data: no tasks reported",
         runbooks=("Mm2SparkSlotsMissing",),
     ),
     Query(expr='sum by (flow) (mm2_flow_tasks{flow=~"$flow", state="WAITING_FOR_SLOT"})'),
@@ -66,9 +67,9 @@ WAITING = number(
 
 SLOTS = graph(
     Text(
-        title="Slots of Spark",
-        about="Used by copies, and free. A fall of both together: executors were lost.",
-        unknown="no data: copies do not run in Spark, or nobody tells",
+        title="Spark task slots",
+        about="Used by copy processes, and free. If both drop together, executors were lost.",
+        unknown="no data: engine is not Spark, or not reported",
     ),
     Query(expr="sum by (instance, use) (mm2_spark_slots)", legend="{{instance}} {{use}}"),
     unit="short",
@@ -78,9 +79,9 @@ SLOTS = graph(
 
 TASKS = graph(
     Text(
-        title="Copying tasks by state",
-        about="RUNNING is well. STARTING: a slot is being filled, for seconds.",
-        runbooks=("Mm2CopiesRestart",),
+        title="Source tasks by state",
+        about="RUNNING is normal. STARTING: the copy process starts, for seconds.",
+        runbooks=("Mm2CopyProcessesRestarting",),
     ),
     Query(expr=f"sum by (flow, state) (mm2_flow_tasks{_FLOW}) > 0", legend="{{flow}} {{state}}"),
     unit="short",
@@ -91,9 +92,9 @@ TASKS = graph(
 PER_SLOT = graph(
     Text(
         title="Bytes per second and slot",
-        about="What one slot copies. A core copies some hundred MB/s of large batches; far less "
-        "with a lag: the network, the target, or batches that have to be opened.",
-        unknown="no data: copies do not run in Spark, or nobody tells",
+        about="Throughput of one slot. One core replicates some hundred MB/s of large batches. Far "
+        "less while there is lag: the network, the target, or re-encoded batches limit it.",
+        unknown="no data: engine is not Spark, or not reported",
     ),
     Query(
         expr="sum by (instance) (rate(mm2_replicated_bytes_total[$__rate_interval])) "
@@ -105,10 +106,10 @@ PER_SLOT = graph(
 
 BATCH = graph(
     Text(
-        title="Bytes of a batch, on average",
-        about="Small batches cost as many requests as large ones: below 1 KB producers should "
-        "linger.",
-        unknown="no data: nothing was copied lately",
+        title="Average batch size",
+        about="Small batches need as many requests as large ones: below 1 KB, raise linger.ms of "
+        "the producers.",
+        unknown="no data: nothing replicated recently",
     ),
     Query(
         expr=f"sum by (flow) (rate(mm2_replicated_bytes_total{_FLOW}[$__rate_interval])) "
@@ -119,13 +120,13 @@ BATCH = graph(
 
 PATHS = graph(
     Text(
-        title="Share of batches that are opened",
-        about="They cost several times as much as those that are passed through. The board of "
-        "the flow says why they are.",
-        unknown="no data: nothing was copied lately",
+        title="Share of re-encoded batches",
+        about="They cost several times as much CPU as pass-through. The dashboard of the flow shows"
+        " the reasons.",
+        unknown="no data: nothing replicated recently",
     ),
     Query(
-        expr='sum by (flow) (rate(mm2_replicated_batches_total{flow=~"$flow", path="opened"}'
+        expr='sum by (flow) (rate(mm2_replicated_batches_total{flow=~"$flow", path="re-encoded"}'
         "[$__rate_interval])) "
         f"/ sum by (flow) (rate(mm2_replicated_batches_total{_FLOW}[$__rate_interval]))"
     ),
@@ -135,9 +136,9 @@ PATHS = graph(
 
 RESTARTS = graph(
     Text(
-        title="Copies started again, per hour",
-        about="Copies that ended unasked: lost executors, memory, errors.",
-        runbooks=("Mm2CopiesRestart",),
+        title="Copy process restarts per hour",
+        about="Copy processes that ended unexpectedly: lost executors, out of memory, errors.",
+        runbooks=("Mm2CopyProcessesRestarting",),
     ),
     Query(expr=f"sum by (flow) (increase(mm2_task_restarts_total{_FLOW}[1h]))"),
     unit="short",
@@ -147,10 +148,10 @@ RESTARTS = graph(
 BOARD = Board(
     uid="mm2-spark",
     title="mm2 Spark",
-    about="The Spark pipeline: slots, the tasks that need them, and what a slot does.",
+    about="The Spark engine: task slots, the tasks that need them, and throughput per slot.",
     rows=(
-        Row(title="Has every task a slot?", panels=(ENGINES, MISSING, WAITING, FREE)),
-        Row(title="Since when?", panels=(SLOTS, TASKS)),
-        Row(title="What does a slot do?", panels=(PER_SLOT, BATCH, PATHS, RESTARTS)),
+        Row(title="Task slots", panels=(ENGINES, MISSING, WAITING, FREE)),
+        Row(title="History", panels=(SLOTS, TASKS)),
+        Row(title="Throughput per slot", panels=(PER_SLOT, BATCH, PATHS, RESTARTS)),
     ),
 )

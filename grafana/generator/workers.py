@@ -1,4 +1,4 @@
-"""Nodes, their Connect workers, tasks and rebalances."""
+"""Dashboard of nodes: Connect workers, tasks and rebalances."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from grafana.generator.panels import (
 )
 
 _FLOW = '{flow=~"$flow"}'
-_HERE = "{{flow}} {{instance}}"
+_BY_FLOW_AND_NODE = "{{flow}} {{instance}}"
 
 NODES = number(
     Text(
         title="Nodes",
-        about="Does each answer Prometheus? Others take over what a lost one did.",
-        unknown="no data: nothing is scraped as job mm2",
+        about="Whether each node responds to Prometheus. Others take over the work of a lost node.",
+        unknown="no data: no scrape targets in job mm2",
         runbooks=("Mm2NodeDown", "Mm2Absent"),
     ),
     Query(expr='up{job="mm2"}', legend="{{instance}}"),
@@ -36,8 +36,8 @@ NODES = number(
 RELEASES = rows(
     Text(
         title="Releases",
-        about="Which release runs on which node. During an upgrade there are two.",
-        unknown="no data: no node answers",
+        about="The release that runs on each node. Two during an upgrade.",
+        unknown="no data: no node responds",
     ),
     Column(expr="max by (instance, version) (mm2_build_info)"),
     labels=("instance", "version"),
@@ -48,8 +48,8 @@ RELEASES = rows(
 FAILED = number(
     Text(
         title="Failed tasks",
-        about="Of all connectors of a flow. 0 is well.",
-        unknown="no data: no connector is told of",
+        about="Of all connectors of a flow. 0 is normal.",
+        unknown="no data: no connectors reported",
         runbooks=("Mm2TaskFailed",),
     ),
     Query(expr=f"sum by (flow) (kafka_connect_worker_connector_failed_task_count{_FLOW})"),
@@ -60,9 +60,9 @@ FAILED = number(
 REBALANCING = number(
     Text(
         title="Rebalancing now",
-        about="Is a flow's group being shared anew, on any node? For seconds that is normal.",
-        unknown="no data: no worker is told of",
-        runbooks=("Mm2RebalancesOften",),
+        about="Whether a Connect group is rebalancing on any node. Normal for a few seconds.",
+        unknown="no data: no workers reported",
+        runbooks=("Mm2FrequentRebalances",),
     ),
     Query(expr=f"max by (flow) (kafka_connect_worker_rebalance_rebalancing{_FLOW})"),
     unit="short",
@@ -72,10 +72,10 @@ REBALANCING = number(
 
 CONNECTORS = rows(
     Text(
-        title="Connectors and where they run",
-        about="running is well; failed and unassigned are not. Tasks of one connector may run on "
-        "several nodes.",
-        unknown="no data: no connector is told of",
+        title="Connectors by node",
+        about="running is normal; failed and unassigned are not. The tasks of one connector may run"
+        " on several nodes.",
+        unknown="no data: no connectors reported",
         runbooks=("Mm2TaskFailed",),
     ),
     Column(
@@ -87,10 +87,10 @@ CONNECTORS = rows(
 
 TASKS = graph(
     Text(
-        title="Copying tasks by state",
-        about="RUNNING is well. WAITING_FOR_SLOT: Spark has too few. RESTARTING again and again: "
-        "see the node's log.",
-        runbooks=("Mm2CopiesRestart", "Mm2SparkSlotsMissing"),
+        title="Source tasks by state",
+        about="RUNNING is normal. WAITING_FOR_SLOT: Spark has too few slots. Repeatedly RESTARTING:"
+        " see the node's log.",
+        runbooks=("Mm2CopyProcessesRestarting", "Mm2SparkSlotsMissing"),
     ),
     Query(expr=f"sum by (flow, state) (mm2_flow_tasks{_FLOW}) > 0", legend="{{flow}} {{state}}"),
     unit="short",
@@ -101,12 +101,12 @@ TASKS = graph(
 ASSIGNED = graph(
     Text(
         title="Tasks per node",
-        about="What the group has given to each. Uneven for long: nodes with other files, or one "
-        "that joined and got nothing.",
+        about="As assigned by the Connect group. Uneven for long: nodes have different files, or "
+        "one joined and got no tasks.",
     ),
     Query(
         expr=f"sum by (flow, instance) (kafka_connect_coordinator_assigned_tasks{_FLOW})",
-        legend=_HERE,
+        legend=_BY_FLOW_AND_NODE,
     ),
     unit="short",
     stacked=True,
@@ -116,12 +116,12 @@ ASSIGNED = graph(
 REBALANCES = graph(
     Text(
         title="Rebalances per hour",
-        about="Each time a node joins, leaves or is lost, or the number of tasks changes.",
-        runbooks=("Mm2RebalancesOften",),
+        about="Whenever a node joins, leaves or is lost, or the number of tasks changes.",
+        runbooks=("Mm2FrequentRebalances",),
     ),
     Query(
         expr=f"sum by (flow, instance) (increase(mm2_rebalances_total{_FLOW}[1h]))",
-        legend=_HERE,
+        legend=_BY_FLOW_AND_NODE,
     ),
     unit="short",
     whole=True,
@@ -130,14 +130,14 @@ REBALANCES = graph(
 
 HOW_LONG = graph(
     Text(
-        title="How long rebalances take",
-        about="The longest of the last hour. Only what moves stands still meanwhile.",
-        unknown="no data: there was none within the hour",
+        title="Rebalance duration",
+        about="The longest of the last hour. Only reassigned tasks stop meanwhile.",
+        unknown="no data: none within the last hour",
     ),
     Query(
         expr="max by (flow, instance) (max_over_time("
         f"kafka_connect_worker_rebalance_rebalance_max_time_ms{_FLOW}[1h]))",
-        legend=_HERE,
+        legend=_BY_FLOW_AND_NODE,
     ),
     unit="ms",
     span=THIRD,
@@ -145,14 +145,14 @@ HOW_LONG = graph(
 
 MEMBERSHIP = graph(
     Text(
-        title="Since a node last heard of its group",
-        about="Heartbeats of the group, not of the flow. Beyond the session timeout (10 s by "
-        "default) the node loses its work to others.",
+        title="Time since the last group heartbeat",
+        about="Heartbeats of the Connect group, not of the flow. Beyond the session timeout (10 s "
+        "by default) the node's tasks are reassigned.",
     ),
     Query(
         expr="max by (flow, instance) "
         f"(kafka_connect_coordinator_last_heartbeat_seconds_ago{_FLOW} >= 0)",
-        legend=_HERE,
+        legend=_BY_FLOW_AND_NODE,
     ),
     unit="s",
     span=THIRD,
@@ -160,13 +160,13 @@ MEMBERSHIP = graph(
 
 RESTARTS = graph(
     Text(
-        title="Copies started again, per hour",
-        about="Copies that ended unasked.",
-        runbooks=("Mm2CopiesRestart",),
+        title="Copy process restarts per hour",
+        about="Copy processes that ended unexpectedly.",
+        runbooks=("Mm2CopyProcessesRestarting",),
     ),
     Query(
         expr=f"sum by (flow, instance) (increase(mm2_task_restarts_total{_FLOW}[1h]))",
-        legend=_HERE,
+        legend=_BY_FLOW_AND_NODE,
     ),
     unit="short",
     whole=True,
@@ -174,15 +174,14 @@ RESTARTS = graph(
 
 STARTUPS = graph(
     Text(
-        title="Starts of tasks that failed, per hour",
-        about="By the Connect worker of each flow. The task's error is in mm2 status and in the "
-        "log.",
+        title="Failed task starts per hour",
+        about="By the Connect worker of each flow. mm2 status and the log show the task's error.",
         runbooks=("Mm2TaskFailed",),
     ),
     Query(
         expr="sum by (flow, instance) "
         f"(increase(kafka_connect_worker_task_startup_failure_total{_FLOW}[1h]))",
-        legend=_HERE,
+        legend=_BY_FLOW_AND_NODE,
     ),
     unit="short",
     whole=True,
@@ -190,9 +189,9 @@ STARTUPS = graph(
 
 ENGINES = number(
     Text(
-        title="Spark of each node",
-        about="Is the engine up that runs a node's copies?",
-        unknown="no data: no node answers",
+        title="Spark on each node",
+        about="Whether the engine that runs a node's copy processes is up.",
+        unknown="no data: no node responds",
         runbooks=("Mm2EngineDown",),
     ),
     Query(expr="mm2_engine_ready", legend="{{instance}}"),
@@ -204,12 +203,11 @@ ENGINES = number(
 BOARD = Board(
     uid="mm2-workers",
     title="mm2 workers and rebalances",
-    about="Nodes, their Connect workers, tasks and rebalances: who runs what, and does it stay "
-    "there?",
+    about="Nodes, their Connect workers and tasks: what runs where, and how often it moves.",
     rows=(
-        Row(title="Is everybody there?", panels=(NODES, ENGINES, FAILED, REBALANCING)),
-        Row(title="Who runs what?", panels=(CONNECTORS, TASKS, ASSIGNED, RELEASES)),
-        Row(title="Does it stay there?", panels=(REBALANCES, HOW_LONG, MEMBERSHIP)),
-        Row(title="What ends unasked?", panels=(RESTARTS, STARTUPS)),
+        Row(title="Nodes and failures", panels=(NODES, ENGINES, FAILED, REBALANCING)),
+        Row(title="What runs where", panels=(CONNECTORS, TASKS, ASSIGNED, RELEASES)),
+        Row(title="Rebalances", panels=(REBALANCES, HOW_LONG, MEMBERSHIP)),
+        Row(title="Restarts and failed starts", panels=(RESTARTS, STARTUPS)),
     ),
 )

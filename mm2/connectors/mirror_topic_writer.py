@@ -48,7 +48,7 @@ MIRROR_PROBLEM_CAUSES = (
     SOURCE_TOO_SMALL_CAUSE,
     MIRROR_TOO_SMALL_CAUSE,
 )
-"""All causes of problems and findings, as in the metric label `cause`. Explained in
+"""All causes of problems and findings, as in the metric label `reason`. Explained in
 `docs/guides/halt-reasons.md`.
 """
 SOURCE_TOPIC_OPERATIONS = ("Describe", "DescribeConfigs", "Read")

@@ -42,7 +42,7 @@ from mm2.status.topic_rows import FlowsOverview, TopicRow
 from mm2.topics import naming
 
 COUNTER_RETENTION_MS = 600_000
-"""So long counters of a topic that is here no more are told: a server has scraped them since."""
+"""How long counters of a removed flow or topic stay exported: time for a last scrape."""
 
 _LatencyByTask = Mapping[str, Mapping[int, LatencySnapshot]]
 _TOPIC_COUNTERS = (
@@ -62,7 +62,7 @@ _FLOW_COUNTERS = (
 
 @dataclass(slots=True)
 class _TaskCounts:
-    """What a task that runs here has counted in this life, as of the last look."""
+    """Counter values of a task on this node in its current incarnation, as of the last snapshot."""
 
     life: int
     restarts: int = 0
@@ -72,23 +72,23 @@ class _TaskCounts:
 
 @dataclass(slots=True)
 class FlowCounters:
-    """A fold from snapshots; one thread's.
+    """Derives counters from successive snapshots. Used by one thread.
 
-    Invariant: counters have grown by exactly what each reading of a task rose by since it was first
-    seen in this life; one that fell all the same had begun again at 0.
+    Invariant: a counter has grown by the sum of all increases of the values that a task reported
+    since it was first seen in its incarnation. A value that decreased has started again from 0.
     """
 
     registry: MetricRegistry
     _tasks: dict[tuple[str, int], _TaskCounts] = field(default_factory=dict)
-    _crossed: dict[tuple[str, int], LatencySnapshot] = field(default_factory=dict)
+    _latencies: dict[tuple[str, int], LatencySnapshot] = field(default_factory=dict)
     _rebalances: dict[str, int] = field(default_factory=dict)
     _topics: dict[str, set[str]] = field(default_factory=dict)
-    """By flow: those of which something was counted at the last look."""
-    _gone_ms: dict[tuple[str, ...], int] = field(default_factory=dict)
-    """Since when a flow, or a flow's topic, is here no more."""
+    """Topics of each flow for which something was counted in the last snapshot."""
+    _missing_since_ms: dict[tuple[str, ...], int] = field(default_factory=dict)
+    """When a flow `(flow,)`, or a topic `(flow, topic)`, was first missing, in ms of Unix time."""
 
-    def look(self, status: FlowStatus, before: FlowStatus | None, wall_ms: int) -> None:
-        """At a flow; `before` is that of the last look at it."""
+    def count_status(self, status: FlowStatus, before: FlowStatus | None, wall_ms: int) -> None:
+        """Count what `status` adds to `before`, the previous snapshot of the same flow."""
         flow = status.flow
         self.registry.add(declarations.TASK_RESTARTS, 0, labels=(flow,))
         lives = {(flow, each.index): each.life for each in status.tasks if _is_countable(each)}
@@ -102,50 +102,53 @@ class FlowCounters:
                 self._count_incidents(flow, task, known)
         moved = _find_changed_partitions(status, before)
         if moved is status.partitions:
-            self._keep(flow, moved)
+            self._drop_lost_partitions(flow, moved)
         for each in moved:
             self._count_copied(flow, each, self._tasks.get((flow, each.task)))
-        self._note_topics(status, wall_ms)
+        self._record_topics(status, wall_ms)
 
-    def look_at_pulses(self, pulses: _LatencyByTask) -> None:
-        """Of all copies that there are."""
+    def count_latencies(self, pulses: _LatencyByTask) -> None:
+        """Add the latency samples of all running tasks since the previous call."""
         there = {(flow, number) for flow, found in pulses.items() for number in found}
-        self._crossed = {key: each for key, each in self._crossed.items() if key in there}
+        self._latencies = {key: each for key, each in self._latencies.items() if key in there}
         for flow, number in there:
-            before, now = self._crossed.get((flow, number)), pulses[flow][number]
+            before, now = self._latencies.get((flow, number)), pulses[flow][number]
             if before is not now:
-                self._crossed[flow, number] = now
+                self._latencies[flow, number] = now
                 rise = now if before is None else now.since(before)
                 found = HistogramValue(rise.counts, rise.sum_ms / 1000)
                 self.registry.observe(declarations.REPLICATION_LATENCY, found, labels=(flow,))
 
-    def look_at_rebalances(self, found: Mapping[str, int]) -> None:
-        """How many there were of each flow that runs here."""
+    def count_rebalances(self, found: Mapping[str, int]) -> None:
+        """Count rebalances; `found` has the total of each flow on this node."""
         for flow, count in found.items():
             rise = _compute_increase(self._rebalances.get(flow, 0), count)
             self.registry.add(declarations.REBALANCES, rise, labels=(flow,))
         self._rebalances = dict(found)
 
     def forget(self, flows: Collection[str], wall_ms: int) -> None:
-        """What is here no more, for so long that it has been told of often enough; `flows` are."""
+        """Drop counters of flows and topics absent for longer than `COUNTER_RETENTION_MS`.
+
+        `flows` are the flows that still exist.
+        """
         for flow in self._topics.keys() - flows:
-            self._gone_ms.setdefault((flow,), wall_ms)
+            self._missing_since_ms.setdefault((flow,), wall_ms)
             for task in [task for task in self._tasks if task[0] == flow]:
                 del self._tasks[task]
         due = [
             key
-            for key, since_ms in self._gone_ms.items()
+            for key, since_ms in self._missing_since_ms.items()
             if wall_ms - since_ms >= COUNTER_RETENTION_MS
         ]
         for key in due:
-            del self._gone_ms[key]
+            del self._missing_since_ms[key]
             for metric in _FLOW_COUNTERS if len(key) == 1 else _TOPIC_COUNTERS:
                 self.registry.forget(metric, key)
             if len(key) == 1:
                 del self._topics[key[0]]
 
-    def _keep(self, flow: str, shown: Sequence[PartitionStatus]) -> None:
-        """What a task is given again it counts anew."""
+    def _drop_lost_partitions(self, flow: str, shown: Sequence[PartitionStatus]) -> None:
+        """Drop partitions that a task lost: if it gets one back, its count starts at 0."""
         there = {(each.task, each.partition) for each in shown}
         for (name, number), task in self._tasks.items():
             if name == flow:
@@ -153,15 +156,15 @@ class FlowCounters:
                     place: each for place, each in task.copied.items() if (number, place) in there
                 }
 
-    def _note_topics(self, status: FlowStatus, wall_ms: int) -> None:
+    def _record_topics(self, status: FlowStatus, wall_ms: int) -> None:
         topics = {each.partition.topic for each in status.partitions}
         topics.update(each.topic for task in status.tasks for each in task.incidents)
         for topic in self._topics.get(status.flow, set()) - topics:
-            self._gone_ms[status.flow, topic] = wall_ms
+            self._missing_since_ms[status.flow, topic] = wall_ms
         self._topics[status.flow] = topics
-        if self._gone_ms:
+        if self._missing_since_ms:
             for key in ((status.flow,), *((status.flow, topic) for topic in topics)):
-                self._gone_ms.pop(key, None)
+                self._missing_since_ms.pop(key, None)
 
     def _count_restarts(self, flow: str, task: TaskStatus, known: _TaskCounts) -> None:
         rise = _compute_increase(known.restarts, task.restarts)
@@ -175,7 +178,7 @@ class FlowCounters:
         known.incidents = {(each.topic, each.kind): each.count for each in task.incidents}
 
     def _count_copied(self, flow: str, now: PartitionStatus, known: _TaskCounts | None) -> None:
-        """Without a task that counts, what is shown was counted before."""
+        """Without `known` (task not countable), the values have been counted before."""
         before = now
         if known is not None:
             before = known.copied.get(now.partition, _NOTHING_COPIED)
@@ -183,7 +186,7 @@ class FlowCounters:
                 return
             known.copied[now.partition] = now
         labels = (flow, now.partition.topic)
-        passed, opened = ((*labels, path) for path in ("passed", "opened"))
+        passed, reencoded = ((*labels, path) for path in ("pass-through", "re-encoded"))
         add = self.registry.add
         add(
             declarations.REPLICATED_RECORDS,
@@ -199,7 +202,9 @@ class FlowCounters:
             labels=labels,
         )
         add(
-            declarations.REPLICATED_BATCHES, _compute_increase(before.made, now.made), labels=opened
+            declarations.REPLICATED_BATCHES,
+            _compute_increase(before.made, now.made),
+            labels=reencoded,
         )
         rise = _compute_increase(before.batches - before.made, now.batches - now.made)
         add(declarations.REPLICATED_BATCHES, rise, labels=passed)
@@ -222,19 +227,23 @@ _NOTHING_COPIED = PartitionStatus(
 
 
 def _is_countable(task: TaskStatus) -> bool:
-    """Without a life what is shown is of the one before."""
+    """Until a task has an incarnation, its values are those of its previous one."""
     return task.life > 0 and task.state is not TaskState.FAILED
 
 
 def _compute_increase(before: int, now: int) -> int:
+    """Difference of two readings of a counter; a lower value means that it restarted from 0."""
     return now - before if now >= before else now
 
 
 def _find_changed_partitions(
     status: FlowStatus, before: FlowStatus | None
 ) -> Sequence[PartitionStatus]:
-    """Those that are not what they were; all of them, the very same sequence, where others are
-    shown than before, or of other lives."""
+    """Return the partitions whose status changed since `before`.
+
+    If the set of partitions, their tasks or the task incarnations changed, returns
+    `status.partitions` itself.
+    """
     was = () if before is None else before.partitions
     if (
         before is None
@@ -259,7 +268,7 @@ def _partition_and_owner(each: PartitionStatus) -> tuple[TopicPartition, int]:
 
 SeriesValues = dict[tuple[str, ...], float]
 PARTITION_STATES = (*(each.value for each in PartitionPhase), topic_rows.PAUSED_STATE)
-"""Of a partition's copy, or what an operator makes of it."""
+"""Values of the label `phase`: the state of the copy, or paused by an operator."""
 
 
 def make_registry() -> MetricRegistry:
@@ -272,55 +281,62 @@ def make_registry() -> MetricRegistry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricInputs:
-    """What is measured beside the flows' statuses. `pulses` and `groups` as in `RegistrySnapshot`;
-    `rebalances` by flow; `held` by flow and connector, as in
-    `holds.Holds.beside`; `slots`: used and free, None while unknown; `drills`: by flow when one
-    passed last, in seconds of Unix time, None where drills are not noted."""
+    """Inputs of the metrics that are not part of the flows' statuses."""
 
     pulses: Mapping[str, Mapping[int, LatencySnapshot]] = field(default_factory=dict)
+    """Latency samples by flow and task, as in `RegistrySnapshot`."""
     groups: Mapping[str, Mapping[int, CheckpointGroupsSnapshot]] = field(default_factory=dict)
+    """Checkpoint progress by flow and task, as in `RegistrySnapshot`."""
     rebalances: Mapping[str, int] = field(default_factory=dict)
+    """Rebalances so far, by flow."""
     held: Mapping[str, Mapping[str, OverrideKind]] = field(default_factory=dict)
+    """Operator overrides by flow and connector, without the source connector."""
     slots: tuple[int, int] | None = None
+    """Spark's used and free task slots; None while unknown."""
     drills: Mapping[str, float] | None = None
+    """Unix time in seconds of each flow's last successful drill; None if none are recorded."""
     reports: Sequence[FlowReport] = ()
+    """The flows' current reports."""
 
 
 @dataclass(slots=True)
 class _FlowReading:
-    """A flow at the last look. `heartbeats`: its partition, if it is copied here; `unrecorded` by
-    topic: since when (monotonic clock) the map lacks something, the longest, `math.inf` where it
-    lacks nothing."""
+    """A flow in the last snapshot, reduced to what the metrics need."""
 
     status: FlowStatus
     phases: SeriesValues
     heartbeats: PartitionStatus | None
+    """The partition of the topic heartbeats, if this node replicates it."""
     unrecorded: Mapping[str, float]
+    """Since when (monotonic clock) the offset map lacks replicated records, by topic; the earliest
+    of its partitions, `math.inf` if it lacks none."""
 
 
 @dataclass(slots=True)
 class FlowMetricsCollector:
-    """A fold from snapshots to metrics; one thread's.
+    """Converts snapshots to metrics. Used by one thread.
 
-    `losses` are by flow and topic, in seconds; `now_s` and `wall_ms` are now. What may page
-    somebody is as old as the monotonic clock says, whatever the other one is set to.
+    Ages that alerts depend on are measured by the monotonic clock, so that setting the wall clock
+    does not change them.
     """
 
     registry: MetricRegistry = field(default_factory=make_registry)
     losses: Callable[[], Series] = dict
+    """Returns the time to data loss in seconds, by flow and topic."""
     beside: Callable[[], MetricInputs] = MetricInputs
     wall_ms: Callable[[], int] = lambda: 0
     now_s: Callable[[], float] = lambda: 0.0
     within_s: float = 60.0
-    """As in `replication_health.evaluate_flow`."""
+    """A healthy flow replicated within this time (`replication_health.evaluate_flow`)."""
     statuses: tuple[FlowStatus, ...] = ()
-    """Of the last look: any thread may read them."""
+    """Statuses of the last snapshot; safe to read from any thread."""
     _counters: FlowCounters = field(init=False)
-    _seen: dict[str, _FlowReading] = field(default_factory=dict)
+    _readings: dict[str, _FlowReading] = field(default_factory=dict)
     _groups_s: dict[str, float] = field(default_factory=dict)
-    """By flow: as of when its groups were followed at the last look."""
-    _beats: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """By flow: the newest heartbeat's timestamp, and when it was seen first."""
+    """By flow: the time (monotonic clock) up to which its groups had checkpoints in the last
+    snapshot."""
+    _heartbeats: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By flow: the newest heartbeat's timestamp, and when this node first saw it."""
 
     def __post_init__(self) -> None:
         self._counters = FlowCounters(self.registry)
@@ -332,10 +348,10 @@ class FlowMetricsCollector:
         *,
         engine_ready: bool,
     ) -> None:
-        """`seen` is made of `statuses`. Publishes."""
+        """Update and publish all metrics; `seen` is the overview of the same `statuses`."""
         now_s, wall_ms, beside = self.now_s(), self.wall_ms(), self.beside()
         replace = self.registry.replace
-        self._take_in(statuses, wall_ms)
+        self._count_statuses(statuses, wall_ms)
         replace(declarations.BUILD_INFO, {(version.VERSION,): 1})
         replace(declarations.ENGINE_READY, {(): int(engine_ready)})
         replace(declarations.FLOW_STATE, _make_flow_state_series(seen))
@@ -346,28 +362,28 @@ class FlowMetricsCollector:
         self._set_topics(seen.topics, beside.reports)
         replace(declarations.TIME_TO_DATA_LOSS, self.losses())
         self._set_ages(now_s, wall_ms)
-        self._set_beside(beside, now_s)
+        self._set_other_inputs(beside, now_s)
         self.registry.publish()
 
-    # What flows show
+    # Metrics from flow statuses
 
-    def _take_in(self, statuses: Sequence[FlowStatus], wall_ms: int) -> None:
-        before, self._seen = self._seen, {}
+    def _count_statuses(self, statuses: Sequence[FlowStatus], wall_ms: int) -> None:
+        before, self._readings = self._readings, {}
         for status in statuses:
             known = before.get(status.flow)
             if known is None or known.status is not status:
                 was = None if known is None else known.status
-                self._counters.look(status, was, wall_ms)
+                self._counters.count_status(status, was, wall_ms)
                 known = _read_flow(status)
-            self._seen[status.flow] = known
+            self._readings[status.flow] = known
         self.statuses = tuple(statuses)
-        self._counters.forget(self._seen.keys(), wall_ms)
+        self._counters.forget(self._readings.keys(), wall_ms)
         phases: SeriesValues = {}
-        for each in self._seen.values():
+        for each in self._readings.values():
             phases.update(each.phases)
         self.registry.replace(declarations.FLOW_PARTITIONS, phases)
         self.registry.replace(
-            declarations.FLOW_EXPECTED_PARTITIONS,
+            declarations.FLOW_ASSIGNED_PARTITIONS,
             {(each.flow,): each.wanted for each in statuses if each.wanted is not None},
         )
         self.registry.replace(
@@ -376,14 +392,14 @@ class FlowMetricsCollector:
         )
 
     def _set_topics(self, rows: Iterable[TopicRow], reports: Sequence[FlowReport]) -> None:
-        """Copies of paused topics see no new records: their lag is that of the reports."""
+        """Tasks do not read paused topics: take the lag of these from `reports`."""
         found: dict[str, SeriesValues] = {each.name: {} for each in _TOPIC_GAUGES}
-        lag_records, lag_seconds, transactional, opened, unfenced = found.values()
+        lag_records, lag_seconds, transactional, reencoded, unfenced = found.values()
         for row in rows:
             labels = (row.flow, row.topic)
             transactional[labels] = row.transactional
             unfenced[labels] = row.unfenced
-            opened.update({(*labels, why): count for why, count in row.opened.items()})
+            reencoded.update({(*labels, reason): n for reason, n in row.opened.items()})
             if row.lag.records is not None:
                 lag_records[labels] = row.lag.records
             if row.lag.seconds is not None:
@@ -397,12 +413,12 @@ class FlowMetricsCollector:
             self.registry.replace(metric, found[metric.name])
 
     def _set_ages(self, now_s: float, wall_ms: int) -> None:
-        """A heartbeat is stamped by another machine: it is at least as old as it has been seen."""
-        beats_before, self._beats = self._beats, {}
+        """A heartbeat is at least as old as the time since it was first seen: clocks may differ."""
+        beats_before, self._heartbeats = self._heartbeats, {}
         map_ages: SeriesValues = {}
         beats: SeriesValues = {}
         trips: SeriesValues = {}
-        for flow, seen in self._seen.items():
+        for flow, seen in self._readings.items():
             for topic, since_s in seen.unrecorded.items():
                 map_ages[flow, topic] = max(0.0, now_s - since_s)
             beat = seen.heartbeats
@@ -410,24 +426,24 @@ class FlowMetricsCollector:
                 known = beats_before.get(flow)
                 if known is None or known[0] != beat.newest_ms:
                     known = beat.newest_ms, now_s
-                self._beats[flow] = known
+                self._heartbeats[flow] = known
                 beats[(flow,)] = max(wall_ms / 1000 - beat.newest_ms / 1000, now_s - known[1])
                 trips[(flow,)] = beat.age_ms / 1000
         self.registry.replace(declarations.OFFSET_MAP_AGE, map_ages)
         self.registry.replace(declarations.HEARTBEAT_AGE, beats)
         self.registry.replace(declarations.HEARTBEAT_ROUND_TRIP, trips)
 
-    # What is beside them
+    # Metrics from other inputs
 
-    def _set_beside(self, beside: MetricInputs, now_s: float) -> None:
+    def _set_other_inputs(self, beside: MetricInputs, now_s: float) -> None:
         skews: SeriesValues = {}
         for flow, pulses in beside.pulses.items():
             skews[(flow,)] = max(each.ahead_ms for each in pulses.values()) / 1000
         self.registry.replace(declarations.CLOCK_SKEW, skews)
-        self._set_verdicts(beside.reports)
+        self._set_health(beside.reports)
         self._set_groups(beside.groups, now_s)
-        self._counters.look_at_pulses(beside.pulses)
-        self._counters.look_at_rebalances(beside.rebalances)
+        self._counters.count_latencies(beside.pulses)
+        self._counters.count_rebalances(beside.rebalances)
         slots: SeriesValues = {}
         if beside.slots is not None:
             used, free = beside.slots
@@ -442,7 +458,7 @@ class FlowMetricsCollector:
         self._set_drills(beside.drills)
 
     def _set_drills(self, passed_s: Mapping[str, float] | None) -> None:
-        noted: SeriesValues = {} if passed_s is None else {(flow,): 1 for flow in self._seen}
+        noted: SeriesValues = {} if passed_s is None else {(flow,): 1 for flow in self._readings}
         drills: SeriesValues = {(flow,): at_s for flow, at_s in (passed_s or {}).items()}
         self.registry.replace(declarations.DRILL_REPORT_CONFIGURED, noted)
         self.registry.replace(
@@ -450,7 +466,7 @@ class FlowMetricsCollector:
             {labels: at_s for labels, at_s in drills.items() if labels in noted},
         )
 
-    def _set_verdicts(self, reports: Sequence[FlowReport]) -> None:
+    def _set_health(self, reports: Sequence[FlowReport]) -> None:
         ages: SeriesValues = {}
         healthy: SeriesValues = {}
         reachable: SeriesValues = {}
@@ -469,11 +485,11 @@ class FlowMetricsCollector:
     def _set_groups(
         self, groups: Mapping[str, Mapping[int, CheckpointGroupsSnapshot]], now_s: float
     ) -> None:
-        """Where a task has still to do its first round, or has failed and tells nothing, the age of
-        its flow goes on from what was known."""
+        """While a task has not finished its first round, or has failed and reports nothing, the age
+        of its flow keeps growing from the last known value."""
         counts: SeriesValues = {}
         before, self._groups_s = self._groups_s, {}
-        given = {flow: seen.status.checkpoint_tasks for flow, seen in self._seen.items()}
+        given = {flow: seen.status.checkpoint_tasks for flow, seen in self._readings.items()}
         for flow in given.keys() | groups.keys():
             tasks = groups.get(flow, {}).values()
             times = [each.done_s for each in tasks]
@@ -486,8 +502,8 @@ class FlowMetricsCollector:
         ages: SeriesValues = {
             (flow,): max(0.0, now_s - at_s) for flow, at_s in self._groups_s.items()
         }
-        self.registry.replace(declarations.GROUP_SYNC_AGE, ages)
-        self.registry.replace(declarations.SYNCED_GROUPS, counts)
+        self.registry.replace(declarations.CHECKPOINT_AGE, ages)
+        self.registry.replace(declarations.CHECKPOINTED_GROUPS, counts)
 
 
 _TOPIC_GAUGES = (
@@ -502,8 +518,10 @@ _TOPIC_GAUGES = (
 def collect_partition_metrics(
     statuses: Iterable[FlowStatus], wall_ms: int
 ) -> tuple[MetricFamily, ...]:
-    """`declarations.PARTITION_METRICS` as of now; what was known of partitions that do not move
-    says nothing about now."""
+    """Return the current values of `declarations.PARTITION_METRICS`.
+
+    A lag of 0 is left out for partitions that are paused or not being copied: it is outdated.
+    """
     records: SeriesValues = {}
     seconds: SeriesValues = {}
     for status in statuses:
@@ -525,7 +543,7 @@ def collect_partition_metrics(
 def _list_paused_lags(
     reports: Iterable[FlowReport],
 ) -> Iterator[tuple[tuple[str, str], ReportedLag]]:
-    """By flow and topic, of topics that are paused as a whole."""
+    """Yield (flow, topic) and the lag of the topic's paused partitions."""
     for each in reports:
         paused = [part for part in each.partitions if part.state == topic_rows.PAUSED_STATE]
         for topic, parts in status_document.group_by_topic(paused).items():
@@ -551,7 +569,7 @@ def _read_flow(status: FlowStatus) -> _FlowReading:
 
 
 def _find_partition_state(status: FlowStatus, each: PartitionStatus) -> str:
-    """Where it stands; what stands still does so whether it is paused or not."""
+    """Return the label `phase` of a partition; a halted partition is never shown as paused."""
     paused = status.holds.pauses(each.partition.topic) and not each.stopped
     return topic_rows.PAUSED_STATE if paused else each.phase
 

@@ -18,25 +18,25 @@ _TOPIC_LABELS = ("flow", "topic")
 BUILD_INFO = Metric(
     name="mm2_build_info",
     kind=MetricKind.GAUGE,
-    help="Always 1; the label says which release runs.",
+    help="Always 1; the label holds the release of mm2.",
     labels=("version",),
 )
 ENGINE_READY = Metric(
     name="mm2_engine_ready",
     kind=MetricKind.GAUGE,
-    help="1 when the engine that runs the copies (Spark) is up, else 0.",
+    help="1 while the engine that runs the copy processes (Spark) is up, else 0.",
 )
 FLOW_STATE = Metric(
     name="mm2_flow_state",
     kind=MetricKind.GAUGE,
-    help="1 for the state that the flow is in, 0 for the others.",
+    help="1 for the current state of the flow, 0 for every other state.",
     labels=("flow", "state"),
 )
 FLOW_HEALTHY = Metric(
     name="mm2_flow_healthy",
     kind=MetricKind.GAUGE,
-    help="1 when the flow replicates and nothing of it needs an operator, else 0: the verdict of "
-    "mm2 status and /health/replicating. Absent while that is not known.",
+    help="1 while the flow replicates and needs no operator, else 0: the same verdict as mm2 "
+    "status and /health/replicating. Absent while unknown.",
     labels=("flow",),
 )
 CLUSTER_REACHABLE = Metric(
@@ -49,133 +49,136 @@ CLUSTER_REACHABLE = Metric(
 FLOW_TASKS = Metric(
     name="mm2_flow_tasks",
     kind=MetricKind.GAUGE,
-    help="Tasks of the flow by state; FAILED ones copy nothing until they are started again.",
+    help="Tasks of the flow by state; FAILED tasks replicate nothing until they are restarted.",
     unit="tasks",
     labels=("flow", "state"),
 )
 TASK_RESTARTS = Metric(
     name="mm2_task_restarts_total",
     kind=MetricKind.COUNTER,
-    help="Copies of the flow that ended unasked and were started again.",
+    help="Restarts of copy processes that ended unexpectedly.",
     unit="restarts",
     labels=("flow",),
 )
 INCIDENTS = Metric(
     name="mm2_incidents_total",
     kind=MetricKind.COUNTER,
-    help="Incidents stored: what was lost, may stand twice, or could not be ruled out, by kind.",
+    help="Incident records stored, by kind: records that were lost, or that are or may be "
+    "duplicated.",
     labels=("flow", "topic", "kind"),
 )
 SPARK_MISSING_SLOTS = Metric(
     name="mm2_spark_missing_slots",
     kind=MetricKind.GAUGE,
-    help="Task slots that the Spark cluster lacks for all tasks to run.",
+    help="Additional Spark task slots needed to run all tasks of the flow.",
     unit="slots",
     labels=("flow",),
 )
 FLOW_PARTITIONS = Metric(
     name="mm2_flow_partitions",
     kind=MetricKind.GAUGE,
-    help="Source partitions of the flow by the phase of their copy; paused where an operator wants "
-    "it so, of the topic or the flow, and nothing is wrong with them.",
+    help="Source partitions of the flow by the state of their copy. The phase is paused if an "
+    "operator has paused the flow or topic, and the partition is not halted.",
     unit="partitions",
     labels=("flow", "phase"),
 )
-FLOW_EXPECTED_PARTITIONS = Metric(
-    name="mm2_flow_wanted_partitions",
+FLOW_ASSIGNED_PARTITIONS = Metric(
+    name="mm2_flow_assigned_partitions",
     kind=MetricKind.GAUGE,
-    help="Source partitions that the flow's source connector has handed out to be copied, on "
-    "whichever node: as many have to be in phase copying or boundary. Told by the node that runs "
-    "the connector.",
+    help="Source partitions that the source connector has assigned to tasks on all nodes; as "
+    "many have to be in phase copying or boundary. Exported by the node that runs the "
+    "connector.",
     unit="partitions",
     labels=("flow",),
 )
 FLOW_OVERRIDE = Metric(
-    name="mm2_flow_held",
+    name="mm2_flow_override",
     kind=MetricKind.GAUGE,
-    help="1 while an operator holds the whole flow: paused (mm2 pause), or stopped (mm2 failover, "
-    "or over REST). Absent otherwise.",
-    labels=("flow", "by"),
+    help="1 while an operator override applies to the whole flow: paused (mm2 pause) or stopped "
+    "(mm2 failover, or REST). Absent otherwise.",
+    labels=("flow", "override"),
 )
 CONNECTOR_OVERRIDE = Metric(
-    name="mm2_connector_held",
+    name="mm2_connector_override",
     kind=MetricKind.GAUGE,
-    help="1 while an operator holds a connector of the flow other than its source connector: "
-    "paused (over REST), or stopped (mm2 failover, or over REST). Absent otherwise; of the source "
-    "connector mm2_flow_held tells.",
-    labels=("flow", "connector", "by"),
+    help="1 while an operator override applies to a connector of the flow other than the source "
+    "connector: paused (REST) or stopped (mm2 failover, or REST). Absent otherwise. For the"
+    " source connector see mm2_flow_override.",
+    labels=("flow", "connector", "override"),
 )
 HALTED_PARTITIONS = Metric(
-    name="mm2_stopped_partitions",
+    name="mm2_halted_partitions",
     kind=MetricKind.GAUGE,
-    help="Partitions that stand still until somebody acts, by topic and cause.",
+    help="Partitions that are halted until an operator acts, by topic and halt reason.",
     unit="partitions",
-    labels=("flow", "topic", "cause"),
+    labels=("flow", "topic", "reason"),
 )
 REENCODED_PARTITIONS = Metric(
-    name="mm2_opened_partitions",
+    name="mm2_reencoded_partitions",
     kind=MetricKind.GAUGE,
-    help="Partitions whose newest batch was opened instead of passed through, by why.",
+    help="Partitions whose newest batch was re-encoded instead of passed through, by reason.",
     unit="partitions",
-    labels=("flow", "topic", "why"),
+    labels=("flow", "topic", "reason"),
 )
 UNFENCED_PARTITIONS = Metric(
     name="mm2_unfenced_partitions",
     kind=MetricKind.GAUGE,
-    help="Partitions that are copied at least once, because no transactional id may be used.",
+    help="Partitions replicated at least once only, because mm2 is not authorized for the "
+    "transactional id or delivery is at-least-once.",
     unit="partitions",
     labels=_TOPIC_LABELS,
 )
 TRANSACTIONAL_PARTITIONS = Metric(
     name="mm2_transactional_partitions",
     kind=MetricKind.GAUGE,
-    help="Partitions that are copied in transactions, because their records are old.",
+    help="Partitions replicated in transactions, because the target would expire the "
+    "producer state of records this old.",
     unit="partitions",
     labels=_TOPIC_LABELS,
 )
 REPLICATED_RECORDS = Metric(
     name="mm2_replicated_records_total",
     kind=MetricKind.COUNTER,
-    help="Records that the target has acknowledged.",
+    help="Records acknowledged by the target.",
     unit="records",
     labels=_TOPIC_LABELS,
 )
 REPLICATED_BYTES = Metric(
     name="mm2_replicated_bytes_total",
     kind=MetricKind.COUNTER,
-    help="Bytes of record batches, as compressed, that the target has acknowledged.",
+    help="Bytes of record batches, as compressed, acknowledged by the target.",
     unit="bytes",
     labels=_TOPIC_LABELS,
 )
 LAG_RECORDS = Metric(
     name="mm2_replication_lag_records",
     kind=MetricKind.GAUGE,
-    help="Source last stable offset minus next offset to copy, summed over partitions where both "
-    "are known; an upper bound where the log has gaps.",
+    help="Source last stable offset minus next offset to replicate, summed over partitions where "
+    "both are known; an upper bound where the log has gaps.",
     unit="records",
     labels=_TOPIC_LABELS,
 )
 LAG_SECONDS = Metric(
     name="mm2_replication_lag_seconds",
     kind=MetricKind.GAUGE,
-    help="Age of the oldest record not yet copied, 0 if none; absent while unknown.",
+    help="Age of the oldest unreplicated record; 0 if there is none, absent while unknown.",
     unit="seconds",
     labels=_TOPIC_LABELS,
 )
 TIME_TO_DATA_LOSS = Metric(
-    name="mm2_source_loss_seconds",
+    name="mm2_time_to_data_loss_seconds",
     kind=MetricKind.GAUGE,
-    help="Until the source deletes the oldest record not yet copied, if nothing is copied until "
-    "then; 0 once it has. Absent while that is not known, or nothing deletes it.",
+    help="Time until retention deletes the oldest unreplicated record from the source; 0 once it"
+    " has. Absent if unknown, or if nothing is due for deletion.",
     unit="seconds",
     labels=_TOPIC_LABELS,
 )
 REPLICATION_LATENCY = Metric(
     name="mm2_replication_latency_seconds",
     kind=MetricKind.HISTOGRAM,
-    help="From a record's timestamp until the target acknowledged its copy, counted by record. Of "
-    "a batch the youngest and the oldest record are known; those between are taken to be spread "
-    "evenly. Records from a clock that is ahead count as 0.",
+    help="Time from a record's timestamp until the target acknowledged its copy, counted per "
+    "record. Only the youngest and the oldest record of a batch are known; the others are "
+    "assumed to be spread evenly between them. Timestamps in the future count as 0.",
     unit="seconds",
     labels=("flow",),
     bounds=tuple(each / 1000 for each in latency.BUCKET_BOUNDS_MS),
@@ -183,49 +186,50 @@ REPLICATION_LATENCY = Metric(
 REPLICATED_BATCHES = Metric(
     name="mm2_replicated_batches_total",
     kind=MetricKind.COUNTER,
-    help="Record batches that the target has acknowledged, by path: passed as they came, or opened "
-    "and made anew.",
+    help="Record batches acknowledged by the target, by path: pass-through (copied byte for "
+    "byte) or re-encoded (decoded and encoded again).",
     unit="batches",
     labels=("flow", "topic", "path"),
 )
 DUPLICATES_REFUSED = Metric(
     name="mm2_duplicates_refused_total",
     kind=MetricKind.COUNTER,
-    help="Records that would stand on the target twice, and do not: those that a take found there "
-    "although no anchor told of them, and those of batches that brokers refused because they had "
-    "them already or because a newer owner copies the partition.",
+    help="Records that would have been duplicated on the target, but were not: found there by "
+    "tail matching when a partition was acquired, or refused by brokers because they were "
+    "already stored or a newer owner has fenced this one.",
     labels=_TOPIC_LABELS,
 )
 OFFSET_MAP_AGE = Metric(
     name="mm2_offset_map_age_seconds",
     kind=MetricKind.GAUGE,
-    help="Since when something is copied that no stored anchor of the offset map tells of, the "
-    "topic's longest; 0 when the map covers all that is copied. About a second while records flow.",
+    help="Age of the oldest replicated record that the stored offset map does not cover yet, the"
+    " highest of the topic's partitions; 0 if the map covers everything. About a second "
+    "while records flow.",
     unit="seconds",
     labels=_TOPIC_LABELS,
 )
-GROUP_SYNC_AGE = Metric(
-    name="mm2_group_sync_age_seconds",
+CHECKPOINT_AGE = Metric(
+    name="mm2_checkpoint_age_seconds",
     kind=MetricKind.GAUGE,
-    help="Since the last complete round of checkpoints, and of offsets written into groups where "
-    "that is on: of the round that is longer ago, of all tasks here. A round counts if all groups "
-    "could be read, the target has acknowledged its checkpoints, and no group was refused (one in "
-    "use is none); before the first it is since the task began to wait for it. Absent where "
-    "checkpoints are off, and on nodes without a checkpoint task.",
+    help="Time since the last complete round of checkpoints and, if enabled, of group offset "
+    "sync; the oldest of all tasks on this node. A round is complete if all groups could be"
+    " read, the target has acknowledged their checkpoints, and no group offset was rejected"
+    " (groups in use do not count as rejected). Before the first round: time since the task"
+    " started. Absent if checkpoints are disabled, and on nodes without a checkpoint task.",
     unit="seconds",
     labels=("flow",),
 )
-SYNCED_GROUPS = Metric(
-    name="mm2_synced_groups",
+CHECKPOINTED_GROUPS = Metric(
+    name="mm2_checkpointed_groups",
     kind=MetricKind.GAUGE,
-    help="Groups that have a checkpoint, of those that the checkpoint tasks here look at.",
+    help="Consumer groups with a checkpoint, on the checkpoint tasks of this node.",
     labels=("flow",),
 )
 SPARK_SLOTS = Metric(
     name="mm2_spark_slots",
     kind=MetricKind.GAUGE,
-    help="Task slots of the Spark that runs the copies: used, or free. Absent without Spark, and "
-    "until it has told.",
+    help="Task slots of the Spark application that runs the copy processes, used or free. Absent"
+    " without Spark, and until Spark has reported them.",
     unit="slots",
     labels=("use",),
 )
@@ -238,49 +242,51 @@ REBALANCES = Metric(
 HEARTBEAT_AGE = Metric(
     name="mm2_heartbeat_age_seconds",
     kind=MetricKind.GAUGE,
-    help="Age of the newest heartbeat of the source whose copy the target has acknowledged: since "
-    "it was written. Absent before the first, and on nodes that do not copy the topic heartbeats.",
+    help="Age of the newest source heartbeat that the target has acknowledged. Absent before the"
+    " first one, and on nodes that do not replicate the topic heartbeats.",
     unit="seconds",
     labels=("flow",),
 )
 HEARTBEAT_ROUND_TRIP = Metric(
     name="mm2_heartbeat_round_trip_seconds",
     kind=MetricKind.GAUGE,
-    help="From writing that heartbeat until the target had acknowledged its copy.",
+    help="Time from writing that heartbeat until the target acknowledged its copy.",
     unit="seconds",
     labels=("flow",),
 )
 CLOCK_SKEW = Metric(
     name="mm2_clock_skew_seconds",
     kind=MetricKind.GAUGE,
-    help="By how much timestamps of the source lay in the future of this machine's clock, at most, "
-    "in the last minute: so far at least the clocks differ of who stamped them (producers, or "
-    "brokers with LogAppendTime). 0 when none did; what is a day ahead counts as no clock's.",
+    help="Furthest distance of a source record's timestamp into the future of this machine's "
+    "clock in the last minute: a lower bound of the clock difference to producers, or to "
+    "brokers with LogAppendTime. 0 if no timestamp was in the future; timestamps more than "
+    "a day ahead are ignored.",
     unit="seconds",
     labels=("flow",),
 )
 LAST_REPLICATION_AGE = Metric(
-    name="mm2_flow_crossing_age_seconds",
+    name="mm2_flow_last_replication_age_seconds",
     kind=MetricKind.GAUGE,
-    help="Since the target last acknowledged a batch of the flow (a heartbeat's, too), or, if that "
-    "is later, since all of the source was last known to be copied, its brokers answering; while "
-    "neither was, since the flow began here. Absent on nodes that copy nothing of it.",
+    help="Time since the target last acknowledged a batch of the flow (also a heartbeat) or, if "
+    "later, since the source was last known to be fully replicated. Before both: time since"
+    " the flow started. Absent on nodes that replicate nothing of the flow.",
     unit="seconds",
     labels=("flow",),
 )
 LAST_DRILL = Metric(
     name="mm2_last_drill_timestamp_seconds",
     kind=MetricKind.GAUGE,
-    help="Unix time of the last drill that passed, from the file that drill.report names, of the "
-    "flows that run here.",
+    help="Unix time of the last successful drill of a flow on this node, from the file named by "
+    "drill.report.",
     unit="seconds",
     labels=("flow",),
 )
 DRILL_REPORT_CONFIGURED = Metric(
-    name="mm2_drills_noted",
+    name="mm2_drill_report_configured",
     kind=MetricKind.GAUGE,
-    help="1 for the flows that run here where drill.report names the file that drills are noted "
-    "in, whether or not one passed. Absent otherwise: then nobody is reminded of drills.",
+    help="1 for flows on this node if drill.report names a file that drills are recorded in, "
+    "even without a successful drill. Absent otherwise: Mm2DrillOverdue does not apply "
+    "then.",
     labels=("flow",),
 )
 
@@ -297,7 +303,7 @@ ALL_METRICS = (
     SPARK_SLOTS,
     REBALANCES,
     FLOW_PARTITIONS,
-    FLOW_EXPECTED_PARTITIONS,
+    FLOW_ASSIGNED_PARTITIONS,
     FLOW_OVERRIDE,
     CONNECTOR_OVERRIDE,
     HALTED_PARTITIONS,
@@ -317,8 +323,8 @@ ALL_METRICS = (
     HEARTBEAT_ROUND_TRIP,
     CLOCK_SKEW,
     OFFSET_MAP_AGE,
-    GROUP_SYNC_AGE,
-    SYNCED_GROUPS,
+    CHECKPOINT_AGE,
+    CHECKPOINTED_GROUPS,
     LAST_DRILL,
     DRILL_REPORT_CONFIGURED,
 )
@@ -338,4 +344,4 @@ PARTITION_LAG_SECONDS = Metric(
     labels=(*_TOPIC_LABELS, "partition"),
 )
 PARTITION_METRICS = (PARTITION_LAG_RECORDS, PARTITION_LAG_SECONDS)
-"""These are shown only where the settings want series of partitions."""
+"""Exported only with `metrics.by: partition`."""

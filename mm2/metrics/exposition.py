@@ -20,14 +20,16 @@ from mm2.metrics import jmx_aliases
 FLOW_LABEL = "flow"
 MM2_PREFIX = "mm2_"
 FLOW_AWARE_PREFIXES = (MM2_PREFIX, "kafka_connect_mirror_", "kafka_connect_plugins_")
-"""How the names of metrics begin that say themselves which flow they are of."""
+"""Prefixes of metrics that already carry a label for their flow."""
 MetricFamilies = Iterable[MetricFamily]
 FamiliesByFlow = Callable[[], Mapping[str, MetricFamilies]]
 
 
 class NodeMetrics:
-    """A source for the exporter; asked for every scrape. `own` come first, then those of the flows'
-    workers, as they are of themselves; `more` are made when asked."""
+    """The metrics of `/metrics`: mm2's own, then those of each flow's Connect worker.
+
+    `more` is called for every scrape and returns additional metrics of mm2.
+    """
 
     def __init__(
         self,
@@ -46,8 +48,9 @@ class NodeMetrics:
 
 
 class JmxMetrics:
-    """A source for `/metrics/java`: what workers and MM2's connectors measure, by Java's names, and
-    these again as other exporters spell them. `statuses` are of the last look."""
+    """The metrics of `/metrics/java`: those of workers and of MM2's connectors by their Java names,
+    and again as other exporters spell them. `statuses` returns the last snapshot.
+    """
 
     def __init__(
         self, by_flow: FamiliesByFlow, statuses: Callable[[], Iterable[FlowStatus]]
@@ -69,23 +72,26 @@ class JmxMetrics:
 def merge_families(
     own: MetricFamilies, by_flow: Mapping[str, MetricFamilies]
 ) -> tuple[MetricFamily, ...]:
-    """Each name once; of equal series, and of names declared in two ways, the first counts."""
-    found = {each.metric.name: each for each in own}
+    """Merge families of the same name; among equal series or declarations the first wins.
+
+    Families of flows without a flow label get one.
+    """
+    merged = {family.metric.name: family for family in own}
     for flow, families in by_flow.items():
-        for each in families:
-            told = (
-                each
-                if each.metric.name.startswith(FLOW_AWARE_PREFIXES)
-                else _add_flow_label(each, flow)
+        for family in families:
+            labeled = (
+                family
+                if family.metric.name.startswith(FLOW_AWARE_PREFIXES)
+                else _add_flow_label(family, flow)
             )
-            before = found.setdefault(told.metric.name, told)
-            if before is not told and before.metric == told.metric:
-                found[told.metric.name] = MetricFamily(
-                    metric=told.metric,
-                    series={**told.series, **before.series},
-                    distributions={**told.distributions, **before.distributions},
+            first = merged.setdefault(labeled.metric.name, labeled)
+            if first is not labeled and first.metric == labeled.metric:
+                merged[labeled.metric.name] = MetricFamily(
+                    metric=labeled.metric,
+                    series={**labeled.series, **first.series},
+                    distributions={**labeled.distributions, **first.distributions},
                 )
-    return tuple(found.values())
+    return tuple(merged.values())
 
 
 def _add_flow_label(family: MetricFamily, flow: str) -> MetricFamily:

@@ -27,7 +27,7 @@ _PARTITION_LABELS = ("topic", "partition")
 CONSUMER_LAG = Metric(
     name="kafka_consumer_fetch_manager_records_lag",
     kind=MetricKind.GAUGE,
-    help="Source last stable offset minus next offset to copy, as the lag of MM2's consumer.",
+    help="Source last stable offset minus next offset to replicate, as the lag of MM2's consumer.",
     labels=("clientid", *_PARTITION_LABELS),
 )
 REPORTER_CONSUMER_LAG = Metric(
@@ -39,7 +39,7 @@ REPORTER_CONSUMER_LAG = Metric(
 
 
 def make_aliases(families: Iterable[MetricFamily]) -> Iterator[MetricFamily]:
-    """Each of these by its other names."""
+    """Yield a copy of each family for every other name it is known by."""
     for family in families:
         for name in _find_aliases(family.metric.name):
             metric = dataclasses.replace(family.metric, name=name)
@@ -47,7 +47,7 @@ def make_aliases(families: Iterable[MetricFamily]) -> Iterator[MetricFamily]:
 
 
 def make_consumer_lags(statuses: Iterable[FlowStatus]) -> tuple[MetricFamily, ...]:
-    """By the client ids that MM2 gives its consumers; the JMX exporter keeps their quotes."""
+    """Return the lags under the client ids of MM2's consumers, which the JMX exporter quotes."""
     quoted: dict[tuple[str, ...], float] = {}
     plain: dict[tuple[str, ...], float] = {}
     for status in statuses:
@@ -71,7 +71,7 @@ def _find_aliases(name: str) -> tuple[str, ...]:
 
 
 def _make_worker_aliases() -> dict[str, tuple[str, ...]]:
-    """By the name that a metric of a worker has, its others."""
+    """Map the name of each worker metric to its other names."""
     found = {}
     for group in metrics_registry.ALL_GROUPS:
         for attribute, metric in metrics_registry.declare_metrics(group).items():

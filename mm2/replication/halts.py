@@ -186,7 +186,7 @@ FENCED_RETRY_DELAY_S = 30.0
 
 
 class HaltCause(enum.Enum):
-    """The kind of halt, as in the metric label `cause`; `docs/guides/halt-reasons.md` explains
+    """The kind of halt, as in the metric label `reason`; `docs/guides/halt-reasons.md` explains
     each. The message has the details."""
 
     CORRUPT = "corrupt-batch"

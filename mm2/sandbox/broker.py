@@ -1,8 +1,8 @@
 """One Kafka broker process, with its settings, its data, and the formatting of its storage.
 
-Storage is formatted with Kafka's own tool. What the tool writes is the same for every broker of
-a release, except for three names and what its arguments add (users). So the tool runs once, and
-its output is kept beside the jars: one JVM less per broker.
+Storage is formatted with Kafka's own tool. Its output is the same for every broker of a release,
+except for three names and for the users in its arguments. So the tool runs once, and its output is
+cached beside the jars: this saves a JVM start per broker.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ from mm2.sandbox.sandbox_errors import SandboxError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSpec:
-    """What a broker needs to run. `settings` are complete; `folder` is its own.
-
-    `serving` is what the log says once the broker is registered and accepts requests; `before`
-    is called before each start.
-    """
+    """What a broker needs to run."""
 
     node_id: int
     folder: Path
     runner: ProgramRunner
     settings: Mapping[str, str]
+    """Complete settings of the broker."""
     jvm: tuple[str, ...] = java_server.TEST_JVM_FLAGS
     serving: str = "Kafka Server started"
+    """Text in the log that shows that the broker is registered and accepts requests."""
     before: Callable[[], None] = lambda: None
+    """Called before each start."""
 
 
 class KafkaBroker(JavaServer):
@@ -58,7 +57,7 @@ class KafkaBroker(JavaServer):
 
     @property
     def data(self) -> Path:
-        """Where it keeps its logs and what was formatted; its settings name one folder."""
+        """Folder of its logs and formatted metadata; the settings name exactly one."""
         return Path(self._settings["log.dirs"])
 
     def launch(self) -> None:
@@ -75,7 +74,7 @@ class KafkaBroker(JavaServer):
         return self.runner.broker(self.properties_path, flags=self._spec.jvm)
 
     def change_settings(self, changes: Mapping[str, str | None]) -> None:
-        """Other settings for the next start; None removes one."""
+        """Change settings for the next start; None removes a setting."""
         merged = {**self._settings, **changes}
         self._settings = {key: value for key, value in merged.items() if value is not None}
 
@@ -83,13 +82,13 @@ class KafkaBroker(JavaServer):
 _FORMAT_TIMEOUT_S = 120.0
 _META_PROPERTIES = "meta.properties"
 _FEATURES_SNAPSHOT = "bootstrap.checkpoint"
-"""The snapshot with the levels of the release's features, from which a cluster begins."""
+"""Snapshot with the feature levels of the release, with which a cluster starts."""
 
 
 def make_cluster_id() -> str:
-    """A random cluster id as Kafka spells it: 22 characters of URL-safe base64.
+    """Create a random cluster id as Kafka does: 22 characters of URL-safe base64.
 
-    None starts with a hyphen (as in Kafka's `Uuid.randomUuid`): tools take that for an option.
+    It never starts with a hyphen (as in Kafka's `Uuid.randomUuid`): tools parse that as an option.
     """
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -103,7 +102,7 @@ def format_storage(
     cluster_id: str,
     arguments: Sequence[str] = (),
 ) -> None:
-    """Format the storage of all `brokers`, at once; `arguments` are more words for the tool."""
+    """Format the storage of all `brokers` concurrently; `arguments` are passed to the tool."""
     nodes = list(brokers)
     for node in nodes:
         node.prepare()
@@ -117,7 +116,7 @@ def format_storage(
 
 
 def _write_kept_format(node: KafkaBroker, *, cluster_id: str) -> bool:
-    """Write what the tool would have written; False if it is not known yet."""
+    """Write the cached output of the tool; returns False if there is none."""
     kept = node.runner.features
     if kept is None or not kept.exists():
         return False
@@ -145,7 +144,7 @@ def _keep_format(node: KafkaBroker) -> None:
             fresh.flush()
             os.link(fresh.name, kept)
     except OSError:
-        return  # a cache that cannot be written to, or that another has just written
+        return  # the cache is read-only, or another process has just filled it
 
 
 def _run_storage_tool(

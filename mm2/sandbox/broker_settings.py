@@ -12,9 +12,9 @@ LOOPBACK_HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtraListener:
-    """One more listener of one broker: bound to `port`, known to clients as `advertised`.
+    """An additional listener of a broker: bound to `port`, advertised as `advertised`.
 
-    For a proxy in between: the proxy listens at `advertised` ("host:port") and forwards to `port`.
+    For a proxy, which listens at `advertised` ("host:port") and forwards to `port`.
     """
 
     name: str
@@ -23,7 +23,7 @@ class ExtraListener:
 
 
 def make_default_settings(brokers: int) -> dict[str, str]:
-    """Settings for a cluster of `brokers` nodes, before addresses, security and users' own."""
+    """Return the settings of a cluster's brokers, without addresses, security and overrides."""
     copies = min(3, brokers)
     in_sync = max(1, copies - 1)
     return {
@@ -39,7 +39,7 @@ def make_default_settings(brokers: int) -> dict[str, str]:
         "share.coordinator.state.topic.replication.factor": str(copies),
         "share.coordinator.state.topic.min.isr": str(in_sync),
         "group.initial.rebalance.delay.ms": "0",
-        # A mirror of old records keeps their timestamps: by the default of 7 days they would go.
+        # Mirrors keep the timestamps of old records: the default of 7 days would delete them.
         "log.retention.ms": "-1",
         "log.cleaner.threads": "1",
         "log.cleaner.dedupe.buffer.size": "4194304",
@@ -47,10 +47,10 @@ def make_default_settings(brokers: int) -> dict[str, str]:
         "num.io.threads": "4",
         "num.recovery.threads.per.data.dir": "1",
         "background.threads": "2",
-        # A killed broker may register again only when its old session is over (9 s by default).
+        # A killed broker can register again only after its session timeout (9 s by default).
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "300",
-        # A sole voter has nobody to wait for.
+        # A single voter does not have to wait for other voters.
         "controller.quorum.election.timeout.ms": "100" if brokers == 1 else "1000",
     }
 
@@ -63,7 +63,7 @@ def make_kraft_addresses(
     listeners: Sequence[ExtraListener] = (),
     protocol: str = "PLAINTEXT",
 ) -> dict[str, str]:
-    """Settings that say where a node listens and whom it votes with (`controller_ports` by id)."""
+    """Return the settings of a node's listeners and controllers (`controller_ports` by id)."""
     bound = {CLIENT_LISTENER: f"{LOOPBACK_HOST}:{client_port}"}
     bound |= {listener.name: f"{LOOPBACK_HOST}:{listener.port}" for listener in listeners}
     advertised = bound | {listener.name: listener.advertised for listener in listeners}
@@ -92,7 +92,7 @@ def make_zookeeper_addresses(
     listeners: Sequence[ExtraListener] = (),
     protocol: str = "PLAINTEXT",
 ) -> dict[str, str]:
-    """The same for a node that keeps its cluster's state at a ZooKeeper ("host:port")."""
+    """Return the listener settings of a node that uses a ZooKeeper ("host:port")."""
     bound = {CLIENT_LISTENER: f"{LOOPBACK_HOST}:{client_port}"}
     bound |= {listener.name: f"{LOOPBACK_HOST}:{listener.port}" for listener in listeners}
     advertised = bound | {listener.name: listener.advertised for listener in listeners}
@@ -108,7 +108,7 @@ def make_zookeeper_addresses(
 
 
 def render_properties(settings: Mapping[str, str]) -> str:
-    """The text of a Java properties file; backslashes and line ends in values are escaped."""
+    """Render a Java properties file; backslashes and newlines in values are escaped."""
     lines = (f"{key}={_escape_value(value)}" for key, value in sorted(settings.items()))
     return "\n".join([*lines, ""])
 

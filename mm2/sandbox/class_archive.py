@@ -1,7 +1,7 @@
 """A class-data sharing (CDS) archive for the sandbox's JVMs: brokers start a second faster.
 
-Made once for each Java and set of jars, from a broker that starts and stops (five seconds), and
-kept beside the jars. A JVM ignores an archive that does not fit and works without it.
+It is created once per Java version and set of jars, by starting and stopping a broker (five
+seconds), and cached beside the jars. A JVM ignores an archive that does not match.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _STOP_TIMEOUT_S = 60.0
 def ensure_archive(
     jars: Path, release: KafkaRelease = kafka_releases.NEWEST_RELEASE
 ) -> tuple[str, ...]:
-    """JVM flags for programs that run from `jars`; makes the archive if there is none yet.
+    """Return JVM flags for programs run from `jars`; creates the archive if there is none.
 
-    Brokers with a ZooKeeper do without: they are up in little more than a second.
+    Releases with ZooKeeper use no archive: they start in little more than a second.
     """
     if release.zookeeper:
         return ()
@@ -46,11 +46,11 @@ def ensure_archive(
                     _make_archive(path, jars, release=release)
         return (f"-XX:SharedArchiveFile={path}",) if path.stat().st_size else ()
     except OSError:
-        return ()  # a cache that cannot be written to
+        return ()  # the cache is read-only
 
 
 def _archive_path(jars: Path) -> Path:
-    """Named after the jars' sizes and times and after the Java, both of which the JVM checks."""
+    """The name contains the jars' sizes and times and the Java version, which the JVM checks."""
     stamp = jars.with_name(jars.name + ".verified")
     jars_key = hashlib.sha256(stamp.read_bytes() if stamp.exists() else b"").hexdigest()[:12]
     found = java.find_java()
@@ -69,7 +69,7 @@ def _make_archive(path: Path, jars: Path, *, release: KafkaRelease) -> None:
         flag = f"-XX:ArchiveClassesAtExit={fresh}"
         _run_archiving_broker(work / "broker-1", jars, release=release, flag=flag)
         if not fresh.exists():
-            fresh.touch()  # this Java makes none: remembered as an empty file
+            fresh.touch()  # this Java cannot create archives: an empty file records that
         fresh.replace(path)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -97,5 +97,5 @@ def _run_archiving_broker(folder: Path, jars: Path, *, release: KafkaRelease, fl
             broker.format_storage([training], cluster_id=broker.make_cluster_id())
             training.start()
         except SandboxError:
-            return  # whoever starts a broker next meets the same, and says so
+            return  # the next regular start of a broker fails in the same way and reports it
         training.stop(timeout_s=_STOP_TIMEOUT_S)

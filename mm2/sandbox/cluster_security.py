@@ -1,8 +1,8 @@
 """A cluster with TLS, SASL and ACLs: the broker and client settings of `--secure`.
 
-Clients connect by SASL_SSL with SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN; brokers and controllers
-talk to each other by SASL_SSL with PLAIN. Certificates and passwords are made for this cluster
-alone. `admin` is a super user; other users may do what ACLs allow, initially nothing.
+Clients connect over SASL_SSL with SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN; brokers and controllers
+use SASL_SSL with PLAIN among themselves. Certificates and passwords are generated per cluster.
+`admin` is a super user; other users need ACLs, and initially have none.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CERTIFICATE_HOSTS = ("127.0.0.1", "localhost")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSecurity:
-    """The certificates (as files in `folder`) and the passwords of one cluster."""
+    """Certificates (files in `folder`) and passwords of one cluster."""
 
     folder: Path
     passwords: Mapping[str, str] = field(repr=False)
@@ -44,7 +44,7 @@ class ClusterSecurity:
 
     @classmethod
     def create(cls, folder: Path, users: Sequence[str] = ()) -> Self:
-        """Make certificates and a password for `admin` and for each of `users`."""
+        """Generate certificates, and passwords for `admin` and each of `users`."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         wall_ms = SystemClock().wall_ms()
         authority = CertificateAuthority.create("mm2 sandbox", wall_ms=wall_ms)
@@ -63,14 +63,14 @@ class ClusterSecurity:
 
     @property
     def keystore(self) -> Path:
-        """The brokers' key and certificate."""
+        """Keystore with the brokers' key and certificate."""
         return self.folder / "broker.pem"
 
     def client_properties(self, user: str, mechanism: str) -> dict[str, str]:
-        """The Java client properties with which a user connects."""
+        """Return the Java client properties of a user."""
         if mechanism not in SASL_MECHANISMS:
             raise SandboxError(
-                f"SASL mechanism {mechanism}: a sandbox has {', '.join(SASL_MECHANISMS)}"
+                f"SASL mechanism {mechanism} is not supported: use {', '.join(SASL_MECHANISMS)}"
             )
         module = _PLAIN_MODULE if mechanism == PLAIN else _SCRAM_MODULE
         return {
@@ -89,10 +89,10 @@ class ClusterSecurity:
         authorizer: str,
         key_in_settings: bool = False,
     ) -> dict[str, str]:
-        """Settings for listeners clients may use, and for the one among controllers, if any.
+        """Return broker settings for the client listeners, and for the controller listener if any.
 
-        `authorizer` is the class that keeps ACLs. `key_in_settings` is for brokers that read no
-        key from a file without a password.
+        `authorizer` is the class that evaluates ACLs. `key_in_settings` is for releases that
+        cannot read an unencrypted key from a file.
         """
         members = self._login(_BROKER_USER)
         known = {f"user_{name}": password for name, password in self.passwords.items()}
@@ -128,9 +128,9 @@ class ClusterSecurity:
         return settings
 
     def format_arguments(self) -> list[str]:
-        """Arguments of the storage tool that create the SCRAM users.
+        """Return arguments of the storage tool that create the SCRAM users.
 
-        Salted, not in clear: any user of the machine can read a command line.
+        Passwords are salted, because other users of the machine can read command lines.
         """
         return [
             word
@@ -141,14 +141,12 @@ class ClusterSecurity:
 
     def _login(self, user: str) -> dict[str, str]:
         if user not in self.passwords:
-            raise SandboxError(
-                f"user {user}: this cluster was made with {', '.join(self.passwords)}"
-            )
+            raise SandboxError(f"unknown user {user}: this cluster has {', '.join(self.passwords)}")
         return {"username": user, "password": self.passwords[user]}
 
 
 def _make_jaas_entry(module: str, options: Mapping[str, str]) -> str:
-    # The passwords are URL-safe base64: nothing in them needs quoting.
+    # The passwords are URL-safe base64, so they need no quoting.
     words = [module, "required", *(f'{key}="{value}"' for key, value in options.items())]
     return " ".join(words) + ";"
 

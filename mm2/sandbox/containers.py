@@ -1,9 +1,9 @@
-"""Runs brokers in containers of Apache Kafka's own image, through testcontainers.
+"""Runs brokers in containers of Apache Kafka's official image, through testcontainers.
 
-Containers share this machine's network and see the cluster's folder under the same path, so
-settings, addresses, logs and certificates are the same as for brokers that run directly here.
-The daemon must therefore be the local one. Containers that outlive this process are removed by
-testcontainers' reaper, which is another container and image, and which does not run if
+Containers share this machine's network and mount the cluster's folder under the same path, so
+settings, addresses, logs and certificates are the same as for local brokers. Therefore the daemon
+must be local. Containers that outlive this process are removed by testcontainers' reaper, which is
+another container and image, and which does not run if
 TESTCONTAINERS_RYUK_DISABLED is set.
 """
 
@@ -30,43 +30,43 @@ _LOG_TO_FILE = 'exec "$@" >>"$0" 2>&1'
 _LOST_CONTAINER_STATUS = 255
 _VIRTUAL_MACHINE_DAEMONS = frozenset({"Docker Desktop"})
 _LOCAL_SOCKET_PREFIX = "http+docker://"
-"""How the client calls a daemon that is reached by a socket of this machine."""
+"""URL prefix that the client reports for a daemon on a local socket."""
 
 
 def find_image(release: KafkaRelease) -> str:
-    """`apache/kafka:4.3.1`; raises `SandboxError` for releases that have no image."""
+    """Return the image, such as `apache/kafka:4.3.1`. Raises `SandboxError` if there is none."""
     if release.zookeeper:
         raise SandboxError(
-            f"Kafka {release.version} in a container: Apache publishes images since 3.7; "
-            "leave out --in-containers, then it runs on this machine"
+            f"Kafka {release.version} cannot run in a container: Apache publishes images since 3.7;"
+            " omit --in-containers to run it on this machine"
         )
     return f"apache/kafka:{release.version}"
 
 
 def check_daemon() -> None:
-    """Raises `SandboxError`, saying what to do, when no container could be started here."""
+    """Raise `SandboxError` with a remedy if no container can be started."""
     _connect_to_daemon().close()
 
 
 def pull_image(name: str, *, report: Callable[[str], None] = lambda line: None) -> None:
-    """Have the daemon fetch an image that it does not have; raises `SandboxError`."""
+    """Pull an image if the daemon does not have it. Raises `SandboxError` if that fails."""
     with closing(_connect_to_daemon()) as daemon:
         with suppress(Exception):  # see `_connect_to_daemon`
             daemon.images.get(name)
             return
-        report(f"fetching the image {name} (some hundred MB, once)")
+        report(f"pulling the image {name} (some hundred MB, once)")
         try:
             daemon.images.pull(name)
         except Exception as error:  # see `_connect_to_daemon`
             raise SandboxError(
-                f"the Docker daemon has no {name} and cannot fetch it ({_error_line(error)}): "
+                f"the Docker daemon has no image {name} and cannot pull it ({_error_line(error)}): "
                 f"docker pull {name}"
             ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerRunner:
-    """Each program in a container of its own; `folder`, an absolute path, is in all of them."""
+    """Runs each program in a separate container, which mounts `folder` (an absolute path)."""
 
     image: str
     folder: Path
@@ -94,7 +94,7 @@ class ContainerRunner:
         )
         try:
             container.start()
-        except Exception as error:  # see `_connect_to_daemon`; whatever came of it is removed
+        except Exception as error:  # see `_connect_to_daemon`; remove what was created
             with suppress(Exception):
                 container.stop()
             raise SandboxError(
@@ -104,7 +104,7 @@ class ContainerRunner:
 
 
 class _ContainerProgram:
-    """The program of one container; the container is removed once its end was seen."""
+    """The program of one container, which is removed after the program has ended."""
 
     def __init__(self, container: Any) -> None:
         self._container = container
@@ -151,21 +151,21 @@ class _ContainerProgram:
         status = self.wait(_KILL_S)
         if status is None:
             raise FatalError(
-                f"container {self._container.get_container_id()} is still there {_KILL_S:.0f} s "
+                f"container {self._container.get_container_id()} still exists {_KILL_S:.0f} s "
                 "after SIGKILL"
             )
         return status
 
 
 def _connect_to_daemon() -> Any:
-    """A client of the daemon, which answers: to be closed."""
+    """Return a connected client of the Docker daemon, which the caller closes."""
     library = _import_testcontainers()
     try:
         client = library.DockerClient().client
         system = str(client.info().get("OperatingSystem", ""))
     except Exception as error:  # requests, docker and urllib3 all raise their own
         raise SandboxError(
-            f"no Docker daemon answers ({_error_line(error)}): start it, or leave out "
+            f"the Docker daemon does not respond ({_error_line(error)}): start it, or omit "
             "--in-containers"
         ) from error
     if system in _VIRTUAL_MACHINE_DAEMONS or not client.api.base_url.startswith(
@@ -173,14 +173,14 @@ def _connect_to_daemon() -> Any:
     ):
         client.close()
         raise SandboxError(
-            f"the Docker daemon ({system}) runs on a machine of its own, whose network and folders "
-            "are not these: leave out --in-containers"
+            f"the Docker daemon ({system}) runs on another machine, whose network and folders "
+            "differ from this one's: omit --in-containers"
         )
     return client
 
 
 def _make_environment(flags: tuple[str, ...]) -> list[str]:
-    """What Kafka's scripts take from the environment: our JVM flags instead of theirs."""
+    """Return the environment for Kafka's scripts, with these JVM flags instead of the defaults."""
     return [
         "env",
         f"KAFKA_HEAP_OPTS={' '.join(flags)}",
@@ -199,7 +199,7 @@ def _error_line(error: Exception) -> str:
 
 
 def _import_testcontainers() -> Any:
-    """testcontainers is there only for those who ask for containers."""
+    """Import testcontainers, an optional dependency."""
     try:
         from testcontainers.core import container, docker_client
     except ImportError as error:

@@ -1,10 +1,10 @@
-"""Compares two logs in one pass and classifies what differs. Pure: logs are iterators.
+"""Compares two logs in one pass and classifies the differences. Pure: logs are iterators.
 
-Equal logs are compared as they stream by. From the first difference on, records are condensed
-and both sides are read ahead in windows, which `mm2.sandbox.patience_diff` aligns; a window
-grows until the logs meet again. Records without a counterpart are classified when all of them
-are known: a moved record is not one lost and one extra, and a record that the source holds
-once is a duplicate, however far away the other copy is. Results print as a short table.
+Logs are compared as they are streamed while they are equal. From the first difference on, records
+are condensed and both sides are read ahead in windows, which `mm2.sandbox.patience_diff` aligns; a
+window grows until the logs match again. Records without a counterpart are classified at the end: a
+moved record must not count as one lost and one extra record, and a record that the source has once
+is a duplicate, however far away the other copy is. Results print as a short table.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from mm2.sandbox.patience_diff import MatchedPair
 
 _MEGABYTE = 1_000_000
 _DETAILED_PARTITIONS_MAX = 4
-"""Partitions of a topic whose differences are printed."""
+"""Maximum number of partitions of a topic whose differences are printed."""
 
 
 class DifferenceKind(enum.Enum):
-    """What can be wrong with a mirror's record, or with one that it should have."""
+    """Faults of a mirror's records, including missing ones."""
 
     MISSING = "missing"
     DUPLICATED = "duplicated"
@@ -39,11 +39,10 @@ class DifferenceKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordDifference:
-    """All records of a partition with the same fault; the offsets are those of the first one.
+    """All records of a partition with the same fault; offsets are those of the first one.
 
-    Of a record that one side lacks, the other side's offset is that of the record in its place,
-    None at the log's end. `fields` says what was altered: key, value, headers, timestamp or
-    timestamp type.
+    If one side lacks the record, its offset is that of the record in this position, or None at the
+    end of the log.
     """
 
     kind: DifferenceKind
@@ -51,6 +50,7 @@ class RecordDifference:
     source_offset: int | None
     target_offset: int | None
     fields: tuple[str, ...] = ()
+    """What was altered: key, value, headers, timestamp or timestamp type."""
 
     def __str__(self) -> str:
         what = f" ({', '.join(self.fields)})" if self.fields else ""
@@ -62,32 +62,30 @@ class RecordDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionComparison:
-    """One partition. `size` is bytes of keys and values at the source.
-
-    `cut_short`: there was more that differed than is kept, and the rest was only counted as
-    missing or extra.
-    """
+    """The comparison of one partition."""
 
     source: TopicPartition
     target: TopicPartition
     source_records: int
     target_records: int
     size: int
+    """Bytes of keys and values on the source."""
     differences: tuple[RecordDifference, ...] = ()
     cut_short: bool = False
+    """Too many differences: the remaining ones were only counted as missing or extra."""
 
     @property
     def equal(self) -> bool:
         return not self.differences
 
     def count(self, kind: DifferenceKind) -> int:
-        """How many records have this fault."""
+        """Return the number of records with this fault."""
         return sum(each.count for each in self.differences if each.kind is kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsComparison:
-    """Every partition that was compared; prints as a table with a line per topic."""
+    """The comparisons of all partitions; prints as a table with a line per topic."""
 
     partitions: tuple[PartitionComparison, ...]
 
@@ -101,16 +99,16 @@ class TopicsComparison:
 
     @property
     def records(self) -> int:
-        """Records at the source."""
+        """Number of records on the source."""
         return sum(each.source_records for each in self.partitions)
 
     @property
     def size(self) -> int:
-        """Bytes of keys and values at the source."""
+        """Bytes of keys and values on the source."""
         return sum(each.size for each in self.partitions)
 
     def count(self, kind: DifferenceKind) -> int:
-        """How many records of all partitions have this fault."""
+        """Return the number of records with this fault in all partitions."""
         return sum(each.count(kind) for each in self.partitions)
 
     def __str__(self) -> str:
@@ -143,9 +141,10 @@ def _render_details(parts: Sequence[PartitionComparison]) -> Iterator[str]:
         for difference in part.differences:
             yield f"  {part.source}: {difference}"
         if part.cut_short:
-            yield f"  {part.source}: and more that was counted, but not told apart"
+            yield f"  {part.source}: further differences were counted, but not classified"
     if len(wrong) > _DETAILED_PARTITIONS_MAX:
-        yield f"  and {plurals.format_count(len(wrong) - _DETAILED_PARTITIONS_MAX, 'more partition')}"
+        more = plurals.format_count(len(wrong) - _DETAILED_PARTITIONS_MAX, "more partition")
+        yield f"  and {more}"
 
 
 def _show_offset(offset: int | None) -> str:
@@ -153,29 +152,29 @@ def _show_offset(offset: int | None) -> str:
 
 
 KEPT_UNMATCHED_MAX = 100_000
-"""Of each side; further ones are counted only."""
+"""Limit per side for records kept for classification; further ones are only counted."""
 
 _SEARCH_AHEAD_RECORDS = 16
 
 FindOriginals = Callable[[frozenset[RecordContent]], dict[RecordContent, int]]
-"""Reads the source once more: where it has each of these condensed contents first."""
+"""Reads the source again and returns the first offset of each of these contents."""
 
 IsAllowedToLack = Callable[[int], bool]
-"""Of a source offset: is it no fault when the target has not got this record?"""
+"""Predicate for source offsets: may the target lack this record?"""
 
 _DifferenceLabel = tuple[DifferenceKind, tuple[str, ...]]
 _IndexPairs = Sequence[tuple[int, int]]
 
 
 def allow_no_gaps(_: int) -> bool:
-    """The `IsAllowedToLack` of a mirror that has to have everything."""
+    """`IsAllowedToLack` for mirrors that must be complete."""
     return False
 
 
 def find_originals(
     source: Iterable[RecordChunk], wanted: Collection[RecordContent]
 ) -> dict[RecordContent, int]:
-    """What a `FindOriginals` answers, from the chunks of a log."""
+    """Implementation of `FindOriginals` over the chunks of a log."""
     found: dict[RecordContent, int] = {}
     for chunk in source:
         contents = map(log_records.condense_record, chunk.contents)
@@ -187,7 +186,7 @@ def find_originals(
 
 @dataclass(frozen=True, slots=True)
 class _UnmatchedRecord:
-    """A record without counterpart; `gap` numbers the stretch between two matches it lies in."""
+    """A record without a counterpart; `gap` is the number of the gap between two matches."""
 
     record: ComparedRecord
     gap: int
@@ -196,7 +195,10 @@ class _UnmatchedRecord:
 
 @dataclass(slots=True)
 class UnmatchedRecords:
-    """`lost` are the source's, `added` the target's. Bounded by `KEPT_UNMATCHED_MAX`."""
+    """Records without a counterpart: `lost` on the source, `added` on the target.
+
+    At most `KEPT_UNMATCHED_MAX` are kept per side.
+    """
 
     may_lack: IsAllowedToLack = allow_no_gaps
     _lost: list[_UnmatchedRecord] = field(default_factory=list)
@@ -210,11 +212,11 @@ class UnmatchedRecords:
         return bool(self._more_lost or self._more_added)
 
     def open_gap(self) -> None:
-        """What is noted from now on lies together, up to the next call."""
+        """Start a new gap, to which the following records belong."""
         self._gap += 1
 
     def note_lost(self, one: ComparedRecord, other_offset: int | None) -> None:
-        """`other_offset`: of the target's record in its place."""
+        """Record a lost record; `other_offset`: offset of the target's record in its position."""
         if self.may_lack(one.offset):
             return
         if len(self._lost) < KEPT_UNMATCHED_MAX:
@@ -223,14 +225,14 @@ class UnmatchedRecords:
             self._more_lost += 1
 
     def note_added(self, one: ComparedRecord, other_offset: int | None) -> None:
-        """`other_offset`: of the source's record in its place."""
+        """Record an added record; `other_offset`: offset of the source's record in its position."""
         if len(self._added) < KEPT_UNMATCHED_MAX:
             self._added.append(_UnmatchedRecord(one, self._gap, other_offset))
         else:
             self._more_added += 1
 
     def tell(self, find_originals: FindOriginals) -> tuple[RecordDifference, ...]:
-        """What became of each, in the order of `DifferenceKind`."""
+        """Classify all records; returns the differences in the order of `DifferenceKind`."""
         tally = _DifferenceCounts()
         lost: Sequence[_UnmatchedRecord] = self._lost
         added: Sequence[_UnmatchedRecord] = self._added
@@ -248,7 +250,7 @@ class UnmatchedRecords:
 
 @dataclass(slots=True)
 class _DifferenceCounts:
-    """Counts by kind and fields, each with the offsets (source, target) of its first record."""
+    """Counts by kind and fields, each with the source and target offset of its first record."""
 
     _counts: defaultdict[_DifferenceLabel, int] = field(default_factory=lambda: defaultdict(int))
     _first: dict[_DifferenceLabel, tuple[int | None, int | None]] = field(default_factory=dict)
@@ -265,7 +267,7 @@ class _DifferenceCounts:
         self._first.setdefault((kind, fields), (source_offset, target_offset))
 
     def add(self, kind: DifferenceKind, count: int) -> None:
-        """More of a kind, whose offsets are no longer known."""
+        """Count more records of a kind, whose offsets are not known."""
         if count:
             self._counts[kind, ()] += count
 
@@ -286,7 +288,7 @@ class _DifferenceCounts:
 
 
 def _pair_moved(lost: Sequence[_UnmatchedRecord], added: Sequence[_UnmatchedRecord]) -> _IndexPairs:
-    """The same content on both sides, in another place."""
+    """Pair records with the same content in different positions."""
     places: defaultdict[RecordContent, deque[int]] = defaultdict(deque)
     for index, each in enumerate(lost):
         places[each.record.content].append(index)
@@ -300,7 +302,7 @@ def _pair_moved(lost: Sequence[_UnmatchedRecord], added: Sequence[_UnmatchedReco
 def _pair_altered(
     lost: Sequence[_UnmatchedRecord], added: Sequence[_UnmatchedRecord]
 ) -> _IndexPairs:
-    """Records in the same gap: as many on one side as on the other, or alike in something."""
+    """Pair records of a gap if both sides have equally many, or if two records are similar."""
     by_gap: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for index, each in enumerate(lost):
         by_gap[each.gap][0].append(index)
@@ -334,7 +336,7 @@ def _pair_similar_in_order(
 
 
 def _are_similar(left: RecordContent, right: RecordContent) -> bool:
-    """Do they share something that tells records apart?"""
+    """Whether two records share content that distinguishes them from others."""
     return (
         left.timestamp == right.timestamp
         or (bool(left.key) and left.key == right.key)
@@ -349,7 +351,7 @@ def _remove_pairs(
     pairs: _IndexPairs,
     tally: _DifferenceCounts,
 ) -> tuple[Sequence[_UnmatchedRecord], Sequence[_UnmatchedRecord]]:
-    """Count these pairs, as reordered or altered, and return what is left of both sides."""
+    """Count the pairs as reordered or altered; return the remaining records of both sides."""
     for left, right in sorted(pairs):
         source, target = lost[left].record, added[right].record
         fields = log_records.list_differing_fields(source.content, target.content)
@@ -385,20 +387,22 @@ _AnyContent = RawRecord | RecordContent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogComparison:
-    """`size`: bytes of keys and values at the source. `cut_short` as in `PartitionComparison`."""
+    """The comparison of two logs."""
 
     source_records: int
     target_records: int
     size: int
+    """Bytes of keys and values on the source."""
     differences: tuple[RecordDifference, ...] = ()
     cut_short: bool = False
+    """See `PartitionComparison.cut_short`."""
 
 
 @dataclass(slots=True)
 class _LogWindow:
-    """One log as far as it is read ahead, from index `at` on; condensed since the first difference.
+    """The part of a log that is read ahead, from index `at` on; condensed after a difference.
 
-    Invariant: `offsets` and `contents` are of one length, and `at` is at most that.
+    Invariant: `offsets` and `contents` have the same length, and `at` does not exceed it.
     """
 
     chunks: Iterator[RecordChunk]
@@ -415,7 +419,7 @@ class _LogWindow:
         return len(self.contents) - self.at
 
     def fill(self, count: int) -> None:
-        """Read until `count` records are ahead, or the log has ended."""
+        """Read until `count` records are ahead, or the log ends."""
         while self.ahead < count and not self.ended:
             chunk = next(self.chunks, None)
             if chunk is None:
@@ -432,7 +436,7 @@ class _LogWindow:
             )
 
     def condense(self) -> None:
-        """From now on contents are hashable and small; both sides do it together."""
+        """Make contents hashable and small from now on; call it on both sides."""
         self._forget_passed()
         if not self.condensing:
             self.condensing = True
@@ -462,9 +466,9 @@ def compare_logs(
     find_originals: FindOriginals,
     may_lack: IsAllowedToLack = allow_no_gaps,
 ) -> LogComparison:
-    """Compare two logs, given in chunks, to their ends; memory stays bounded.
+    """Compare two logs to their ends, in bounded memory.
 
-    Records of the source that the target `may_lack` are no difference when it does.
+    `may_lack`: source offsets that the target may lack without a difference.
     """
     left, right = _LogWindow(iter(source)), _LogWindow(iter(target))
     found = UnmatchedRecords(may_lack)
@@ -480,7 +484,7 @@ def compare_logs(
 
 
 def _skip_equal_records(left: _LogWindow, right: _LogWindow) -> bool:
-    """Pass over what is equal; False when both logs have ended with it."""
+    """Skip equal records; returns False if both logs have ended."""
     while True:
         left.fill(1)
         right.fill(1)
@@ -502,9 +506,9 @@ def _count_common_start(mine: Sequence[_AnyContent], theirs: Sequence[_AnyConten
 
 
 def _align_windows(left: _LogWindow, right: _LogWindow, *, found: UnmatchedRecords) -> None:
-    """Read ahead until the logs meet again, and note what has no counterpart up to there.
+    """Read ahead until the logs match again, and record what has no counterpart up to there.
 
-    Nothing is decided beyond a window's last match: the counterparts may just not be read yet.
+    Records after a window's last match are not decided: their counterparts may not be read yet.
     """
     left.condense()
     right.condense()
@@ -526,10 +530,10 @@ def _align_windows(left: _LogWindow, right: _LogWindow, *, found: UnmatchedRecor
 
 
 def _count_records_to_skip(left: _LogWindow, right: _LogWindow) -> MatchedPair:
-    """How much of each side to give up where windows have nothing in common.
+    """Return how many records to skip on each side if windows have no match.
 
-    Beside a log that has ended: all that was read of the other. Of two that go on: half of each,
-    so that the next window overlaps this one.
+    If one log has ended: everything that was read of the other. Otherwise half of each window, so
+    that the next window overlaps this one.
     """
     if left.ended or right.ended:
         return (
@@ -546,7 +550,7 @@ def _record_unmatched(
     pairs: Sequence[MatchedPair],
     found: UnmatchedRecords,
 ) -> None:
-    """Note what lies between the matches, and pass over all that lies before the last one."""
+    """Record what lies between the matches, and skip everything before the last match."""
     start_left = start_right = 0
     for end_left, end_right in pairs:
         if end_left > start_left or end_right > start_right:

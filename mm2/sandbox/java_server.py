@@ -1,8 +1,8 @@
-"""A Java server process in its own folder: start, stop, kill, freeze, and what its log says.
+"""A Java server process in a folder: start, stop, kill, freeze, and read its log.
 
-`ProgramRunner` says where the programs of a cluster run: `LocalRunner` starts them on this
-machine from the sandbox's jars, `mm2.sandbox.containers` starts them in containers.
-`make_java_command` builds the command line.
+`ProgramRunner` determines where the programs of a cluster run: `LocalRunner` starts them on this
+machine from the sandbox's jars, `mm2.sandbox.containers` in containers. `make_java_command` builds
+the command line.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from mm2.sandbox import broker_settings
 from mm2.sandbox.sandbox_errors import PortInUseError, SandboxError
 
 TEST_JVM_FLAGS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""Quick to start, small, and only the first compiler: for tests."""
+"""For tests: fast start, small heap, first-tier compiler only."""
 BENCH_JVM_FLAGS = ("-Xmx1g", "-XX:+UseG1GC")
-"""As a production broker runs, but for the heap: for measurements."""
+"""For benchmarks: like a production broker, with a smaller heap."""
 
 
 def make_java_command(
@@ -31,9 +31,9 @@ def make_java_command(
     flags: tuple[str, ...] = TEST_JVM_FLAGS,
     classes: Sequence[Path] = (),
 ) -> list[str]:
-    """Run `main_class` with every jar of a folder on its class path; it logs to stderr.
+    """Build the command that runs `main_class` with every jar of a folder; it logs to stderr.
 
-    `classes` are folders of classes, behind the jars.
+    `classes` are folders of classes, appended to the class path.
     """
     return [
         str(java.find_java().program),
@@ -48,57 +48,57 @@ def make_java_command(
 
 
 class RunningProgram(Protocol):
-    """A program that runs, or has ended: what `ChildProcess` is."""
+    """A started program; see `ChildProcess`."""
 
     @property
     def pid(self) -> int:
-        """Its process id on this machine."""
+        """Process id on this machine."""
         ...
 
     def poll(self) -> int | None:
-        """The exit status, None while it runs."""
+        """Return the exit status, None while it runs."""
         ...
 
     def wait(self, timeout_s: float) -> int | None:
-        """Like `poll`, after waiting `timeout_s` at most."""
+        """Like `poll`, after waiting for up to `timeout_s`."""
         ...
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal; an ended program is left in peace."""
+        """Send a signal; does nothing if the program has ended."""
         ...
 
     def kill(self) -> int:
-        """SIGKILL, and wait until it has gone; its exit status."""
+        """Send SIGKILL, wait for the end, and return the exit status."""
         ...
 
 
 class ProgramRunner(Protocol):
-    """Brokers and the tool that formats their storage. Nothing of it outlives this process."""
+    """Runs brokers and the storage tool; the programs end with this process."""
 
     @property
     def features(self) -> Path | None:
-        """Where the feature levels are kept that `kafka-storage` wrote for the first broker."""
+        """Cache folder for the feature levels that `kafka-storage` wrote for the first broker."""
         ...
 
     def broker(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
-        """The command line of a broker with a settings file; `flags` are for its JVM."""
+        """Return the command line of a broker; `flags` are for its JVM."""
         ...
 
     def storage_tool(self, *arguments: str, flags: tuple[str, ...]) -> list[str]:
-        """The command line of `kafka-storage`."""
+        """Return the command line of `kafka-storage`."""
         ...
 
     def start(self, argv: Sequence[str], *, output: IO[bytes], cwd: Path) -> RunningProgram:
-        """Run one of these; stdout and stderr go to the file `output`.
+        """Run a command line; stdout and stderr go to `output`.
 
-        Raises `FatalError` when it cannot be started at all.
+        Raises `FatalError` if it cannot be started.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LocalRunner:
-    """On this machine. `archive` are the flags for its class-data archive, if it has one."""
+    """Runs programs on this machine; `archive` are JVM flags for the class-data archive."""
 
     jars: Path
     archive: tuple[str, ...] = ()
@@ -130,10 +130,10 @@ _SERVER_POLL_INTERVAL_S = 0.05
 
 
 class JavaServer:
-    """A program with a settings file and a log. Not thread-safe; it is down until `start`.
+    """A program with a settings file and a log. Not thread-safe; call `start` first.
 
-    `name` is what messages call it; `started` says, of the log since the last start, whether it
-    serves; `runner` is where it runs.
+    `name` is for messages; `started` decides from the log since the last start whether the server
+    accepts requests; `runner` determines where it runs.
     """
 
     def __init__(
@@ -156,12 +156,12 @@ class JavaServer:
 
     @property
     def log_text(self) -> str:
-        """Everything that this server has logged, over all its starts."""
+        """The log of all starts of this server."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     @property
     def running(self) -> bool:
-        """Whether the process exists (a frozen one does)."""
+        """Whether the process exists (also if it is frozen)."""
         return self._child is not None and self._child.poll() is None
 
     @property
@@ -170,7 +170,7 @@ class JavaServer:
         return self._running_child().pid
 
     def start(self, *, timeout_s: float = 60.0) -> None:
-        """Start the process and wait until it serves; see `launch` and `await_ready`."""
+        """Start the process and wait until it accepts requests."""
         self.launch()
         self.await_ready(timeout_s=timeout_s)
 
@@ -184,18 +184,18 @@ class JavaServer:
             self._child = self.runner.start(self.command(), output=log, cwd=self.folder)
 
     def prepare(self) -> None:
-        """Write what the process reads when it starts."""
+        """Write the files that the process reads at its start."""
         raise NotImplementedError
 
     def command(self) -> list[str]:
-        """The command line."""
+        """Return the command line."""
         raise NotImplementedError
 
     def await_ready(self, *, timeout_s: float = 60.0) -> None:
         """Wait until the server accepts requests.
 
-        Raises `SandboxError` with the end of its log when it ends instead or is too slow;
-        `PortInUseError` when its port was taken.
+        Raises `SandboxError` with the end of its log if it ends or takes too long, and
+        `PortInUseError` if its port was in use.
         """
         child = self._running_child()
         waited_s = 0.0
@@ -209,36 +209,36 @@ class JavaServer:
         self.has_served = True
 
     def stop(self, *, timeout_s: float = 15.0) -> None:
-        """Stop gracefully (controlled shutdown); SIGKILL when that takes over `timeout_s`."""
+        """Stop gracefully (controlled shutdown); send SIGKILL after `timeout_s`."""
         self.request_stop()
         self.await_stopped(timeout_s=timeout_s)
 
     def request_stop(self) -> None:
-        """SIGTERM, without waiting."""
+        """Send SIGTERM without waiting."""
         if self._child is not None:
             self._child.signal(signal.SIGCONT)
             self._child.signal(signal.SIGTERM)
 
     def await_stopped(self, *, timeout_s: float = 15.0) -> None:
-        """Wait for the end after `request_stop`; SIGKILL when it takes longer than `timeout_s`."""
+        """Wait for the end after `request_stop`; send SIGKILL after `timeout_s`."""
         if self._child is not None and self._child.wait(timeout_s) is None:
             self._child.kill()
 
     def kill(self) -> None:
-        """SIGKILL: the server loses whatever it had not given to the operating system."""
+        """Send SIGKILL: the server loses data not yet handed to the operating system."""
         if self._child is not None:
             self._child.kill()
 
     def freeze(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers."""
+        """Send SIGSTOP: connections stay open, but nothing answers."""
         self._running_child().signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """SIGCONT, after `freeze`."""
+        """Send SIGCONT, after `freeze`."""
         self._running_child().signal(signal.SIGCONT)
 
     def restart(self, *, timeout_s: float = 60.0) -> None:
-        """Stop gracefully if it runs, then start on the same ports and data."""
+        """Stop gracefully if running, then start with the same ports and data."""
         self.stop()
         self.start(timeout_s=timeout_s)
 

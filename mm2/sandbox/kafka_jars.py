@@ -1,13 +1,13 @@
 """The published jars that sandbox brokers run from: fetched with Ivy, verified, cached.
 
-A set of jars is a folder in the user's cache. It is complete only if the sha256 list shipped
-with this package matches exactly: nothing missing, nothing extra, nothing altered. Several
-processes may ask for a set at once. Reading 60 MB at every start would cost a quarter of a
-second, so a stamp beside the folder records the sizes and times of the verified files.
+A set of jars is a folder in the user's cache. It is complete only if it matches the sha256 list
+shipped with this package exactly. Several processes may request a set concurrently. Reading 60 MB
+at every start would take a quarter of a second, so a stamp file beside the folder records the sizes
+and times of the verified files.
 
-Missing jars come from the public Maven repository through the Ivy that PySpark ships; this
+Missing jars are downloaded from the public Maven repository with the Ivy shipped by PySpark, which
 needs only Java. `$MM2_IVY_SETTINGS` may name an Ivy settings file, for example for a company's
-own repository. Proxies are configured in Java: `JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=…`.
+repository. Proxies are configured in Java: `JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=…`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _IVY_ATTEMPTS = 3
 
 
 def make_ivy_descriptor(modules: Sequence[str]) -> str:
-    """An `ivy.xml` that asks for `group:artifact:version` coordinates with all they depend on."""
+    """Return an `ivy.xml` that requests Maven coordinates and all their dependencies."""
     lines = ['<ivy-module version="2.0">', '  <info organisation="mm2" module="sandbox"/>']
     lines.append("  <dependencies>")
     for module in modules:
@@ -62,10 +62,10 @@ def retrieve_jars(
     expected: int,
     report: Callable[[str], None],
 ) -> None:
-    """Put the jars of `modules` and all their dependencies into a new folder `into`.
+    """Download the jars of `modules` and all their dependencies into the new folder `into`.
 
-    `work` takes Ivy's own files; `expected` is the number of jars, for the progress lines. Raises
-    `SandboxError` with Ivy's last words when it fails.
+    `work` is for Ivy's own files; `expected` is the number of jars, for progress lines. Raises
+    `SandboxError` with the end of Ivy's output if it fails.
     """
     descriptor = work / "ivy.xml"
     descriptor.write_text(make_ivy_descriptor(modules))
@@ -73,19 +73,19 @@ def retrieve_jars(
     argv = [str(java.find_java().program), "-jar", str(_find_ivy_jar())]
     argv += ["-settings", settings] if settings else []
     argv += ["-ivy", str(descriptor), "-cache", str(work / "cache")]
-    # Some dependencies are packaged as OSGi bundles: asking for jars alone leaves them out.
+    # Some dependencies are OSGi bundles: requesting only the type jar would omit them.
     argv += ["-types", "jar", "bundle", "-retrieve", f"{into}/[artifact]-[revision].[ext]"]
     for attempt in range(1, _IVY_ATTEMPTS + 1):
         failure = _run_ivy(argv, work / "ivy.log", progress=IvyProgress(expected, report))
         if failure is None:
             return
-        if attempt < _IVY_ATTEMPTS:  # what was downloaded stays in Ivy's cache below `work`
+        if attempt < _IVY_ATTEMPTS:  # completed downloads stay in Ivy's cache below `work`
             report(f"  the download was interrupted; attempt {attempt + 1} of {_IVY_ATTEMPTS}")
     raise SandboxError(failure)
 
 
 def _run_ivy(argv: Sequence[str], log_path: Path, *, progress: IvyProgress) -> str | None:
-    """Run Ivy once; returns what went wrong."""
+    """Run Ivy once; return an error message, None on success."""
     with log_path.open("wb") as log:
         child = processes.start_process(argv, output=log)
     try:
@@ -98,7 +98,7 @@ def _run_ivy(argv: Sequence[str], log_path: Path, *, progress: IvyProgress) -> s
 
 
 class IvyProgress:
-    """Turns Ivy's output into a line now and then. `expected` jars, and as many modules."""
+    """Converts Ivy's output to occasional progress lines, for `expected` jars and modules."""
 
     def __init__(self, expected: int, report: Callable[[str], None]) -> None:
         self._expected = expected
@@ -109,16 +109,16 @@ class IvyProgress:
         for start in self._counts:
             if line.strip().startswith(start):
                 self._counts[start] += 1
-                self._tell(start, self._counts[start])
+                self._report_progress(start, self._counts[start])
 
-    def _tell(self, start: str, count: int) -> None:
+    def _report_progress(self, start: str, count: int) -> None:
         if count % _JARS_PER_PROGRESS_LINE == 0 or count == self._expected:
             done = "modules looked up" if start == "found " else "jars downloaded"
             self._report(f"  {done}: {count} of {self._expected}")
 
 
 def _wait_for_ivy(child: ChildProcess, log_path: Path, *, progress: IvyProgress) -> int | None:
-    """Wait for the end of Ivy; None when it takes too long."""
+    """Wait for the end of Ivy; returns None on timeout."""
     now_s = SystemClock().now_s
     end = Deadline.after(_IVY_TIMEOUT_S, now_s=now_s())
     with log_path.open(errors="replace") as log:
@@ -133,10 +133,10 @@ def _wait_for_ivy(child: ChildProcess, log_path: Path, *, progress: IvyProgress)
 
 def _describe_ivy_failure(status: int | None, output: str) -> str:
     if status is None:
-        return f"fetching the jars took longer than {_IVY_TIMEOUT_S:.0f} s"
+        return f"downloading the jars took longer than {_IVY_TIMEOUT_S:.0f} s"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     telling = [line for line in lines if not line.startswith(("at ", "tried ", "--", "::"))]
-    return "fetching the jars failed; Ivy's last words:\n  " + "\n  ".join(
+    return "downloading the jars failed; the end of Ivy's output:\n  " + "\n  ".join(
         telling[-_IVY_ERROR_LINES:]
     )
 
@@ -157,13 +157,13 @@ _STAMP_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JarSet:
-    """Jars that belong together. `modules` are Maven coordinates `group:artifact:version`."""
+    """A set of jars; `modules` are Maven coordinates `group:artifact:version`."""
 
     name: str
     modules: tuple[str, ...]
 
     def digests(self) -> dict[str, str]:
-        """sha256 in hex by file name, from the list that is shipped with this package."""
+        """Return the sha256 of each file in hex, from the list shipped with this package."""
         text = resources.files("mm2.sandbox").joinpath(f"{self.name}.sha256").read_text()
         pairs = (line.split() for line in text.splitlines() if line)
         return {file_name: digest for digest, file_name in pairs}
@@ -204,10 +204,10 @@ def ensure_jars(
     cache: Path | None = None,
     report: ReportProgress | None = None,
 ) -> Path:
-    """Return the folder with exactly the jars of a set, fetching them if need be.
+    """Return the folder with exactly the jars of a set; downloads them if needed.
 
-    `report` gets progress lines (default: stderr). Raises `SandboxError`: no Java, no network, a
-    repository that serves other bytes than ours.
+    `report` receives progress lines (default: stderr). Raises `SandboxError` if Java or the network
+    is missing, or if the repository serves different files.
     """
     say = print_to_stderr if report is None else report
     base = temporary_folders.find_cache_folder() if cache is None else cache
@@ -225,10 +225,12 @@ def ensure_jars(
 
 
 def verify_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
-    """What differs between a folder and a sha256 list, one line per file; empty when it holds."""
+    """Return one line per file that differs from the sha256 list; empty if all match."""
     present = {entry.name: entry for entry in folder.iterdir()} if folder.is_dir() else {}
     faults = [f"missing: {name}" for name in sorted(digests.keys() - present.keys())]
-    faults += [f"not on our list: {name}" for name in sorted(present.keys() - digests.keys())]
+    faults += [
+        f"not in the sha256 list: {name}" for name in sorted(present.keys() - digests.keys())
+    ]
     for name in sorted(digests.keys() & present.keys()):
         if _hash_file(present[name]) != digests[name]:
             faults.append(f"altered: {name}")
@@ -236,9 +238,9 @@ def verify_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
 
 
 def _find_faults(folder: Path, digests: Mapping[str, str]) -> list[str]:
-    """Like `verify_jars`, but at once for the two cases that need no reading."""
+    """Like `verify_jars`, but skips reading a missing folder, or one with a valid stamp."""
     if not folder.is_dir():
-        return ["it is not there yet"]
+        return ["not downloaded yet"]
     if _is_stamp_valid(folder, digests):
         return []  # another process has just verified it
     return verify_jars(folder, digests)
@@ -247,9 +249,7 @@ def _find_faults(folder: Path, digests: Mapping[str, str]) -> list[str]:
 def _fetch_again(
     artefacts: JarSet, folder: Path, *, faults: list[str], report: ReportProgress
 ) -> None:
-    report(
-        f"fetching {artefacts.name} into {folder} ({_shorten(faults)}); this takes a minute or two"
-    )
+    report(f"downloading {artefacts.name} to {folder} ({_shorten(faults)}); takes a minute or two")
     fresh = Path(tempfile.mkdtemp(prefix=f".{artefacts.name}-", dir=folder.parent))
     try:
         digests = artefacts.digests()
@@ -259,14 +259,14 @@ def _fetch_again(
             )
         except SandboxError as error:
             raise SandboxError(
-                f"{error}\nThe jars can also be put there by hand: fill {folder} with the files "
-                f"that {artefacts.name}.sha256 in the package mm2.sandbox names, and try again"
+                f"{error}\nYou can also provide the jars yourself: copy the files listed in "
+                f"{artefacts.name}.sha256 of the package mm2.sandbox to {folder}, and try again"
             ) from error
         wrong = verify_jars(fresh / "jars", digests)
         if wrong:
             raise SandboxError(
-                f"the jars fetched for {artefacts.name} are not the expected ones "
-                f"({_shorten(wrong)}): the repository serves other files than those on our sha256 "
+                f"the jars downloaded for {artefacts.name} are not the expected ones "
+                f"({_shorten(wrong)}): the repository serves files that do not match the sha256 "
                 "list; nothing was kept"
             )
         if folder.exists():
@@ -274,7 +274,7 @@ def _fetch_again(
         (fresh / "jars").rename(folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    report(f"{artefacts.name} is complete: {len(digests)} jars, each checked against its sha256")
+    report(f"{artefacts.name} is complete: {len(digests)} jars, verified against their sha256")
 
 
 def _shorten(faults: list[str]) -> str:
@@ -303,7 +303,7 @@ def _make_stamp(folder: Path, digests: Mapping[str, str]) -> dict[str, object]:
 
 
 def _is_stamp_valid(folder: Path, digests: Mapping[str, str]) -> bool:
-    """False also where another user could have written both the stamp and the jars."""
+    """Whether the stamp is valid; not if another user could have written stamp and jars."""
     try:
         if not all(map(files.is_trusted, (folder, folder.parent))):
             return False
@@ -322,7 +322,7 @@ def _write_stamp(folder: Path, digests: Mapping[str, str]) -> None:
 
 @contextmanager
 def hold_lock(path: Path, *, say: ReportProgress) -> Iterator[None]:
-    """Hold a file lock; it goes away with the process that holds it."""
+    """Hold a file lock, which ends with this process."""
     with path.open("w") as handle:
         if not _try_lock(handle.fileno()):
             say(f"another process holds {path}; waiting for it")

@@ -1,7 +1,7 @@
-"""The Kafka releases that a sandbox can run, and how they differ for it.
+"""The Kafka releases that a sandbox can run, and their differences.
 
-The newest is the default. Old ones exist for tests of migrations; each is downloaded when a
-cluster first needs it.
+The newest is the default. Old releases are for migration tests; each is downloaded when it is first
+used.
 """
 
 from __future__ import annotations
@@ -23,25 +23,24 @@ _KRAFT_SETTINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaRelease:
-    """One release.
-
-    `serving` is what node `{node_id}` logs once clients may come. With `zookeeper` the cluster has
-    a ZooKeeper beside its brokers; without, they are their own controllers. `key_in_settings`: it
-    reads no key without a password from a file. Settings that begin with one of `unknown_settings`
-    came later; `own_settings` are for this release alone.
-    """
+    """A Kafka release."""
 
     artefacts: JarSet
     serving: str = "Kafka Server started"
+    """Text that node `{node_id}` logs once it accepts clients."""
     zookeeper: bool = False
+    """Whether the cluster needs a ZooKeeper; otherwise brokers are their own controllers."""
     authorizer: str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     key_in_settings: bool = False
+    """Whether it cannot read an unencrypted key from a file."""
     unknown_settings: tuple[str, ...] = ()
+    """Prefixes of settings that were introduced later."""
     own_settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings for this release only."""
 
     @property
     def version(self) -> str:
-        """In full: `2.8.2`."""
+        """The full version, such as `2.8.2`."""
         return self.artefacts.name.removeprefix("kafka-")
 
     @property
@@ -50,7 +49,7 @@ class KafkaRelease:
         return self.version.rpartition(".")[0]
 
     def defaults(self, brokers: int) -> dict[str, str]:
-        """Our settings for a cluster of `brokers` nodes that this release knows."""
+        """Return the default settings for `brokers` nodes that this release supports."""
         known = {
             key: value
             for key, value in broker_settings.make_default_settings(brokers).items()
@@ -70,18 +69,18 @@ RELEASE_2_8 = KafkaRelease(
     authorizer="kafka.security.authorizer.AclAuthorizer",
     key_in_settings=True,
     unknown_settings=(_SHARE_GROUP_SETTINGS, *_KRAFT_SETTINGS),
-    # Brokers that stop all at once have nobody to hand their partitions to: ask again soon.
+    # Brokers that stop together cannot move their partitions: retry the shutdown soon.
     own_settings={"controlled.shutdown.retry.backoff.ms": "200"},
 )
 
 ALL_RELEASES = (RELEASE_2_8, RELEASE_3_9, NEWEST_RELEASE)
-"""From old to new."""
+"""From the oldest to the newest."""
 
 
 def find_release(version: str) -> KafkaRelease:
-    """The release of a version, `2.8` or `2.8.2`; raises `SandboxError` naming what there is."""
+    """Return the release of `2.8` or `2.8.2`. Raises `SandboxError` with the available versions."""
     for release in ALL_RELEASES:
         if version in {release.version, release.short_version}:
             return release
     known = ", ".join(f"{release.short_version} ({release.version})" for release in ALL_RELEASES)
-    raise SandboxError(f"Kafka version {version!r}: a sandbox can run {known}")
+    raise SandboxError(f"unknown Kafka version {version!r}: a sandbox can run {known}")

@@ -23,20 +23,22 @@ _HELP_OPTIONS = frozenset({"--help", "-h", "--version"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTool:
-    """`needs_cluster`: it takes `--bootstrap-server`. With `subcommand_first` that option belongs
-    behind the tool's first argument. `logs`: its log is part of what it prints."""
+    """One of Kafka's command-line tools."""
 
     main_class: str
     summary: str
     needs_cluster: bool = True
+    """Whether it has the option `--bootstrap-server`."""
     subcommand_first: bool = False
+    """Whether that option must follow the tool's first argument."""
     logs: bool = False
+    """Whether its log is part of its output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolTarget:
-    """The cluster that a tool is to use. `config` is its client properties file, None where
-    `bootstrap` is enough."""
+    """The cluster that a tool connects to. `config` is its client properties file, None if
+    `bootstrap` is sufficient."""
 
     bootstrap: str
     config: Path | None
@@ -124,9 +126,9 @@ TOOLS: Mapping[str, KafkaTool] = {
 
 
 def find_tool(name: str) -> str:
-    """The name in `TOOLS` of `topics`, `kafka-topics` or `kafka-topics.sh`.
+    """Return the name in `TOOLS` of `topics`, `kafka-topics` or `kafka-topics.sh`.
 
-    Raises `SandboxError` with the nearest name for any other.
+    Raises `SandboxError` with the most similar name otherwise.
     """
     short = name.removesuffix(".sh").removeprefix("kafka-")
     if short in TOOLS:
@@ -137,8 +139,8 @@ def find_tool(name: str) -> str:
 
 
 def needs_cluster_options(name: str, arguments: Sequence[str]) -> bool:
-    """Whether the cluster must be filled in: not where the tool uses none, help is asked for, or
-    the arguments name brokers themselves."""
+    """Whether the cluster's options must be added: not for tools without them, for help, or if the
+    arguments name brokers themselves."""
     named = any(each.startswith(("--bootstrap-", "--broker-list")) for each in arguments)
     return TOOLS[name].needs_cluster and not named and _HELP_OPTIONS.isdisjoint(arguments)
 
@@ -146,7 +148,7 @@ def needs_cluster_options(name: str, arguments: Sequence[str]) -> bool:
 def make_tool_command(
     name: str, arguments: Sequence[str], *, target: ToolTarget | None, jars: Path
 ) -> list[str]:
-    """The command line of a tool, with the cluster's address and client properties filled in."""
+    """Return the command line of a tool, with the cluster's address and client properties added."""
     tool = TOOLS[name]
     given = list(arguments)
     if target is not None:

@@ -1,4 +1,4 @@
-"""Reads partitions with an ordinary consumer, in bounded memory: the input of the proof."""
+"""Reads partitions with an ordinary consumer, in bounded memory, for the comparison of logs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REQUEST_TIMEOUT_S = 30.0
 
 
 class ConsumerLogReader:
-    """Reads one cluster, partition by partition, with one consumer. One thread."""
+    """Reads a cluster's partitions one after the other. Not thread-safe."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class ConsumerLogReader:
         )
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; 0 when there is no such topic."""
+        """Return the number of partitions of a topic; 0 if it does not exist."""
         doing = f"looking up topic {topic}"
-        metadata = self._asked(
+        metadata = self._retry_request(
             doing, lambda: self._consumer.list_topics(topic, timeout=_REQUEST_TIMEOUT_S)
         )
         found = metadata.topics[topic]
@@ -59,9 +59,9 @@ class ConsumerLogReader:
         return len(found.partitions)
 
     def read(self, partition: TopicPartition) -> Iterator[RecordChunk]:
-        """Chunks of records from the log start to what is the end (by isolation level) now.
+        """Yield chunks of records from the log start to the current end (by isolation level).
 
-        One partition at a time. Raises when nothing comes for 30 s, or the cluster refuses.
+        Read one partition at a time. Raises if no record arrives for 30 s, or the cluster refuses.
         """
         start, end = self.bounds(partition)
         if start >= end:
@@ -86,7 +86,7 @@ class ConsumerLogReader:
         stalled = self._stalled_after()
         finished = False
         while not finished:
-            records, finished = self._taken(partition, self._some_messages(), end)
+            records, finished = self._take_below_end(partition, self._poll_messages(), end)
             if records:
                 yield _make_chunk(records)
                 stalled = self._stalled_after()
@@ -96,25 +96,25 @@ class ConsumerLogReader:
     def _stalled_after(self) -> Deadline:
         return Deadline.after(self._stall_s, now_s=self._clock.now_s())
 
-    def _some_messages(self) -> list[Any]:
-        """What has arrived, at once; only the first message is waited for.
+    def _poll_messages(self) -> list[Any]:
+        """Return the messages that have arrived; waits only for the first one.
 
         Waiting for a full chunk would hold a thousand records of 5 MB in memory.
         """
         messages: list[Any] = self._consumer.consume(_READ_CHUNK_RECORDS, timeout=0)
         return messages or self._consumer.consume(1, timeout=_POLL_TIMEOUT_S)
 
-    def _taken(
+    def _take_below_end(
         self, partition: TopicPartition, messages: Sequence[Any], end: int
     ) -> tuple[list[Any], bool]:
-        """Those below `end`, and whether it was reached."""
+        """Return the messages below `end`, and whether `end` was reached."""
         records: list[Any] = []
         for message in messages:
             error = message.error()
             if error is None:
                 records.append(message)
             elif error.code() == client_errors.PARTITION_EOF:
-                # The log may end with markers of transactions, which no consumer sees.
+                # The log may end with transaction markers, which consumers do not see.
                 if message.offset() >= end:
                     return records, True
             elif not (error.retriable() or client_errors.is_retriable(error)):
@@ -124,22 +124,22 @@ class ConsumerLogReader:
         return [message for message in records if message.offset() < end], True
 
     def bounds(self, partition: TopicPartition) -> tuple[int, int]:
-        """First offset and end; with read_committed the end is the last stable offset."""
+        """Return the first offset and the end; the last stable offset for read_committed."""
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition)
-        doing = f"looking up the ends of {partition}"
-        start, end = self._asked(
+        doing = f"looking up the end offsets of {partition}"
+        start, end = self._retry_request(
             doing, lambda: self._consumer.get_watermark_offsets(place, timeout=_REQUEST_TIMEOUT_S)
         )
         return int(start), int(end)
 
-    def _asked(self, doing: str, question: Callable[[], Any]) -> Any:
+    def _retry_request(self, doing: str, request: Callable[[], Any]) -> Any:
         return sandbox_clients.retry_until_answered(
-            lambda: self._ask_once(doing, question), timeout_s=_REQUEST_TIMEOUT_S
+            lambda: self._request_once(doing, request), timeout_s=_REQUEST_TIMEOUT_S
         )
 
-    def _ask_once(self, doing: str, question: Callable[[], Any]) -> Any:
+    def _request_once(self, doing: str, request: Callable[[], Any]) -> Any:
         try:
-            answer = question()
+            answer = request()
         except confluent_kafka.KafkaException as error:
             raise self._clients.explain(error.args[0], doing) from None
         if answer is None:

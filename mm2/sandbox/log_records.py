@@ -1,9 +1,9 @@
-"""Records and whole logs in the compact forms that the comparison of logs works on. Pure.
+"""Records and logs in compact forms, for comparison. Pure.
 
-While two logs are equal, records stay as the client returns them; after the first difference,
-long keys and values are replaced by digests. `CondensedLog` keeps a partition's log as 37 bytes
-per record, enough to compare it later, when its cleaner has changed it. Tuples, parallel lists
-and arrays, not dataclasses: millions are made and compared, at C speed.
+While two logs are equal, records stay as the client returns them; after the first difference, long
+keys and values are replaced by digests. `CondensedLog` stores a log in 37 bytes per record, enough
+to compare it after its cleaner has changed it. Tuples, parallel lists and arrays instead of
+dataclasses, for speed: millions of them are created and compared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 RawRecord = tuple[
     bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, tuple[int, int]
 ]
-"""Key, value, headers (None without any), (librdkafka's timestamp type, timestamp in ms)."""
+"""Key, value, headers (None if empty), (librdkafka's timestamp type, timestamp in ms)."""
 
 NO_TIMESTAMP_MS = -1
 _DIGEST_MIN_BYTES = 64
@@ -34,14 +34,14 @@ class RecordChunk:
 
 
 class BytesDigest(NamedTuple):
-    """Stands for a long key or value: its length and a hash of its bytes."""
+    """Represents a long key or value by its length and a hash."""
 
     length: int
     blake2b: bytes
 
 
 class RecordContent(NamedTuple):
-    """What a mirror must keep of a record, small and hashable: long parts are digests."""
+    """The content that a mirror must preserve, small and hashable: long parts are digests."""
 
     key: bytes | BytesDigest | None
     value: bytes | BytesDigest | None
@@ -51,14 +51,14 @@ class RecordContent(NamedTuple):
 
 
 class ComparedRecord(NamedTuple):
-    """Where a log has which content."""
+    """A record's offset and content."""
 
     offset: int
     content: RecordContent
 
 
 def condense_record(raw: RawRecord) -> RecordContent:
-    """The same content with long keys and values replaced by their digests."""
+    """Replace long keys and values by digests."""
     key, value, headers, (timestamp_type, timestamp) = raw
     return RecordContent(
         _digest_bytes(key), _digest_bytes(value), tuple(headers or ()), timestamp_type, timestamp
@@ -66,14 +66,14 @@ def condense_record(raw: RawRecord) -> RecordContent:
 
 
 def hash_record(raw: RawRecord) -> bytes:
-    """16 bytes that stand for all of a record's content."""
+    """Return a 16-byte hash of a record's content."""
     return hashlib.blake2b(repr(raw).encode(), digest_size=16).digest()
 
 
 def drop_timestamp_types(chunk: RecordChunk) -> RecordChunk:
-    """The same records without their timestamp types; where there is no timestamp it is -1.
+    """Return the records without timestamp types; a missing timestamp becomes -1.
 
-    Formats before v1 have none, and no type either.
+    Record formats before v1 have neither.
     """
     contents: list[RawRecord] = [
         (key, value, headers, (0, timestamp if kind else NO_TIMESTAMP_MS))
@@ -83,7 +83,7 @@ def drop_timestamp_types(chunk: RecordChunk) -> RecordChunk:
 
 
 def list_differing_fields(left: RecordContent, right: RecordContent) -> tuple[str, ...]:
-    """For people: which parts of two contents are not the same."""
+    """Return the names of the parts that differ, for messages."""
     names = (name.replace("_", " ") for name in RecordContent._fields)
     return tuple(name for name, one, other in zip(names, left, right, strict=True) if one != other)
 
@@ -101,9 +101,10 @@ _CONDENSED_CHUNK_RECORDS = 4_096
 
 @dataclass(slots=True)
 class CondensedLog:
-    """Records in the order of their offsets; by index: offset, key's hash, hash of all, tombstone.
+    """Records sorted by offset, each with hashes of its key and content, and whether it is a
+    tombstone.
 
-    Invariant: all four are of one length, and offsets increase.
+    Invariant: all lists have the same length.
     """
 
     offsets: array.array[int] = field(default_factory=lambda: array.array("q"))
@@ -114,7 +115,7 @@ class CondensedLog:
 
     @classmethod
     def of(cls, chunks: Iterable[RecordChunk]) -> CondensedLog:
-        """Take all of them in."""
+        """Build from chunks in offset order."""
         log = cls()
         for chunk in chunks:
             for offset, raw in zip(chunk.offsets, chunk.contents, strict=True):
@@ -126,29 +127,29 @@ class CondensedLog:
         return len(self.offsets)
 
     def key(self, index: int) -> bytes:
-        """12 bytes that stand for its key; none of a null one."""
+        """Return a 12-byte hash of the key; empty for a null key."""
         found = bytes(self._keys[index * _KEY_BYTES : (index + 1) * _KEY_BYTES])
         return found if found.strip(b"\0") else b""
 
     def sum(self, index: int) -> bytes:
-        """16 bytes that stand for all of its content."""
+        """Return a 16-byte hash of the content."""
         return bytes(self._sums[index * _HASH_BYTES : (index + 1) * _HASH_BYTES])
 
     def is_tombstone(self, index: int) -> bool:
         return bool(self._tombstones[index])
 
     def index_of(self, offset: int) -> int | None:
-        """Where the record of this offset is, None if there is none."""
+        """Return the index of the record with this offset, None if there is none."""
         index = bisect.bisect_left(self.offsets, offset)
         found = index < len(self.offsets) and self.offsets[index] == offset
         return index if found else None
 
     def last_indices(self) -> dict[bytes, int]:
-        """By key: the index of its last record. Records without a key have none."""
+        """Return the index of the last record of each key; null keys are left out."""
         return {key: index for index in range(len(self)) if (key := self.key(index))}
 
     def joined(self, other: CondensedLog) -> CondensedLog:
-        """Both, by offset; a record that both have comes once, as `other` has it."""
+        """Merge by offset; if both have a record, `other` wins."""
         places = sorted(
             [(offset, 1, index) for index, offset in enumerate(other.offsets)]
             + [
@@ -159,20 +160,20 @@ class CondensedLog:
         )
         both = CondensedLog(size=max(self.size, other.size))
         for _, which, index in places:
-            both._take(other if which else self, index)
+            both._append_from(other if which else self, index)
         return both
 
     def without(self, ranges: Iterable[tuple[int, int]]) -> CondensedLog:
-        """Without the offsets in any of these ranges [from, to)."""
+        """Return a copy without the offsets in these ranges [from, to)."""
         spans = list(ranges)
         left = CondensedLog(size=self.size)
         for index, offset in enumerate(self.offsets):
             if not any(start <= offset < end for start, end in spans):
-                left._take(self, index)
+                left._append_from(self, index)
         return left
 
     def chunks(self) -> Iterator[RecordChunk]:
-        """As a log to walk along: contents are hashes, and carry no time."""
+        """Return the log as chunks; contents are hashes without timestamps."""
         for start in range(0, len(self), _CONDENSED_CHUNK_RECORDS):
             some = range(start, min(start + _CONDENSED_CHUNK_RECORDS, len(self)))
             contents: list[RawRecord] = [
@@ -180,7 +181,7 @@ class CondensedLog:
             ]
             yield RecordChunk([self.offsets[index] for index in some], contents, 0)
 
-    def _take(self, other: CondensedLog, index: int) -> None:
+    def _append_from(self, other: CondensedLog, index: int) -> None:
         key = bytes(other._keys[index * _KEY_BYTES : (index + 1) * _KEY_BYTES])
         self._append(other.offsets[index], key, other.sum(index), other.is_tombstone(index))
 

@@ -1,8 +1,8 @@
 """Aligns two sequences: a patience diff.
 
-Items that are unique on both sides are the anchors; the longest run of them in the same order
-is kept, and what lies between two anchors is aligned recursively. O(n log n) on data whose
-records mostly differ; short stretches without an anchor are compared thoroughly.
+Items that are unique on both sides are the anchors. The longest sequence of anchors in the same
+order is kept, and items between two anchors are aligned recursively. O(n log n) if most records are
+unique; short sections without an anchor are compared item by item.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 _THOROUGH_PRODUCT_MAX = 40_000
-"""Product of two lengths up to which a stretch without anchors is compared item by item."""
+"""Sections without anchors are compared item by item up to this product of their lengths."""
 
 MatchedPair = tuple[int, int]
 _Span = tuple[int, int, int, int]
 
 
 def align_sequences(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[MatchedPair]:
-    """Pairs of equal items (index left, index right), both strictly increasing."""
+    """Return pairs of equal items (index left, index right), both strictly increasing."""
     found: list[MatchedPair] = []
     open_spans: list[_Span] = [(0, len(left), 0, len(right))]
     while open_spans:
@@ -40,7 +40,7 @@ def align_sequences(left: Sequence[Hashable], right: Sequence[Hashable]) -> list
 def _trim_common_ends(
     left: Sequence[Hashable], right: Sequence[Hashable], *, span: _Span, found: list[MatchedPair]
 ) -> _Span:
-    """Take the common beginning and the common end off."""
+    """Match and remove the common beginning and the common end."""
     low, high, start, end = span
     while low < high and start < end and left[low] == right[start]:
         found.append((low, start))
@@ -67,7 +67,7 @@ def _find_anchors(
 
 
 def _find_longest_increasing(pairs: Sequence[MatchedPair]) -> list[MatchedPair]:
-    """The longest run of pairs whose second numbers increase; the first ones do already."""
+    """Return the longest subsequence of pairs whose second numbers increase."""
     tails: list[int] = []
     holders: list[int] = []
     before: list[int] = []

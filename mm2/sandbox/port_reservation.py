@@ -1,8 +1,8 @@
 """Reserves TCP ports on this machine for servers that are about to start, restart or stay down.
 
-Ports are below 32768, outside the range from which Linux takes ports for outgoing connections.
-A reservation is a locked file in a folder that all processes of the user share: it ends with
-the process, and it holds while the broker that uses the port is down.
+Ports are below 32768, outside of Linux' range for outgoing connections. A reservation is a locked
+file in a folder that all processes of the user share: it ends with the process, and it stays valid
+while the broker that uses the port is down.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LAST_RESERVED_PORT = 32_767
 
 @dataclass(slots=True)
 class PortReservation:
-    """A port that no other sandbox takes until `release`, or the end of this process."""
+    """A port that no other sandbox uses until `release`, or until this process ends."""
 
     port: int
     _lock_fd: int | None
@@ -37,7 +37,7 @@ class PortReservation:
 def reserve_port(
     *, preferred: int | None = None, rng: random.Random | None = None
 ) -> PortReservation:
-    """Reserve the preferred port if it is free, else any free one."""
+    """Reserve the preferred port if it is free, otherwise any free port."""
     for port in _candidate_ports(preferred, rng or random.SystemRandom()):
         reservation = _try_reserve(port)
         if reservation is not None:

@@ -1,12 +1,12 @@
-"""Proof that mirror topics equal their source: an ordinary consumer reads both, record by record.
+"""Verifies that mirror topics equal their source: a consumer reads both, record by record.
 
     result = proof.compare_topics(east.client_properties(), west.client_properties(),
                                   {"orders": "east.orders"})
     assert result.equal, str(result)
 
-The source is read committed: what a mirror must show. Both sides are read up to the ends seen
-when their partition is compared, so traffic and replication must be idle. The demo, the system
-tests and the chaos tests rely on it; each kind of fault is planted in its own tests.
+The source is read with read_committed, which is what a mirror must contain. Both sides are read up
+to their current ends, so traffic and replication must be idle. The demo, the system tests and the
+chaos tests rely on this module; its own tests inject each kind of fault.
 
 `compare_with_incidents` is for logs that were cleaned or truncated during replication:
 
@@ -14,8 +14,8 @@ tests and the chaos tests rely on it; each kind of fault is planted in its own t
     result = proof.compare_with_incidents(east…, west…, {"orders": "east.orders"},
                                           before=before, incidents=proof.read_incidents(west…, …))
 
-The mirror must hold, in order, once and unaltered, what the source held before and holds now.
-Only these differences are allowed:
+The mirror must contain, in order, once and unaltered, what the source contained before and contains
+now. Only these differences are allowed:
 
 - records inside the target offsets of an incident record are ignored;
 - records inside the source offsets of an incident record may be missing; if it says that the
@@ -53,7 +53,7 @@ ReportPartition = Callable[[PartitionComparison], None]
 
 
 class NothingToCompareError(SandboxError):
-    """A topic to compare is not there: equality would mean nothing."""
+    """A topic to compare does not exist, so a comparison would be meaningless."""
 
 
 def compare_topics(
@@ -67,13 +67,13 @@ def compare_topics(
 ) -> TopicsComparison:
     """Compare topics, given as {source topic: target topic}, partition by partition.
 
-    `isolation` is the target's; `report` hears of each partition as it is done. Of source topics
-    that are `restamped` (their brokers date records, or know no dates) a mirror keeps the time that
-    readers see, but not its type. Raises `NothingToCompareError` for a topic that the source does
-    not have; one that the target does not have counts as empty there.
+    `isolation` is the target's; `report` is called after each partition. Mirrors of `restamped`
+    source topics (whose brokers set timestamps, or store none) keep the time that consumers see,
+    but not the timestamp type. Raises `NothingToCompareError` if a source topic does not exist; a
+    missing target topic counts as empty.
     """
     if not topics:
-        raise NothingToCompareError("comparing two clusters: no topics were named")
+        raise NothingToCompareError("comparing two clusters: no topics given")
     with (
         ConsumerLogReader(source, alias="source") as left,
         ConsumerLogReader(target, alias="target", isolation=isolation) as right,
@@ -102,7 +102,7 @@ class _TopicComparer:
     def topic(self, name: str, remote: str) -> list[PartitionComparison]:
         here, there = self._source.partitions(name), self._target.partitions(remote)
         if here == 0:
-            raise NothingToCompareError(f"comparing {name}: the source has no such topic")
+            raise NothingToCompareError(f"comparing {name}: the source topic does not exist")
         return [
             self._partition(
                 TopicPartition(name, number),
@@ -147,7 +147,7 @@ def _read_chunks(
 
 
 def _ignore_partition(_: PartitionComparison) -> None:
-    """For callers who only want the result."""
+    """Default for `report`."""
 
 
 SourceSnapshot = Mapping[TopicPartition, CondensedLog]
@@ -156,9 +156,9 @@ _CondensedLog = CondensedLog
 
 
 def take_snapshot(of: ClientProperties, topics: Collection[str]) -> SourceSnapshot:
-    """What these topics hold now, for readers of committed data.
+    """Read the committed records that these topics contain now.
 
-    Raises `NothingToCompareError` for a topic that is not there.
+    Raises `NothingToCompareError` if a topic does not exist.
     """
     with ConsumerLogReader(of, alias="source") as reader:
         return {
@@ -169,8 +169,8 @@ def take_snapshot(of: ClientProperties, topics: Collection[str]) -> SourceSnapsh
 
 
 def read_incidents(target: ClientProperties, alias: str) -> list[Incident]:
-    """All incidents about flows from `alias`, read from their topic; without what operators did,
-    which excuses nothing."""
+    """Read all incident records about flows from `alias`, except operator actions, which excuse no
+    difference."""
     topic = naming.incidents_topic(alias)
     found: dict[bytes, Incident] = {}
     with ConsumerLogReader(target, alias="target") as reader:
@@ -196,14 +196,14 @@ def compare_with_incidents(
     compacted: bool = True,
     target_cleaned: bool = False,
 ) -> TopicsComparison:
-    """Compare topics, given as {source topic: target topic}; both have to rest.
+    """Compare topics, given as {source topic: target topic}; both sides must be idle.
 
-    `target_cleaned`: the mirror's own cleaner ran, so it may lack what has a later record.
-    Memory: some 200 bytes for each record of the largest partition. Raises `NothingToCompareError`
-    as `compare_topics` does.
+    `target_cleaned`: the mirror was compacted too, so it may lack records with a later one. Needs
+    about 200 bytes of memory per record of the largest partition. Raises `NothingToCompareError`
+    like `compare_topics`.
     """
     if not topics:
-        raise NothingToCompareError("comparing two clusters: no topics were named")
+        raise NothingToCompareError("comparing two clusters: no topics given")
     found = []
     with (
         ConsumerLogReader(source, alias="source") as left,
@@ -227,18 +227,20 @@ def compare_with_incidents(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedLogs:
-    """One partition: what the source held and holds, the mirror, and the incidents' offsets.
+    """One partition: the source before and now, the mirror, and the offsets of its incidents.
 
-    `lacking` and `gone` are ranges of source offsets, `ignored` ranges of target offsets, each
-    [from, to). What is `gone` the source deleted: it excuses nothing that the source holds.
+    Ranges are [from, to).
     """
 
     before: _CondensedLog
     source: _CondensedLog
     target: _CondensedLog
     lacking: _OffsetRanges = ()
+    """Source offsets that the mirror may lack."""
     gone: _OffsetRanges = ()
+    """Source offsets that the source deleted; records that it still has must be on the mirror."""
     ignored: _OffsetRanges = ()
+    """Target offsets to ignore."""
 
     @classmethod
     def of(
@@ -249,7 +251,7 @@ class ComparedLogs:
         source: _CondensedLog,
         target: _CondensedLog,
     ) -> ComparedLogs:
-        """With all that these incidents, which are about this partition, excuse."""
+        """Build with everything that the partition's incidents excuse."""
         deleted = IncidentKind.SOURCE_GONE
         return cls(
             before=before,
@@ -264,7 +266,7 @@ class ComparedLogs:
 def compare_partition_logs(
     sides: ComparedLogs, *, compacted: bool, target_cleaned: bool = False
 ) -> LogComparison:
-    """The verdict on one partition. Pure."""
+    """Compare one partition. Pure."""
     held = sides.before.joined(sides.source)
     last = held.last_indices()
 
@@ -287,7 +289,7 @@ def compare_partition_logs(
         find_originals=lambda wanted: copy_comparison.find_originals(held.chunks(), wanted),
         may_lack=may_lack,
     )
-    # Contents are hashes: what exactly was altered is not known.
+    # Contents are hashes, so the altered field is unknown.
     differences = [dataclasses.replace(each, fields=()) for each in outcome.differences]
     if compacted:
         differences += _find_stale_keys(sides.source, sides.target)
@@ -301,7 +303,7 @@ def compare_partition_logs(
 
 
 def _find_stale_keys(source: _CondensedLog, target: _CondensedLog) -> list[RecordDifference]:
-    """Keys whose last values differ; a tombstone is as good as nothing."""
+    """Return keys whose last values differ; a tombstone equals a missing key."""
     ours, theirs = _find_last_values(source), _find_last_values(target)
     wrong = sorted(
         (
@@ -324,7 +326,7 @@ def _find_stale_keys(source: _CondensedLog, target: _CondensedLog) -> list[Recor
 
 
 def _find_last_values(log: _CondensedLog) -> dict[bytes, tuple[int, bytes]]:
-    """By key: offset and content of its last record, tombstones left out."""
+    """Return offset and content of each key's last record, without tombstones."""
     return {
         key: (log.offsets[index], log.sum(index))
         for key, index in log.last_indices().items()
@@ -349,7 +351,7 @@ def _list_partitions(reader: ConsumerLogReader, topic: str) -> list[TopicPartiti
 def _list_source_partitions(reader: ConsumerLogReader, topic: str) -> list[TopicPartition]:
     found = _list_partitions(reader, topic)
     if not found:
-        raise NothingToCompareError(f"comparing {topic}: the source has no such topic")
+        raise NothingToCompareError(f"comparing {topic}: the source topic does not exist")
     return found
 
 

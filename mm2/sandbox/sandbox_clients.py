@@ -1,6 +1,6 @@
 """Ordinary Kafka clients (librdkafka) for traffic and proof, from Java client properties.
 
-They share no code with the copy path: they read and write what a user's own clients would.
+They share no code with the replication path: they behave like a user's own clients.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from connect_runtime.system import clock
 from mm2.sandbox.sandbox_errors import SandboxError
 
 PURGED_CODES = client_errors.PURGED_ERRORS
-"""Codes of records that were dropped because we said so."""
+"""Error codes of records that a client purged on our request."""
 
 _RETRY_TIMEOUT_S = 60.0
 _RETRY_INTERVAL_S = 0.1
 
 T = TypeVar("T")
 ClientProperties = Mapping[str, str]
-"""As `Cluster.client_properties()` gives them."""
+"""As returned by `SandboxCluster.client_properties()`."""
 
 
 class ClientFailedError(SandboxError):
-    """A client could not do what was asked."""
+    """A client request failed."""
 
 
 class SandboxClients:
-    """Makes clients of one cluster; `alias` is its name in messages."""
+    """Creates clients of one cluster; `alias` is its name in messages."""
 
     def __init__(self, properties: ClientProperties, *, alias: str) -> None:
         self._reports = ConnectionReports()
@@ -47,7 +47,10 @@ class SandboxClients:
             raise ClientFailedError(f"client properties of {alias}: {error}") from None
 
     def producer(self, client_id: str, **settings: object) -> confluent_kafka.Producer:
-        """`settings` are librdkafka's, `_` for `.`. A missing topic is an error after 10 s."""
+        """Create a producer; `settings` are librdkafka's with `_` for `.`.
+
+        Sending to a missing topic fails after 10 s.
+        """
         ours = {"topic_metadata_propagation_max_ms": 10_000}
         return librdkafka_clients.create_producer(
             self._access,
@@ -57,7 +60,7 @@ class SandboxClients:
         )
 
     def consumer(self, client_id: str, **settings: object) -> confluent_kafka.Consumer:
-        """A consumer for `assign`: it joins no group and commits nothing."""
+        """Create a consumer for `assign`, which joins no group and commits nothing."""
         ours = {
             "group_id": f"{client_id}-unused",
             "enable_auto_commit": False,
@@ -78,22 +81,22 @@ class SandboxClients:
         )
 
     def explain(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
-        """Our error for the library's; `doing` begins its message."""
+        """Convert a client error to one of our exceptions; `doing` starts its message."""
         return client_errors.translate_error(
             error, doing, where=self._access.where, reports=self._reports
         )
 
     def overdue(self, doing: str) -> ConnectError:
-        """Our error for a wait of ours that took too long."""
+        """Return the exception for a timeout of our own."""
         return self.explain(client_errors.create_timeout_error(), doing)
 
 
 def retry_until_answered(ask: Callable[[], T], *, timeout_s: float = _RETRY_TIMEOUT_S) -> T:
-    """Return what `ask` returns; repeat it as long as it raises `RetriableError`.
+    """Return the result of `ask`; repeat it while it raises `RetriableError`.
 
-    A coordinator that loads, or a leader that moves, is no failure. Raises the last
-    `RetriableError` after `timeout_s`. A request whose answer was lost may have been carried out:
-    `ask` has to bear that.
+    Loading coordinators and moving leaders are transient errors. Raises the last `RetriableError`
+    after `timeout_s`. `ask` must be idempotent: a request whose response was lost may have been
+    executed.
     """
     answers: list[T] = []
     last: list[RetriableError] = []

@@ -1,14 +1,14 @@
 """A Kafka cluster of one or three brokers on this machine.
 
-Every node is its own controller; brokers of releases before KRaft have a ZooKeeper.
+Every node is its own controller; brokers of releases before KRaft use a ZooKeeper.
 
     with SandboxCluster("east") as east:
         Producer({"bootstrap.servers": east.bootstrap})
 
-The brokers die with this process, however it ends. Ports stay reserved until `close`.
+The brokers end with this process, however it ends. Ports stay reserved until `close`.
 
-With a ZooKeeper, each broker learns of the others a moment after it has started, and SCRAM
-users (KIP-554) can be created only then: before KRaft no tool formats the storage with them.
+With a ZooKeeper, each broker learns of the others a moment after its start. SCRAM users (KIP-554)
+can be created only then: before KRaft, no tool formats the storage with them.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ _SCRAM_MECHANISMS = (
 
 
 def create_scram_users(access: ClientProperties, security: ClusterSecurity) -> None:
-    """Give every user of `security` its SCRAM credentials; `access` is that of `admin` by PLAIN.
+    """Create the SCRAM credentials of every user of `security`; `access` is `admin` with PLAIN.
 
-    Raises `SandboxError` when the cluster refuses.
+    Raises `SandboxError` if the cluster refuses.
     """
     made = SandboxClients(access, alias="sandbox")
     admin = made.admin(_SETUP_CLIENT_ID)
@@ -95,9 +95,9 @@ def create_scram_users(access: ClientProperties, security: ClusterSecurity) -> N
 def await_full_metadata(
     access: ClientProperties, addresses: Sequence[str], *, timeout_s: float = 30.0
 ) -> None:
-    """Wait until every broker, asked at its own address, knows as many brokers as there are.
+    """Wait until every broker reports as many brokers as there are.
 
-    `access` is that of a user who may ask. Raises `SandboxError` after `timeout_s`.
+    `access` is that of an authorized user. Raises `SandboxError` after `timeout_s`.
     """
     for address in addresses:
         admin = SandboxClients({**access, "bootstrap.servers": address}, alias="sandbox").admin(
@@ -108,7 +108,7 @@ def await_full_metadata(
             try:
                 known = admin.list_topics(timeout=_METADATA_TIMEOUT_S)
             except confluent_kafka.KafkaException:
-                return False  # it does not know yet even who is asking
+                return False  # the broker does not know this user yet
             return known.controller_id > 0 and len(known.brokers) == len(addresses)
 
         if not clock.wait_until(knows_all, timeout_s=timeout_s):
@@ -124,16 +124,19 @@ _CLUSTER_START_ATTEMPTS = 3
 
 
 class SandboxCluster:
-    """Brokers with node ids 1 to `brokers`; `cluster.brokers[1]` is node 1. Not thread-safe.
+    """A cluster of brokers with node ids 1 to `brokers`; `cluster.brokers[1]` is node 1.
 
-    - `settings` hold for every broker, `broker_settings` (by node id) for one; both win over ours.
-    - `listeners` (by node id) are further listeners, for proxies in between.
-    - `users`: not None makes the cluster secure, with `admin` and these users (see `secure.py`).
-    - `folder` is kept at `close`; without it a temporary one is made, and removed.
-    - `port` is where node 1 listens if that port is free; node 2 at the next, and so on. A node
-      whose port is in use gets any free one.
-    - `kafka_version`: see `releases.py`; its jars are fetched at the first start.
-    - `in_containers`: brokers run in Docker, from Apache's image of that release.
+    Not thread-safe.
+
+    - `settings` apply to every broker, `broker_settings` (by node id) to one; both override the
+      defaults.
+    - `listeners` (by node id) are additional listeners, for proxies.
+    - `users`: if not None, the cluster is secure, with `admin` and these users.
+    - `folder` is kept at `close`; without it a temporary folder is created and removed.
+    - `port` is node 1's port if it is free; node 2 uses the next one, and so on. A node whose port
+      is in use gets any free one.
+    - `kafka_version`: see `kafka_releases`; its jars are downloaded at the first start.
+    - `in_containers`: brokers run in Docker, in Apache's image of that release.
     """
 
     def __init__(
@@ -156,9 +159,7 @@ class SandboxCluster:
         self.name = name
         self.release = kafka_releases.find_release(kafka_version)
         if in_containers:
-            containers.find_image(
-                self.release
-            )  # that there is none is said before anything is made
+            containers.find_image(self.release)  # report a missing image before anything is created
         self.zookeeper: ZooKeeper | None = None
         self.brokers: dict[int, KafkaBroker] = {}
         self.cluster_id = broker.make_cluster_id()
@@ -187,9 +188,9 @@ class SandboxCluster:
 
     @property
     def bootstrap(self) -> str:
-        """`host:port,…` of the brokers' client listeners; known once started."""
+        """`host:port,…` of the brokers' client listeners. Valid after `start`."""
         if not self._addresses:
-            raise SandboxError(f"cluster {self.name} has no addresses before its start")
+            raise SandboxError(f"cluster {self.name} has no addresses before it is started")
         return ",".join(self._addresses[node] for node in self._node_ids)
 
     @property
@@ -198,7 +199,7 @@ class SandboxCluster:
         return dict(self._addresses)
 
     def bootstrap_of(self, listener_name: str) -> str:
-        """`host:port,…` as advertised for one of the further listeners."""
+        """`host:port,…` as advertised by one of the additional listeners."""
         return ",".join(
             listener.advertised
             for node in self._node_ids
@@ -212,9 +213,9 @@ class SandboxCluster:
         *,
         mechanism: str = cluster_security.SCRAM_512,
     ) -> dict[str, str]:
-        """What a client needs to connect, as Java client properties.
+        """Return the Java client properties to connect with.
 
-        `user` and `mechanism` (SCRAM-SHA-512, SCRAM-SHA-256, PLAIN) matter to a secure cluster.
+        `user` and `mechanism` (SCRAM-SHA-512, SCRAM-SHA-256, PLAIN) apply to secure clusters only.
         """
         base = {"bootstrap.servers": self.bootstrap}
         if self.security is None:
@@ -223,16 +224,16 @@ class SandboxCluster:
 
     @property
     def log_text(self) -> str:
-        """The logs of all brokers, one after the other."""
+        """Return the logs of all brokers, concatenated."""
         return "\n".join(node.log_text for node in self.brokers.values())
 
     def start(self, *, timeout_s: float = 60.0) -> Self:
-        """Start all brokers that are down and wait until they serve."""
+        """Start all brokers that are down, and wait until they accept requests."""
         start_clusters([self], timeout_s=timeout_s)
         return self
 
     def launch(self) -> None:
-        """Start without waiting for brokers; `await_ready` does. The first time, make them."""
+        """Start all brokers without waiting; creates them the first time. See `await_ready`."""
         if not self.brokers:
             self._create()
         if self.zookeeper is not None and not self.zookeeper.running:
@@ -242,7 +243,7 @@ class SandboxCluster:
                 node.launch()
 
     def await_ready(self, *, timeout_s: float = 60.0) -> None:
-        """Wait until all launched brokers serve; tries other ports when a new one met a taken one.
+        """Wait until all launched brokers accept requests; a new cluster retries with other ports.
 
         Raises `SandboxError` with the end of the log of a broker that does not start.
         """
@@ -250,7 +251,7 @@ class SandboxCluster:
             try:
                 for node in self.brokers.values():
                     node.await_ready(timeout_s=timeout_s)
-                self._settle()
+                self._await_cluster_metadata()
             except PortInUseError:
                 if attempt == _CLUSTER_START_ATTEMPTS or not self._discard_if_new():
                     raise
@@ -259,7 +260,7 @@ class SandboxCluster:
                 return
 
     def stop(self, *, timeout_s: float = 15.0) -> None:
-        """Stop all brokers gracefully, all at once; what is there after `timeout_s` is killed."""
+        """Stop all brokers gracefully and concurrently; kill those still running at the timeout."""
         for node in self.brokers.values():
             node.request_stop()
         for node in self.brokers.values():
@@ -268,27 +269,27 @@ class SandboxCluster:
             self.zookeeper.stop(timeout_s=timeout_s)
 
     def restart(self, *, timeout_s: float = 60.0) -> None:
-        """Stop and start all brokers, on the same ports and data."""
+        """Stop and start all brokers, with the same ports and data."""
         self.stop()
         self.start(timeout_s=timeout_s)
 
     def kill(self) -> None:
-        """SIGKILL to all brokers, and to their ZooKeeper."""
+        """Send SIGKILL to all brokers, and to their ZooKeeper."""
         for each in self.servers():
             each.kill()
 
     def freeze(self) -> None:
-        """SIGSTOP to all brokers, and to their ZooKeeper."""
+        """Send SIGSTOP to all brokers, and to their ZooKeeper."""
         for each in self.servers():
             each.freeze()
 
     def thaw(self) -> None:
-        """SIGCONT to all that `freeze` stopped."""
+        """Send SIGCONT to all processes that `freeze` stopped."""
         for each in self.servers():
             each.thaw()
 
     def close(self) -> None:
-        """Kill the brokers, give the ports back and remove the folder, unless it was given."""
+        """Kill the brokers, release the ports, and remove the folder unless it was given."""
         self.kill()
         self._release_ports()
         if self._temporary is not None:
@@ -316,7 +317,7 @@ class SandboxCluster:
             self._create_with_controllers(client_ports)
 
     def _runner(self) -> ProgramRunner:
-        """Where brokers run; fetches what that needs."""
+        """Return where brokers run, after downloading jars or pulling the image."""
         if self._in_containers:
             containers.check_daemon()
             return ContainerRunner(
@@ -392,12 +393,12 @@ class SandboxCluster:
         return "SASL_SSL" if self.security else "PLAINTEXT"
 
     def servers(self) -> list[JavaServer]:
-        """The brokers, then their ZooKeeper if they have one."""
+        """All brokers, then the ZooKeeper if there is one."""
         keeper = [] if self.zookeeper is None else [self.zookeeper]
         return [*self.brokers.values(), *keeper]
 
-    def _settle(self) -> None:
-        """See `settling.py`: brokers that are their own controllers have nothing to wait for."""
+    def _await_cluster_metadata(self) -> None:
+        """Wait until the brokers of a ZooKeeper cluster know each other; KRaft needs no wait."""
         if self.zookeeper is None:
             return
         if self.security is not None and not self._has_users:
@@ -418,7 +419,7 @@ class SandboxCluster:
         self._reservations.clear()
 
     def _discard_if_new(self) -> bool:
-        """Forget a cluster that has never served: other ports then mean a new format."""
+        """Discard a cluster that has never started: new ports need newly formatted storage."""
         if any(node.has_served for node in self.brokers.values()):
             return False
         self.kill()
@@ -433,7 +434,7 @@ class SandboxCluster:
 
 
 def start_clusters(clusters: Sequence[SandboxCluster], *, timeout_s: float = 60.0) -> None:
-    """Start several clusters at once; when one fails, all are killed and its error is raised."""
+    """Start clusters concurrently; if one fails, kill all and raise its error."""
     try:
         for each in clusters:
             each.launch()

@@ -1,4 +1,4 @@
-"""Errors of the sandbox; each message says what to do about it."""
+"""Errors of the sandbox; each message says how to resolve it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from connect_runtime.base.errors import FatalError
 
 
 class SandboxError(FatalError):
-    """The sandbox cannot do what was asked."""
+    """The sandbox cannot do what was requested."""
 
 
 class PortInUseError(SandboxError):
-    """A broker found its port taken between our check and its start."""
+    """Another process took a broker's port between our check and the broker's start."""
 
 
 class UnknownClusterError(SandboxError):

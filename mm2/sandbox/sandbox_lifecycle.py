@@ -1,4 +1,4 @@
-"""Starts, finds and ends the sandbox in a folder: `mm2 sandbox up`, `down` and `status`.
+"""Starts, finds and stops the sandbox in a folder: `mm2 sandbox up`, `down` and `status`.
 
 A sandbox is a supervisor process with its clusters. Commands communicate with it through files
 (`mm2.sandbox.sandbox_state`) and signals.
@@ -37,17 +37,17 @@ _PACKAGES_FOLDER = Path(__file__).parents[2]
 
 
 def find_default_folder() -> Path:
-    """Where the sandbox of this user lives unless another folder is named."""
+    """Return the folder of this user's sandbox unless another one is given."""
     return temporary_folders.find_cache_folder() / "sandbox"
 
 
 def start_sandbox(
     folder: Path, request: SandboxRequest, *, report: Callable[[str], None]
 ) -> tuple[SandboxState, bool]:
-    """Start the clusters asked for; returns when they serve, leaving one supervisor process.
+    """Start a supervisor with the requested clusters and wait until they accept requests.
 
-    The second value is False when they were up already. Raises `SandboxError` when others are up,
-    or when they do not start.
+    Returns the state, and False if the clusters were up already. Raises `SandboxError` if other
+    clusters are up, or if these do not start.
     """
     request.check()
     release = kafka_releases.find_release(request.kafka_version)
@@ -69,9 +69,9 @@ def start_sandbox(
 
 
 def stop_sandbox(folder: Path) -> bool:
-    """End the sandbox in a folder and remove its data; False when none was up.
+    """Stop the sandbox in a folder and remove its data; returns False if none was up.
 
-    Raises `SandboxError` when a process of it is still there afterwards.
+    Raises `SandboxError` if one of its processes is still there afterwards.
     """
     home = SandboxFolder(folder.absolute())
     if not home.folder.is_dir():
@@ -91,19 +91,19 @@ def stop_sandbox(folder: Path) -> bool:
             lambda: not find_processes(home), timeout_s=_SANDBOX_STOP_TIMEOUT_S
         ):
             left = ", ".join(str(pid) for pid in find_processes(home))
-            raise SandboxError(f"processes {left} of {home.folder} did not end: kill them")
+            raise SandboxError(f"processes {left} of {home.folder} did not end: kill them manually")
         _remove_leftovers(home)
     return was_up
 
 
 def read_status(folder: Path) -> SandboxState | None:
-    """What the sandbox in a folder says of itself; None when none is up."""
+    """Return the state that the sandbox in a folder reports; None if none is up."""
     home = SandboxFolder(folder.absolute())
     return home.read_state() if home.supervisor_lives() else None
 
 
 def describe_ports_in_use(said: SandboxState) -> list[str]:
-    """A sentence for each broker that does not listen at its usual port."""
+    """Return a sentence for each broker that does not listen on its preferred port."""
     return [
         f"port {broker.preferred_port} is in use: "
         + (
@@ -119,7 +119,7 @@ def describe_ports_in_use(said: SandboxState) -> list[str]:
 
 
 def make_shell_variables(folder: Path, said: SandboxState) -> dict[str, str]:
-    """The shell variables of `mm2 sandbox env`; see `shell_variables.py`."""
+    """Return the variables of `mm2 sandbox env`; see `shell_variables`."""
     home = SandboxFolder(folder.absolute())
     found = {}
     for cluster in said.clusters:
@@ -133,9 +133,9 @@ def make_shell_variables(folder: Path, said: SandboxState) -> dict[str, str]:
 def make_kafka_command(
     folder: Path, tool: str, arguments: Sequence[str], *, cluster: str | None
 ) -> list[str]:
-    """The command line of one of Kafka's tools, for a cluster of the sandbox in a folder.
+    """Return the command line of a Kafka tool for a cluster of the sandbox in a folder.
 
-    Without `cluster` it is the only one there is. Raises `SandboxError`.
+    `cluster` may be omitted if there is only one. Raises `SandboxError`.
     """
     target = None
     if kafka_tools.needs_cluster_options(tool, arguments):
@@ -152,12 +152,12 @@ def make_kafka_command(
 
 
 def read_ready_state(folder: Path) -> SandboxState:
-    """The state of the sandbox in a folder; raises `SandboxError` when none serves."""
+    """Return the state of the running sandbox. Raises `SandboxError` if there is none."""
     said = read_status(folder)
     if said is None:
         raise SandboxError(f"no sandbox is up in {folder}: start one with mm2 sandbox up east west")
     if said.phase != "ready":
-        raise SandboxError(f"the sandbox in {folder} is {said.phase}")
+        raise SandboxError(f"the sandbox in {folder} is not ready: {said.phase}")
     return said
 
 
@@ -174,7 +174,7 @@ def _find_cluster(said: SandboxState, name: str | None) -> ClusterFacts:
 
 
 def find_processes(home: SandboxFolder) -> list[int]:
-    """The processes that have the sandbox's folder in their command line: brokers, guards."""
+    """Return the processes with the sandbox's folder in their command line: brokers, guards."""
     marker = os.fsencode(home.clusters) + b"/"
     found = []
     for entry in Path("/proc").iterdir():
@@ -186,19 +186,18 @@ def find_processes(home: SandboxFolder) -> list[int]:
 
 
 def _join_running(home: SandboxFolder, request: SandboxRequest) -> SandboxState:
-    """What is up is what was asked for: wait until it serves (another `start_sandbox` may have just
-    begun)."""
+    """Check that the running sandbox has the requested clusters, and wait until it is ready."""
     running = home.read_request()
     if running != request:
         raise SandboxError(
             f"a sandbox with {_format_request(running)} is already up in {home.folder}, "
-            f"not {_format_request(request)}: end it first (mm2 sandbox down), or use another --dir"
+            f"not {_format_request(request)}: stop it (mm2 sandbox down), or use another --dir"
         )
     return _await_ready(home)
 
 
 def _launch_supervisor(home: SandboxFolder) -> SandboxState:
-    """Start the supervisor; it detaches, so the process that we start ends at once."""
+    """Start the supervisor, which detaches from its parent process."""
     search_path = os.pathsep.join(
         filter(None, [str(_PACKAGES_FOLDER), os.environ.get("PYTHONPATH")])
     )
@@ -227,11 +226,11 @@ def _launch_supervisor(home: SandboxFolder) -> SandboxState:
 
 
 def _await_ready(home: SandboxFolder) -> SandboxState:
-    def settled() -> bool:
+    def is_settled() -> bool:
         said = home.read_state()
         return not home.supervisor_lives() or (said is not None and said.phase != "starting")
 
-    in_time = clock.wait_until(settled, timeout_s=_SANDBOX_START_TIMEOUT_S)
+    in_time = clock.wait_until(is_settled, timeout_s=_SANDBOX_START_TIMEOUT_S)
     said = home.read_state()
     if said is not None and said.phase == "ready" and home.supervisor_lives():
         return said
@@ -242,7 +241,7 @@ def _await_ready(home: SandboxFolder) -> SandboxState:
 
 
 def _end_supervisor(home: SandboxFolder, number: signal.Signals) -> bool:
-    """Send the supervisor a signal and wait for its end."""
+    """Send the supervisor a signal and wait for it to end."""
     pid = home.supervisor_pid()
     with suppress(ProcessLookupError):
         os.kill(pid, number)
@@ -253,7 +252,7 @@ def _end_supervisor(home: SandboxFolder, number: signal.Signals) -> bool:
 
 
 def _remove_leftovers(home: SandboxFolder) -> None:
-    """Remove what a sandbox left that ended in disorder."""
+    """Remove the files of a sandbox that did not end properly."""
     home.forget_state()
     shutil.rmtree(home.clusters, ignore_errors=True)
 

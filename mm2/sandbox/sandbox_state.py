@@ -1,8 +1,8 @@
-"""The files between `mm2 sandbox up` and its supervisor: the request and the supervisor's state.
+"""Files shared by `mm2 sandbox up` and its supervisor: the request and the supervisor's state.
 
-Both are JSON in the sandbox folder, carry a version, and are readable by their owner alone
-because they hold passwords. The supervisor holds a lock on a third file for as long as it
-lives: that lock, not a process id, decides whether a sandbox is up.
+Both are JSON files in the sandbox folder with a version, readable only by their owner because they
+contain passwords. The supervisor holds a lock on a third file while it lives: this lock, not a
+process id, decides whether a sandbox is up.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SandboxPhase = Literal["starting", "ready", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRequest:
-    """The clusters that somebody wants. `settings` go to every broker of every cluster.
+    """The requested clusters. `settings` apply to every broker of every cluster.
 
-    `kafka_version` as in `kafka_releases.find_release`, in full or in short.
+    `kafka_version` as in `kafka_releases.find_release`, in full or short form.
     """
 
     names: tuple[str, ...]
@@ -40,7 +40,7 @@ class SandboxRequest:
     in_containers: bool = False
 
     def check(self) -> None:
-        """Raises `SandboxError` for what no sandbox can be."""
+        """Raise `SandboxError` if the request is invalid."""
         for name in self.names:
             if not _CLUSTER_NAME.fullmatch(name):
                 raise SandboxError(
@@ -58,7 +58,7 @@ class SandboxRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFacts:
-    """`preferred_port` is where it would listen if another process did not use that port."""
+    """A running broker; `preferred_port` is the port it would use if that were free."""
 
     node_id: int
     address: str
@@ -79,7 +79,7 @@ class ZooKeeperFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """`broker_settings` are the Java client properties with which to connect."""
+    """A running cluster; `properties` are the Java client properties to connect with."""
 
     name: str
     kafka_version: str
@@ -93,13 +93,13 @@ class ClusterFacts:
 
     @property
     def secure(self) -> bool:
-        """Whether clients need more than the address."""
+        """Whether clients need more than the address to connect."""
         return self.properties["security.protocol"] != "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxState:
-    """What a supervisor says of itself. `error` is for people; only `failed` has one."""
+    """State reported by a supervisor; `error` is a message, set only in the phase `failed`."""
 
     phase: SandboxPhase
     pid: int
@@ -122,8 +122,11 @@ class SandboxFolder:
         return self.folder / "supervisor.log"
 
     def client_properties(self, cluster: str) -> Path:
-        """The file with which Java's clients connect to a cluster. It is not among the brokers'
-        files: a program that was given it is no process of the sandbox."""
+        """Path of the file for Java clients of a cluster.
+
+        It is outside the brokers' folders, so that programs using it do not count as processes of
+        the sandbox.
+        """
         return self.folder / f"{cluster}{_CLIENT_PROPERTIES}"
 
     def make(self) -> None:
@@ -140,7 +143,7 @@ class SandboxFolder:
         _write_json(self._state, asdict(state))
 
     def read_state(self) -> SandboxState | None:
-        """The last state written, None if there is none; it may be that of a dead supervisor."""
+        """Return the last written state, None if there is none; its supervisor may have ended."""
         try:
             fields = _read_json(self._state)
         except FileNotFoundError:
@@ -167,9 +170,9 @@ class SandboxFolder:
             path.unlink(missing_ok=True)
 
     def take_lock(self, name: str) -> IO[bytes] | None:
-        """Lock a file of this folder, with our process id in it; None when another holds it.
+        """Lock a file of this folder and write our process id to it; None if it is locked already.
 
-        It holds until the file is closed, by us or by the end of this process.
+        The lock is held until the file is closed or this process ends.
         """
         (self.folder / name).touch(mode=0o600)
         handle = (self.folder / name).open("r+b", buffering=0)
@@ -192,7 +195,7 @@ class SandboxFolder:
         return False
 
     def supervisor_pid(self) -> int:
-        """The process id of a supervisor that lives."""
+        """Return the process id of a running supervisor."""
         return int((self.folder / SUPERVISOR_LOCK).read_text())
 
     @property
@@ -210,7 +213,7 @@ _CLIENT_PROPERTIES = ".client.properties"
 
 
 def write_lock_owner(lock: IO[bytes], pid: int) -> None:
-    """Write the owner of a lock into it, at once: a reader never sees half of it."""
+    """Write the owner's process id atomically, so that readers never see a part of it."""
     os.pwrite(lock.fileno(), f"{pid:<20}".encode(), 0)
 
 
@@ -226,7 +229,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     version = fields.pop("version", None)
     if version != VERSION:
         raise SandboxError(
-            f"{path} has version {version}, this mm2 writes {VERSION}: end that sandbox with the "
-            "mm2 that started it, or remove the folder"
+            f"{path} has version {version}, but this mm2 writes {VERSION}: stop that sandbox with "
+            "the mm2 that started it, or remove the folder"
         )
     return fields

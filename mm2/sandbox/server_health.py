@@ -1,4 +1,4 @@
-"""Checks whether the brokers and ZooKeepers of a running sandbox answer."""
+"""Checks whether the brokers and ZooKeepers of a running sandbox respond."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEALTH_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerHealth:
-    """`name` is `broker 1` or `zookeeper`; `pid` and `log` are those of its process."""
+    """Health of a server process; `name` is `broker 1` or `zookeeper`."""
 
     cluster: str
     name: str
@@ -34,7 +34,7 @@ class ServerHealth:
         return self.health == "up"
 
     def describe(self) -> str:
-        """`dead: process 4711 has ended; its log: …`; `up`."""
+        """Describe the health: `dead: process 4711 has ended; its log: …`, or `up`."""
         match self.health:
             case "up":
                 return "up"
@@ -42,14 +42,13 @@ class ServerHealth:
                 return f"dead: process {self.pid} has ended; its log: {self.log}"
             case "not answering":
                 return (
-                    f"not answering: process {self.pid} exists but did not answer within "
+                    f"not responding: process {self.pid} exists, but did not respond within "
                     f"{_HEALTH_TIMEOUT_S:.0f} s; its log: {self.log}"
                 )
 
 
 def check_servers(said: SandboxState) -> list[ServerHealth]:
-    """The health of every broker and ZooKeeper, cluster by cluster; takes `_HEALTH_TIMEOUT_S` at
-    most."""
+    """Check every broker and ZooKeeper; takes up to `_HEALTH_TIMEOUT_S`."""
     brokers = [(cluster, broker) for cluster in said.clusters for broker in cluster.brokers]
     with futures.ThreadPoolExecutor(max(1, len(brokers))) as pool:
         asked = [
@@ -85,7 +84,7 @@ def check_servers(said: SandboxState) -> list[ServerHealth]:
 
 
 def _check_broker(properties: Mapping[str, str], broker: BrokerFacts) -> ServerHealthStatus:
-    """A client that knows this address alone asks for metadata: none but this broker can answer."""
+    """Request metadata from this broker's address only."""
     if not processes.is_alive(broker.pid):
         return "dead"
     alone = {**properties, "bootstrap.servers": broker.address}

@@ -1,7 +1,7 @@
 """The shell variables that `mm2 sandbox env` exports for each cluster.
 
-Cluster `my-cluster` has `MY_CLUSTER`, its bootstrap servers, and `MY_CLUSTER_CONFIG`, the path
-of its client properties file, which Kafka's tools accept as `--command-config`.
+Cluster `my-cluster` has `MY_CLUSTER`, its bootstrap servers, and `MY_CLUSTER_CONFIG`, the path of
+its client properties file for Kafka's tools (`--command-config`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from mm2.sandbox.sandbox_errors import SandboxError
 
 SHELLS = ("sh", "fish")
-"""`sh` is for bash and zsh as well."""
+"""`sh` also works for bash and zsh."""
 
 _CONFIG_SUFFIX = "_CONFIG"
 _RESERVED_VARIABLES = re.compile(
@@ -22,11 +22,11 @@ _RESERVED_VARIABLES = re.compile(
     "|OPTIND|PAGER|PATH|PPID|PROMPT|PS[1-4]|PWD|PYTHON.*|RANDOM|SECONDS|SHELL|SHLVL|TERM|TMPDIR|TZ"
     "|UID|USER"
 )
-"""Variables that shells and programs read: a cluster's may not replace them."""
+"""Variables used by shells and programs, which a cluster's variable must not replace."""
 
 
 def make_variable_name(cluster: str) -> str:
-    """`MY_CLUSTER` for `my-cluster`, `_1ST` for `1st`."""
+    """Convert `my-cluster` to `MY_CLUSTER`, `1st` to `_1ST`."""
     made = re.sub(r"[^A-Z0-9]", "_", cluster.upper())
     return f"_{made}" if made[0].isdigit() else made
 
@@ -36,7 +36,7 @@ def make_config_variable_name(cluster: str) -> str:
 
 
 def check_cluster_names(clusters: Iterable[str]) -> None:
-    """Raises `SandboxError` for cluster names that cannot have variables of their own."""
+    """Raise `SandboxError` if a cluster name has no unique, unreserved variable."""
     owners: dict[str, str] = {}
     for cluster in clusters:
         for variable in (make_variable_name(cluster), make_config_variable_name(cluster)):
@@ -48,13 +48,13 @@ def check_cluster_names(clusters: Iterable[str]) -> None:
             other = owners.setdefault(variable, cluster)
             if other != cluster:
                 raise SandboxError(
-                    f"cluster names {other!r} and {cluster!r}: both would have the variable "
+                    f"cluster names {other!r} and {cluster!r}: both would use the variable "
                     f"{variable} in `mm2 sandbox env`; choose other names"
                 )
 
 
 def render_exports(variables: Mapping[str, str], *, shell: str) -> str:
-    """Lines that a shell evaluates: `export EAST=127.0.0.1:19092`."""
+    """Render lines for a shell to evaluate: `export EAST=127.0.0.1:19092`."""
     if shell == "fish":
         return "".join(
             f"set -gx {key} {_quote_for_fish(value)}\n" for key, value in variables.items()

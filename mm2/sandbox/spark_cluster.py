@@ -1,8 +1,8 @@
-"""A standalone Spark cluster on this machine, from the Spark inside the pyspark package.
+"""A standalone Spark cluster on this machine, run from the pyspark package.
 
-Each worker has its own loopback address, 127.0.0.1 and up, so that Spark sees as many hosts.
-Everything ends with the process that started it. `secret` turns on authentication and
-encryption between master, workers and applications.
+Each worker has a separate loopback address, from 127.0.0.1 on, so that Spark sees several hosts.
+All processes end with this process. `secret` enables authentication and encryption between master,
+workers and applications.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LOG_TAIL_CHARS = 3000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkClusterSpec:
-    """`cores` are the slots of each worker, whatever the machine has; `memory` is per worker."""
+    """Size of the cluster; `cores` are the slots and `memory` the memory of each worker."""
 
     workers: int = 2
     cores: int = 4
@@ -66,13 +66,13 @@ class SparkDaemon:
         return self._child.poll() is None
 
     def executor_pids(self) -> list[int]:
-        """The JVMs of the executors that run on this worker now."""
+        """Return the process ids of the executors on this worker."""
         return [
             pid for pid in list_child_pids(self.pid) if _EXECUTOR_CLASS in _read_command_line(pid)
         ]
 
     def kill(self) -> None:
-        """SIGKILL to the worker and its executors at once, as when a machine loses power."""
+        """Send SIGKILL to the worker and its executors, as if the machine lost power."""
         executors = self.executor_pids()
         self._child.signal(signal.SIGKILL)
         for pid in executors:
@@ -98,7 +98,7 @@ class SparkCluster:
         self.state_url = ""
 
     def start(self) -> Self:
-        """Start everything and wait until all workers are registered. Raises SandboxError."""
+        """Start all processes and wait until the workers are registered. Raises `SandboxError`."""
         java.find_java()
         port, web = self._port(), self._port()
         self.url = f"spark://127.0.0.1:{port}"
@@ -112,7 +112,7 @@ class SparkCluster:
         return self
 
     def launch_worker(self) -> SparkDaemon:
-        """Start one more worker, on the next loopback address, without waiting for it."""
+        """Start another worker on the next loopback address, without waiting for it."""
         number = len(self.workers) + 1
         host = f"127.0.0.{number}"
         arguments = [
@@ -126,16 +126,16 @@ class SparkCluster:
         return worker
 
     def await_workers(self, count: int) -> None:
-        """Wait until that many workers are registered and alive. Raises SandboxError."""
+        """Wait until `count` workers are registered and alive. Raises `SandboxError`."""
         self._await(lambda: self.alive_workers() == count, plurals.format_count(count, "worker"))
 
     def alive_workers(self) -> int:
-        """Workers that the master believes in."""
+        """Return the number of workers that the master considers alive."""
         state = self._state()
         return 0 if state is None else int(str(state["aliveworkers"]))
 
     def close(self) -> None:
-        """Kill everything; remove the folder if it was made here."""
+        """Kill all processes, and remove the folder if it was created here."""
         for daemon in [*self.workers, *([self.master] if self.master else [])]:
             daemon.kill()
         for port in self._ports:
@@ -187,7 +187,7 @@ class SparkCluster:
         }
 
     def _state(self) -> dict[str, object] | None:
-        """What the master's web page says as JSON; None while it does not answer."""
+        """Return the master's state as JSON; None if it does not answer."""
         try:
             with urllib.request.urlopen(self.state_url, timeout=_REQUEST_TIMEOUT_S) as answer:  # noqa: S310
                 state: dict[str, object] = json.load(answer)
@@ -207,7 +207,7 @@ class SparkCluster:
                 for daemon in daemons
             )
             raise SandboxError(
-                f"starting the Spark cluster {self.url}: {what} did not come up in {_START_S:.0f} s"
+                f"starting the Spark cluster {self.url}: {what} not available in {_START_S:.0f} s"
                 f"\n{logs}"
             )
 
@@ -224,7 +224,7 @@ def _make_environment(home: Path, folder: Path) -> dict[str, str]:
 
 
 def list_child_pids(pid: int) -> list[int]:
-    """The processes that a process has started and that are still there."""
+    """Return the child processes of a process."""
     with suppress(OSError):
         listed = Path(f"/proc/{pid}/task").iterdir()
         return sorted(
@@ -234,7 +234,7 @@ def list_child_pids(pid: int) -> list[int]:
 
 
 def _read_command_line(pid: int) -> bytes:
-    """The arguments of a process; empty when it has ended."""
+    """Return the arguments of a process; empty if it has ended."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     return b""

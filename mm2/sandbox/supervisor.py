@@ -1,7 +1,7 @@
-"""The process that `mm2 sandbox up` leaves running: it owns the brokers of a sandbox.
+"""The background process of `mm2 sandbox up`, which owns the brokers of a sandbox.
 
-Started as `python -m mm2.sandbox.supervisor FOLDER`. It detaches, starts what `request.json`
-asks for, reports in `state.json`, and waits for SIGTERM. Brokers die with it, however it ends.
+Started as `python -m mm2.sandbox.supervisor FOLDER`. It detaches, starts the clusters in
+`request.json`, reports in `state.json`, and waits for SIGTERM. Brokers end with it in any case.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from mm2.sandbox.sandbox_state import (
 )
 
 FIRST_BROKER_PORT = 19092
-"""Where the first broker of the first cluster listens if it can; the next cluster 100 further."""
+"""Preferred port of the first cluster's first broker; each further cluster adds 100."""
 
 _WATCH_INTERVAL_S = 1.0
 _WAIT_FOREVER_S = float("inf")
 
 
 class _StopSignalled(BaseException):
-    """SIGTERM or SIGINT came. Not an `Exception`: nothing but `main` may catch it."""
+    """SIGTERM or SIGINT was received. Not an `Exception`: only `main` may catch it."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     if detached_pid:
         sandbox_state.write_lock_owner(
             lock, detached_pid
-        )  # now, so that whoever waits for us finds the right one
+        )  # early, so that commands that wait for the supervisor find its process id
         os._exit(0)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _raise_stop)
@@ -70,7 +70,7 @@ class _Supervisor:
             _print_log_line(f"ready: {', '.join(each.name for each in self._clusters)}")
             self._watch()
         except _StopSignalled:
-            _print_log_line("asked to stop")
+            _print_log_line("received a stop signal")
         except SandboxError as error:
             _print_log_line(f"failed: {error}")
             self._home.write_state(SandboxState(phase="failed", pid=os.getpid(), error=str(error)))
@@ -106,10 +106,10 @@ class _Supervisor:
         )
 
     def _watch(self) -> None:
-        """Until a signal comes, or somebody has removed our folder: then nobody could stop us."""
+        """Wait for a signal, or until the folder was removed and no command could stop us."""
         reported: set[tuple[str, str]] = set()
 
-        def look() -> bool:
+        def check_servers() -> bool:
             for each in self._clusters:
                 for server in each.servers():
                     if not server.running and (each.name, server.name) not in reported:
@@ -119,7 +119,7 @@ class _Supervisor:
                         )
             return not self._home.clusters.exists()
 
-        clock.wait_until(look, timeout_s=_WAIT_FOREVER_S, interval_s=_WATCH_INTERVAL_S)
+        clock.wait_until(check_servers, timeout_s=_WAIT_FOREVER_S, interval_s=_WATCH_INTERVAL_S)
 
 
 def _describe_cluster(each: SandboxCluster) -> ClusterFacts:
@@ -146,7 +146,7 @@ def _describe_cluster(each: SandboxCluster) -> ClusterFacts:
 
 def _raise_stop(number: int, frame: FrameType | None) -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, signal.SIG_IGN)  # what follows is short and must not be cut
+        signal.signal(each, signal.SIG_IGN)  # the shutdown is short and must not be interrupted
     raise _StopSignalled
 
 

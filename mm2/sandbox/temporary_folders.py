@@ -1,4 +1,4 @@
-"""Temporary folders of clusters; folders whose owner was killed are removed by the next process."""
+"""Temporary folders of clusters; the next process removes folders whose owner was killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOCK_TIMEOUT_S = 60.0
 
 @dataclass(slots=True)
 class TemporaryFolder:
-    """A folder that is ours until `remove`; if we die, whoever makes the next one removes it."""
+    """A folder reserved until `remove`; if this process dies, the next one removes the folder."""
 
     path: Path
     _lock_fd: int | None
@@ -31,7 +31,7 @@ class TemporaryFolder:
 
 
 def make_temporary_folder(name: str) -> TemporaryFolder:
-    """Make an empty folder with `name` in its name, readable by this user alone."""
+    """Create an empty folder with `name` in its name, readable by this user only."""
     base = make_private_folder("mm2-clusters")
     making_fd = _wait_for_lock(base / "making.lock")
     try:
@@ -44,8 +44,8 @@ def make_temporary_folder(name: str) -> TemporaryFolder:
 
 
 def make_private_folder(kind: str) -> Path:
-    """`<kind>-<uid>` in the temporary directory. Raises `SandboxError` where somebody else made it
-    first."""
+    """Create `<kind>-<uid>` in the temporary directory. Raises `SandboxError` if another user owns
+    it."""
     folder = Path(tempfile.gettempdir()) / f"{kind}-{os.geteuid()}"
     try:
         return files.ensure_private(folder)
@@ -54,7 +54,7 @@ def make_private_folder(kind: str) -> Path:
 
 
 def find_cache_folder() -> Path:
-    """`files.find_user_cache`. Raises `SandboxError` where it cannot be trusted."""
+    """Return `files.find_user_cache()`. Raises `SandboxError` if it cannot be trusted."""
     try:
         return files.find_user_cache()
     except OSError as error:
@@ -71,7 +71,7 @@ def _remove_abandoned(base: Path) -> None:
 
 
 def _wait_for_lock(path: Path) -> int:
-    """Others hold this lock only while they list and remove folders."""
+    """Acquire a lock that others hold only while they list and remove folders."""
     locked: list[int] = []
 
     def try_once() -> bool:
@@ -87,7 +87,7 @@ def _wait_for_lock(path: Path) -> int:
 
 
 def _try_lock(path: Path, *, create: bool) -> int | None:
-    """The descriptor of a lock that nobody else holds, else None."""
+    """Return the descriptor of the lock, None if another process holds it."""
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     try:
         descriptor = os.open(path, flags, 0o600)

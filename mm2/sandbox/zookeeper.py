@@ -1,8 +1,7 @@
-"""The ZooKeeper that brokers before KRaft need: one process for each sandbox cluster.
+"""The ZooKeeper of brokers before KRaft: one process per sandbox cluster.
 
-It runs from the jars of its brokers. It does not sync to disk: what a killed process has
-handed to the operating system is there for the next one, and a crash of the machine ends the
-sandbox anyway.
+It runs from the jars of its brokers. It does not sync to disk: data that a killed process has
+handed to the operating system survives, and a crash of the machine ends the sandbox anyway.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ _DUMP_TIMEOUT_S = 5.0
 _ZOOKEEPER_JVM_FLAGS = ("-Xmx96m", *java_server.TEST_JVM_FLAGS[1:], "-Dzookeeper.forceSync=no")
 
 SESSION_TIMEOUT_MS = 4000
-"""How long ZooKeeper remembers a killed broker, which may register again only afterwards."""
+"""How long ZooKeeper keeps a killed broker registered; it can register again only afterwards."""
 
 
 class ZooKeeper(JavaServer):
-    """Not thread-safe; it is down until `start`. `port` is where it listens on this machine."""
+    """A ZooKeeper that listens on `port`. Not thread-safe; call `start` first."""
 
     def __init__(self, folder: Path, *, jars: Path, port: int) -> None:
         super().__init__(
@@ -35,7 +34,7 @@ class ZooKeeper(JavaServer):
             folder,
             log_name="zookeeper.log",
             runner=LocalRunner(jars),
-            # It answers a moment after it says so, and until then that it does not serve.
+            # It serves a moment after logging that it is ready, and rejects requests until then.
             started=lambda text: _READY_TEXT in text and _SESSIONS_HEADING in self._dump(),
         )
         self._jars = jars
@@ -43,7 +42,7 @@ class ZooKeeper(JavaServer):
 
     @property
     def address(self) -> str:
-        """What brokers connect to."""
+        """The address for brokers."""
         return f"{broker_settings.LOOPBACK_HOST}:{self._port}"
 
     def prepare(self) -> None:
@@ -69,9 +68,9 @@ class ZooKeeper(JavaServer):
         )
 
     def await_forgotten(self, node_id: int) -> None:
-        """Wait until no broker is registered with an id: a killed one is for its session's time.
+        """Wait until no broker with this id is registered; a killed broker is until its timeout.
 
-        A broker that finds its id taken ends at once. Raises `SandboxError` when it stays taken.
+        A broker whose id is registered ends at once. Raises `SandboxError` if it stays registered.
         """
         if not self.running or not self.has_served:
             return
@@ -84,7 +83,7 @@ class ZooKeeper(JavaServer):
             )
 
     def _dump(self) -> set[str]:
-        """ZooKeeper's sessions, and the paths that exist only while these do; empty: no answer."""
+        """Return ZooKeeper's sessions and ephemeral paths; empty if it does not answer."""
         text = b""
         address = (broker_settings.LOOPBACK_HOST, self._port)
         with suppress(OSError), socket.create_connection(address, _DUMP_TIMEOUT_S) as stream:

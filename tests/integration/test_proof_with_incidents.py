@@ -93,7 +93,7 @@ def clean(properties: Properties, name: str) -> None:
 
 def test_a_topic_that_is_not_there_is_not_equal_to_nothing(east, west):
     source, target = east.client_properties(), west.client_properties()
-    with pytest.raises(NothingToCompareError, match="no such topic"):
+    with pytest.raises(NothingToCompareError, match="the source topic does not exist"):
         proof.take_snapshot(source, ["never-made"])
     for topics in ({"never-made": "never-made"}, {}):
         with pytest.raises(NothingToCompareError):

@@ -49,12 +49,12 @@ def _take(found: Catalogue) -> None:
     found.take("mm2_flow_state", "state", _of(FlowState))
     found.take("mm2_flow_tasks", "state", _of(TaskState))
     found.take("mm2_flow_partitions", "phase", collector.PARTITION_STATES)
-    found.take("mm2_flow_held", "by", _of(OverrideKind))
-    found.take("mm2_connector_held", "by", _of(OverrideKind))
-    found.take("mm2_connector_held", "connector", dedicated_mode.CONNECTORS)
+    found.take("mm2_flow_override", "override", _of(OverrideKind))
+    found.take("mm2_connector_override", "override", _of(OverrideKind))
+    found.take("mm2_connector_override", "connector", dedicated_mode.CONNECTORS)
     found.take("mm2_incidents_total", "kind", _of(IncidentKind))
-    found.take("mm2_stopped_partitions", "cause", _of(HaltCause))
-    found.take("mm2_replicated_batches_total", "path", ("passed", "opened"))
+    found.take("mm2_halted_partitions", "reason", _of(HaltCause))
+    found.take("mm2_replicated_batches_total", "path", ("pass-through", "re-encoded"))
     found.take("mm2_spark_slots", "use", ("used", "free"))
     for group in metrics_registry.ALL_GROUPS:
         for metric in metrics_registry.declare_metrics(group).values():

@@ -228,8 +228,8 @@ class Mirror:
 
     def stopped(self) -> set[tuple[str, str]]:
         """(topic, cause) of all that stands still."""
-        found = self.metrics().get("mm2_stopped_partitions", [])
-        return {(labels["topic"], labels["cause"]) for labels, value in found if value}
+        found = self.metrics().get("mm2_halted_partitions", [])
+        return {(labels["topic"], labels["reason"]) for labels, value in found if value}
 
     def await_stopped(self, topic: str, cause: str, deadline_s: float = START_S) -> None:
         eventually.eventually(

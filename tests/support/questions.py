@@ -12,13 +12,14 @@ import yaml
 from tests.support import boards, prometheus, promql, rules
 
 ABOUT_TROUBLE = {
-    "mm2:topic:loss_seconds|mm2:topic:losing_seconds": "records that wait to be copied, in a topic "
-    "with retention",
-    "mm2_stopped_partitions": "a partition that stands still",
+    "mm2:topic:time_to_data_loss_seconds|mm2:topic:data_loss_risk_seconds": "records that "
+    "wait to be copied, in a topic with retention",
+    "mm2_halted_partitions": "a partition that stands still",
     "mm2_incidents_total": "an incident",
-    "mm2_flow_held": "an operator who pauses the flow",
-    "mm2_connector_held|mm2:flow:heartbeats_held": "an operator who pauses another connector",
-    "mm2:flow:gone": "a node that is gone with its flow",
+    "mm2_flow_override": "an operator who pauses the flow",
+    "mm2_connector_override|mm2:flow:heartbeats_suspended": "an operator who pauses another "
+    "connector",
+    "mm2:flow:unreported": "a node that is gone with its flow",
     "mm2:flow:unreachable": "a cluster that does not answer",
     "ALERTS": "an alert",
     "deriv": "a lag that shrinks",
@@ -29,8 +30,8 @@ it."""
 NOT_MADE = {
     "unfenced-take-over": "a take-over after the transactional id has expired takes a week, and "
     "one of a mirror whose end does not pair, or that Java doubled, another history",
-    "mm2:flow:heartbeats_held": "a flow that leads to the source writes heartbeats there, and the "
-    "run has none",
+    "mm2:flow:heartbeats_suspended": "a flow that leads to the source writes heartbeats there, and "
+    "the run has none",
     "mm2:flow:known": "a day takes a day, and a tenth of it hours",
 }
 """Parts of expressions that get no answer from a run even then, and why. Recorded series, in

@@ -98,7 +98,7 @@ def has_setting(target: Properties, topic: str, key: str, value: str) -> bool:
 
 
 def is_opened(run: Mirror, topic: str) -> bool:
-    return run.figure("mm2_opened_partitions", topic=topic) == 1
+    return run.figure("mm2_reencoded_partitions", topic=topic) == 1
 
 
 def assert_lossless(run: Mirror, names: dict[str, str]) -> None:

@@ -40,13 +40,13 @@ DRILL_S = 1_700_000_000.0
 FLOW, BACK = "east->west", "west->east"
 WHEN_IT_GOES_WRONG = {
     "mm2_incidents_total",
-    "mm2_stopped_partitions",
-    "mm2_opened_partitions",
-    "mm2_flow_held",
-    "mm2_connector_held",
+    "mm2_halted_partitions",
+    "mm2_reencoded_partitions",
+    "mm2_flow_override",
+    "mm2_connector_override",
 }
 """Without a series here: nothing was lost, stands still, or had to be opened, or is held."""
-WHERE_IT_WAITS = {"mm2_source_loss_seconds"}
+WHERE_IT_WAITS = {"mm2_time_to_data_loss_seconds"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,11 +223,11 @@ def figures_are_sane(scene: Scene) -> None:
     assert series(scene, declarations.FLOW_STATE, state="RUNNING", **one) == [1.0]
     assert series(scene, declarations.ENGINE_READY) == [1.0]
     assert tasks(scene) == {"RUNNING": TASKS}
-    assert series(scene, declarations.FLOW_EXPECTED_PARTITIONS, **one) == [3.0]
+    assert series(scene, declarations.FLOW_ASSIGNED_PARTITIONS, **one) == [3.0]
     assert copied(scene) == 3, "two of the topic, and that of heartbeats"
     (records,) = series(scene, declarations.REPLICATED_RECORDS, **orders)
     assert records >= COUNT
-    (passed,) = series(scene, declarations.REPLICATED_BATCHES, path="passed", **orders)
+    (passed,) = series(scene, declarations.REPLICATED_BATCHES, path="pass-through", **orders)
     assert 0 < passed <= records
     latency = families(scene)[declarations.REPLICATION_LATENCY.name]
     (counted,) = [each.value for each in latency.samples if each.name.endswith("_count")]
@@ -239,13 +239,13 @@ def figures_are_sane(scene: Scene) -> None:
         (declarations.LAST_REPLICATION_AGE, 5.0),
         (declarations.HEARTBEAT_AGE, 10.0),
         (declarations.HEARTBEAT_ROUND_TRIP, 10.0),
-        (declarations.GROUP_SYNC_AGE, 15.0),
+        (declarations.CHECKPOINT_AGE, 15.0),
         (declarations.CLOCK_SKEW, 0.5),
     ):
         (value,) = series(scene, metric, **one)
         assert 0.0 <= value < most, metric.name
     eventually.eventually(  # the first rounds may be over before the group is known
-        lambda: series(scene, declarations.SYNCED_GROUPS, **one) == [1.0],
+        lambda: series(scene, declarations.CHECKPOINTED_GROUPS, **one) == [1.0],
         SOON_S,
         lambda: f"a group with a checkpoint\n{scene.run.tail}",
     )
@@ -363,7 +363,8 @@ def what_is_paused_says_so(scene: Scene) -> None:
     way_on = f"mm2 resume '{FLOW}' --config {scene.run.settings_path}"
     assert finding["reason"] == f"paused by an operator; resume with: {way_on}"
     eventually.eventually(
-        lambda: series(scene, declarations.FLOW_OVERRIDE, flow=FLOW, by="paused") == [1.0], SOON_S
+        lambda: series(scene, declarations.FLOW_OVERRIDE, flow=FLOW, override="paused") == [1.0],
+        SOON_S,
     )
     assert scene.health("ready")[0] == 200
     scene.tell("resume")
@@ -398,10 +399,10 @@ def a_partition_that_is_halted_is_counted_and_not_copied(scene: Scene) -> None:
         lambda: f"{copied(scene)} are copied\n{scene.run.tail}",
     )
     assert tasks(scene) == {"RUNNING": TASKS}
-    assert series(scene, declarations.FLOW_EXPECTED_PARTITIONS, flow=FLOW) == [3.0]
+    assert series(scene, declarations.FLOW_ASSIGNED_PARTITIONS, flow=FLOW) == [3.0]
     assert scene.health("ready")[0] == 200, "a part of it runs"
     assert scene.await_health("replicating", 503)["findings"][0]["reason"] == "1 partition halted"
-    halted = {"topic": scene.orders, "cause": "offset-map-unreadable"}
+    halted = {"topic": scene.orders, "reason": "offset-map-unreadable"}
     assert series(scene, declarations.HALTED_PARTITIONS, **halted) == [1.0]
 
 

@@ -32,15 +32,20 @@ FLOW = mirror.FLOW
 AGE_MS, KEPT_MS = 900_000, 1_100_000
 PLAIN, STAMPED, LATE, GAPPY, GONE = "plain", "stamped", "late", "gappy", "gone"
 TROUBLE = (
-    "Mm2LossNear",
+    "Mm2DataLossImminent",
     "Mm2GapDetected",
-    "Mm2PartitionsStopped",
+    "Mm2PartitionsHalted",
     "Mm2ClusterUnreachable",
     "Mm2Absent",
 )
 ABOUT_TROUBLE = questions.about_trouble(FACTOR)
-NODE_GONE, UNREACHABLE = "mm2:flow:gone", "mm2:flow:unreachable"
-STANDSTILL = ("Mm2FlowStalled", "Mm2HeartbeatLost", "Mm2PartitionsWait", "Mm2FreshnessBurnsFast")
+NODE_GONE, UNREACHABLE = "mm2:flow:unreported", "mm2:flow:unreachable"
+STANDSTILL = (
+    "Mm2FlowStalled",
+    "Mm2HeartbeatLost",
+    "Mm2PartitionsNotReplicating",
+    "Mm2FreshnessBurnsFast",
+)
 STANDSTILL_S = 40
 """After so long, at this pace, the first two of them would fire."""
 
@@ -117,7 +122,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 def test_every_panel_and_every_rule_gets_an_answer(scene: Scene):
-    scene.await_answer(f'mm2:flow:ready{{flow="{FLOW}"}} == 1')
+    scene.await_answer(f'mm2:flow:failover_ready{{flow="{FLOW}"}} == 1')
     assert not set(TROUBLE) & scene.server.firing().keys()
     for expr in dict.fromkeys(questions.every(FACTOR)):
         if not questions.is_about_trouble(expr):
@@ -129,7 +134,7 @@ def test_records_that_the_source_is_about_to_delete(scene: Scene):
     old = mirror.CLOCK.wall_ms() - AGE_MS
     for _ in range(30):
         kafka.produce(scene.source, LATE, content.some(10, bytes_each=1000, timestamp=old))
-    scene.server.await_firing("Mm2LossNear", SOON_S)
+    scene.server.await_firing("Mm2DataLossImminent", SOON_S)
     scene.note_answers()
 
 
@@ -146,7 +151,7 @@ def test_a_gap(scene: Scene):
 
 def test_a_topic_made_again_stops_its_partitions(scene: Scene):
     operations.recreate(scene.source, GONE)
-    scene.server.await_firing("Mm2PartitionsStopped", SOON_S)
+    scene.server.await_firing("Mm2PartitionsHalted", SOON_S)
     scene.note_answers()
 
 
@@ -155,19 +160,19 @@ def test_a_flow_that_an_operator_pauses_wakes_nobody(scene: Scene):
     assert not set(STANDSTILL) & scene.server.firing().keys()
     scene.tell("pause")
     scene.run.pause_connector(flow_plan.CHECKPOINT_CONNECTOR)
-    held = f'flow="{FLOW}", connector="{flow_plan.CHECKPOINT_CONNECTOR}", by="paused"'
-    scene.await_answer(f"mm2_connector_held{{{held}}} == 1")
-    scene.await_answer(f'mm2_flow_held{{flow="{FLOW}", by="paused"}} == 1')
-    scene.await_answer(f"mm2_flow_crossing_age_seconds > {STANDSTILL_S}")
-    scene.await_answer("mm2_group_sync_age_seconds > on () mm2:limit:seconds{of='group_sync'}")
+    held = f'flow="{FLOW}", connector="{flow_plan.CHECKPOINT_CONNECTOR}", override="paused"'
+    scene.await_answer(f"mm2_connector_override{{{held}}} == 1")
+    scene.await_answer(f'mm2_flow_override{{flow="{FLOW}", override="paused"}} == 1')
+    scene.await_answer(f"mm2_flow_last_replication_age_seconds > {STANDSTILL_S}")
+    scene.await_answer("mm2_checkpoint_age_seconds > on () mm2:limit:seconds{of='group_sync'}")
     scene.note_answers()
     assert not set(STANDSTILL) & scene.server.firing().keys()
-    assert scene.server.ask('ALERTS{alertname="Mm2GroupSyncStale"}') == [], "not even pending"
+    assert scene.server.ask('ALERTS{alertname="Mm2CheckpointsStale"}') == [], "not even pending"
     assert scene.server.ask(f'mm2:flow:stale_bool{{flow="{FLOW}"}}') == []
     scene.tell("resume")
-    scene.await_answer("mm2_flow_crossing_age_seconds < 5")
-    scene.await_answer("mm2_group_sync_age_seconds < 5")
-    eventually.eventually(lambda: scene.server.ask("mm2_connector_held") == [], SOON_S)
+    scene.await_answer("mm2_flow_last_replication_age_seconds < 5")
+    scene.await_answer("mm2_checkpoint_age_seconds < 5")
+    eventually.eventually(lambda: scene.server.ask("mm2_connector_override") == [], SOON_S)
 
 
 def test_all_that_is_about_trouble_had_something_to_say(scene: Scene):
@@ -185,10 +190,10 @@ def test_a_frozen_source_pages_once_until_it_thaws(scene: Scene):
     for expr in ABOUT_TROUBLE:
         if questions.speaks_of(UNREACHABLE, expr):
             scene.await_answer(expr)
-    scene.await_answer(f"mm2_flow_crossing_age_seconds > {STANDSTILL_S}")
+    scene.await_answer(f"mm2_flow_last_replication_age_seconds > {STANDSTILL_S}")
     assert not set(STANDSTILL) & scene.server.firing().keys()
     assert scene.server.ask(f'mm2_flow_healthy{{flow="{FLOW}"}} == 0')
-    assert scene.server.ask(f'mm2:flow:ready{{flow="{FLOW}"}} == 0')
+    assert scene.server.ask(f'mm2:flow:failover_ready{{flow="{FLOW}"}} == 0')
     scene.east.thaw()
     with Beats(scene.source, home="east"):
         scene.server.await_quiet("Mm2ClusterUnreachable", SOON_S)
@@ -197,7 +202,7 @@ def test_a_frozen_source_pages_once_until_it_thaws(scene: Scene):
 def test_a_process_that_is_gone_is_missed_with_its_flow(scene: Scene):
     scene.run.kill()
     scene.server.await_firing("Mm2Absent", SOON_S)
-    scene.server.await_firing("Mm2FlowGone", SOON_S)
+    scene.server.await_firing("Mm2FlowUnreported", SOON_S)
     scene.await_answer(f'{NODE_GONE}{{flow="{FLOW}"}}')
-    assert scene.server.ask(f'mm2:flow:ready{{flow="{FLOW}"}}') == []
+    assert scene.server.ask(f'mm2:flow:failover_ready{{flow="{FLOW}"}}') == []
     scene.await_answer(f'mm2:flow:stale_bool{{flow="{FLOW}"}} == 1')

@@ -1,11 +1,11 @@
 """`mm2 drill`: rehearses a failover of the user's own flow on two clusters of this machine.
 
-Applications work, one cluster is lost or left as planned, and the consumer group continues on
-the other one. The result states what it took: recovery time, records lost and read again.
+Applications run, one cluster is lost or left as planned, and the consumer group continues on the
+other one. The result reports recovery time, lost records and re-read records.
 
-The drill keeps all settings that say how the flow works. It replaces how clusters are reached
-and trusted, and other flows, topics and groups: nothing reaches the user's clusters, and none
-of the user's hooks is run. Everything it starts ends with it.
+The drill keeps all settings of the flow. It replaces addresses, security settings, other flows,
+topics and groups: nothing reaches the user's clusters, and none of the user's hooks is run.
+Everything it starts ends with it.
 """
 
 from __future__ import annotations
@@ -71,8 +71,10 @@ _WORKER_FACTOR_PREFIXES = ("config.storage.", "offset.storage.", "status.storage
 def make_drill_properties(
     props: Mapping[str, str], ends: tuple[str, str], bootstraps: tuple[str, str]
 ) -> dict[str, str]:
-    """Properties of MirrorMaker 2's form, for one broker on either side. `props`: the file's, with
-    `${…}` filled in; `ends`: aliases of source and target."""
+    """Return MirrorMaker 2 properties for two sandbox clusters with one broker each.
+
+    `props`: those of the file, with `${…}` resolved; `ends`: aliases of source and target.
+    """
     aliases = [each.strip() for each in props.get(dedicated_mode.CLUSTERS_KEY, "").split(",")]
     flow = f"{ends[0]}->{ends[1]}."
     kept = {dedicated_mode.CLUSTERS_KEY: ",".join(ends)}
@@ -101,56 +103,59 @@ def make_drill_properties(
 
 
 def _is_connection_key(key: str) -> bool:
-    """How a cluster is reached, for whatever client."""
+    """Whether the key configures how clients reach a cluster."""
     while key.startswith(_CLIENT_PREFIXES):
         key = key.partition(".")[2]
     return key.startswith(_CONNECTION_PREFIXES)
 
 
 def _is_selection_key(key: str) -> bool:
-    """Which topics and groups a flow has."""
+    """Whether the key selects topics or groups of a flow."""
     first, _, rest = key.partition(".")
     return first in _SELECTION_KEYS and (not rest or rest in _EXCLUDE_SUFFIXES)
 
 
 DRILL_PARTITIONS = 2
 PROCESSED_RECORDS = 500
-"""So many records are processed before the cluster is left."""
+"""Number of records that are processed before the cluster is left."""
 START_TIMEOUT_S = 180.0
 QUIESCENCE_S = 1.0
 POLL_INTERVAL_S = 0.1
 TARGET_FIRST_NUMBER = 1_000_000_000
-"""The first number of what is written on the other cluster."""
+"""First number that is written to the other cluster."""
 ERROR_TAIL_CHARS = 4_000
 QUIET_PERIOD_S = 2.0
 UNREAD_PERIOD_S = 1.0
-"""So long the flow goes on behind the group's back before the cluster is lost, so that there is
-something left to read."""
+"""How long records are replicated without being read before the cluster is lost, so that some are
+left to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillResult:
-    """`rto_s`: from the loss of the cluster, or the stop of its producers, until the group has
-    processed its first record on the other one; `all_s`: until it had seen all. `lost` records were
-    acknowledged by the cluster left and are nowhere else; `read_again` were processed twice;
-    `find_skipped_records` are those of the lost that had arrived, and that the group passed over.
-    `report` is what the move itself has told."""
+    """Measurements of a drill."""
 
     kind: MoveKind
     sent: int
     before: int
     after: int
     lost: int
+    """Records that the abandoned cluster acknowledged and that exist nowhere else."""
     skipped: int
+    """Records that were replicated, but that the group skipped."""
     read_again: int
+    """Records that were processed twice."""
     rto_s: float
+    """From the loss of the cluster, or the stop of its producers, until the group has processed its
+    first record on the other cluster."""
     all_s: float
+    """The same, until the group has processed all records."""
     report: Mapping[str, Any]
+    """The report of the failover itself."""
 
     @property
     def failures(self) -> list[str]:
-        """What went wrong, in words: something that arrived is missing, more was read again than
-        the move's report allows, or a planned move lost or repeated something."""
+        """Describe failures: replicated records were skipped, more were re-read than the report
+        allows, or a planned move lost or repeated records."""
         found = []
         if self.skipped:
             records = plurals.format_count(self.skipped, "record")
@@ -158,14 +163,14 @@ class DrillResult:
         bound = self.report["read_again_max"]
         if bound is not None and self.read_again > bound:
             again = plurals.format_count(self.read_again, "record", "were")
-            found.append(f"{again} read again, but the report says at most {bound:,}")
+            found.append(f"{again} read again, although the report states at most {bound:,}")
         if self.kind is not MoveKind.EMERGENCY:
             if self.lost:
                 lost = plurals.format_count(self.lost, "record", "were")
-                found.append(f"{lost} lost, though the move was planned")
+                found.append(f"{lost} lost, although the move was planned")
             if self.read_again:
                 again = plurals.format_count(self.read_again, "record", "were")
-                found.append(f"{again} read again, though the move was planned")
+                found.append(f"{again} read again, although the move was planned")
         return found
 
     @property
@@ -173,7 +178,7 @@ class DrillResult:
         return not self.failures
 
     def as_json(self) -> dict[str, Any]:
-        """`read_again_max` and `failures` beside what was measured."""
+        """Encode the result, including `read_again_max` and `failures`."""
         found = dataclasses.asdict(self)
         return {
             "version": 1,
@@ -188,28 +193,28 @@ class DrillResult:
 def find_skipped_records(
     arrived: Collection[int], before: Collection[int], after: Collection[int]
 ) -> set[int]:
-    """What stood on the mirror when nobody could write there any more, and was never processed."""
+    """Return the replicated records that were never processed."""
     return {number for number in arrived if number < TARGET_FIRST_NUMBER}.difference(before, after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DrillApplications:
-    """Who writes and reads on either cluster; each reading one is a member of the group."""
+    """Producers and consumer group members on both clusters."""
 
     writing: NumberProducer
     reading: GroupConsumer
-    writing_there: NumberProducer
-    reading_there: GroupConsumer
+    target_producer: NumberProducer
+    target_consumer: GroupConsumer
 
 
 class _FirstRecordTimer:
-    """When a group has processed its first record, whatever else goes on: `at_s`."""
+    """Measures when a group has processed its first record (`at_s`), on a separate thread."""
 
     def __init__(self, reading: GroupConsumer, clock: Clock) -> None:
         self.at_s: float | None = None
         self._reading = reading
         self._clock = clock
-        self._threads = ThreadGroup(on_unasked_end=lambda _: None)  # it ends by itself
+        self._threads = ThreadGroup(on_unasked_end=lambda _: None)  # the thread ends by itself
 
     def __enter__(self) -> Self:
         self._threads.start("first record", self._run)
@@ -226,7 +231,7 @@ class _FirstRecordTimer:
 
 
 class Drill:
-    """Runs once, on one thread; `close` ends everything, however far it came."""
+    """A single run, on one thread; `close` ends everything, whatever the progress."""
 
     def __init__(
         self,
@@ -241,7 +246,7 @@ class Drill:
         self._flow = flow
         self._kind = kind
         self._clock = clock
-        self._tell = tell
+        self._report_step = tell
         self._open = contextlib.ExitStack()
         self._folder = Path(
             self._open.enter_context(tempfile.TemporaryDirectory(prefix="mm2-drill-"))
@@ -256,13 +261,13 @@ class Drill:
         self._open.close()
 
     def run(self) -> DrillResult:
-        """Raises `ConnectError`."""
-        self._tell("starting two clusters on this machine")
+        """Run the drill. Raises `ConnectError` if it cannot be completed."""
+        self._report_step("starting two clusters on this machine")
         sandbox_cluster.start_clusters(self._clusters)
-        people = self._people()
-        people.writing.start()
-        people.reading.start()
-        path = self._mirror()
+        apps = self._start_applications()
+        apps.writing.start()
+        apps.reading.start()
+        path = self._start_flow()
         settings = config_loader.load(path, environment=os.environ)
         (flow,) = (each for each in settings.flows if each.name == self._flow.name)
         both = self._open.enter_context(
@@ -274,15 +279,15 @@ class Drill:
             clock=self._clock,
             patience=MoveTimeouts(settle_s=QUIESCENCE_S),
         )
-        self._tell("waiting until applications work and the flow has caught up with them")
-        self._until(
-            lambda: len(people.reading.processed) >= PROCESSED_RECORDS and self._ready(found),
+        self._report_step("waiting until applications work and the flow has caught up with them")
+        self._wait_until(
+            lambda: len(apps.reading.processed) >= PROCESSED_RECORDS and self._ready(found),
             "the group can be moved",
         )
-        return self._move(found, people)
+        return self._move(found, apps)
 
-    def _people(self) -> _DrillApplications:
-        """On the other cluster the group reads the mirror, and what is written there later."""
+    def _start_applications(self) -> _DrillApplications:
+        """Start the applications; on the target the group reads the mirror and new records."""
         topic, group = DRILL_TOPIC, DRILL_GROUP
         mirror = self._flow.remote_topic(topic)
         here, there = (each.client_properties() for each in self._clusters)
@@ -294,20 +299,25 @@ class Drill:
             applications.create_group_at_start(
                 properties, group, topic, partitions=DRILL_PARTITIONS
             )
-        people = _DrillApplications(
+        apps = _DrillApplications(
             writing=NumberProducer(here, topic, partitions=DRILL_PARTITIONS),
             reading=GroupConsumer(here, group, topic),
-            writing_there=NumberProducer(
+            target_producer=NumberProducer(
                 there, topic, partitions=DRILL_PARTITIONS, first=TARGET_FIRST_NUMBER
             ),
-            reading_there=GroupConsumer(there, group, *dict.fromkeys((mirror, topic))),
+            target_consumer=GroupConsumer(there, group, *dict.fromkeys((mirror, topic))),
         )
-        for each in (people.writing, people.reading, people.writing_there, people.reading_there):
+        for each in (
+            apps.writing,
+            apps.reading,
+            apps.target_producer,
+            apps.target_consumer,
+        ):
             self._open.callback(each.end)
-        return people
+        return apps
 
-    def _mirror(self) -> Path:
-        """`mm2 run` of the user's flow, as a process of its own; its file."""
+    def _start_flow(self) -> Path:
+        """Start `mm2 run` with the user's flow as a process; returns its configuration file."""
         flat = self._settings.flat
         here, there = (each.bootstrap for each in self._clusters)
         props = make_drill_properties(flat.resolve(flat.props), self._ends, (here, there))
@@ -317,67 +327,67 @@ class Drill:
         path.write_text("\n".join(lines) + "\n", encoding="iso-8859-1")
         said = self._open.enter_context((self._folder / "run.log").open("wb"))
         command = [sys.executable, "-m", "mm2.cli.main", "run", str(path)]
-        self._tell("starting the flow with the settings of the file")
+        self._report_step("starting the flow with the settings of the file")
         child = processes.start_process([*command, "--metrics-port", "0"], output=said)
         self._open.callback(child.kill)
         self._child = child
         return path
 
     def _ready(self, found: MoveWiring) -> bool:
-        """Could the group be moved now, also if the cluster were lost?"""
+        """Whether the group could be moved now, also if the cluster were lost."""
         lost = self._kind is MoveKind.EMERGENCY
         planner = dataclasses.replace(found, lost=lost).planner
         try:
-            made = planner.make(self._wanted(MoveKind.EMERGENCY))
+            made = planner.make(self._build_request(MoveKind.EMERGENCY))
         except ConnectError:
             return False
-        return self._has_all(made) and made.verdict is not PlanVerdict.NO_GO
+        return self._covers_all_records(made) and made.verdict is not PlanVerdict.NO_GO
 
-    def _has_all(self, made: MovePlan) -> bool:
+    def _covers_all_records(self, made: MovePlan) -> bool:
         places = {each.partition for group in made.groups for each in group.partitions}
         wanted = {TopicPartition(DRILL_TOPIC, number) for number in range(DRILL_PARTITIONS)}
         copied = {each.partition for each in made.mirrored if each.copied_to}
         return wanted <= places and wanted <= copied
 
-    def _wanted(self, kind: MoveKind) -> MoveRequest:
+    def _build_request(self, kind: MoveKind) -> MoveRequest:
         origin, destination = self._ends
         return MoveRequest(origin=origin, destination=destination, kind=kind)
 
-    def _move(self, found: MoveWiring, people: _DrillApplications) -> DrillResult:
+    def _move(self, found: MoveWiring, apps: _DrillApplications) -> DrillResult:
         left_s = self._clock.now_s()
 
         def told(line: str) -> None:
             nonlocal left_s
-            self._tell(line)
+            self._report_step(line)
             if line.startswith("stop-producers: no hook"):
                 left_s = self._clock.now_s()
-                people.writing.stop()
+                apps.writing.stop()
             elif line.startswith("stop-consumers: no hook"):
-                people.reading.stop()
+                apps.reading.stop()
             elif line.startswith("start-consumers: no hook"):
-                people.reading_there.start()
+                apps.target_consumer.start()
             elif line.startswith("start-producers: no hook"):
-                people.writing_there.start()
+                apps.target_producer.start()
 
         if self._kind is MoveKind.EMERGENCY:
-            people.reading.cut_off = True
-            people.reading.stop()
+            apps.reading.cut_off = True
+            apps.reading.stop()
             clock.wait_until(lambda: False, timeout_s=UNREAD_PERIOD_S)
-            self._tell(f"killing the brokers of {self._flow.source}")
+            self._report_step(f"killing the brokers of {self._flow.source}")
             left_s = self._clock.now_s()
             self._clusters[0].kill()
-        with _FirstRecordTimer(people.reading_there, self._clock) as first:
+        with _FirstRecordTimer(apps.target_consumer, self._clock) as first:
             report = self._execute(found, told)
-            self._child = None  # the flow has ended its work
-            for each in (people.reading_there, people.writing_there):
+            self._child = None  # the move has stopped the flow
+            for each in (apps.target_consumer, apps.target_producer):
                 if not each.running:
                     each.start()
-            self._until(lambda: first.at_s is not None, "the group goes on")
-        assert first.at_s is not None, "it was waited for"
-        return self._result(report, people, left_s=left_s, rto_s=first.at_s - left_s)
+            self._wait_until(lambda: first.at_s is not None, "the group continues")
+        assert first.at_s is not None, "set when the wait has ended"
+        return self._result(report, apps, left_s=left_s, rto_s=first.at_s - left_s)
 
-    def _arrived(self) -> list[int]:
-        """What stands on the mirror, which nobody can write to any more."""
+    def _read_mirror(self) -> list[int]:
+        """Return the numbers on the mirror, after its last writer was stopped."""
         mirror = self._flow.remote_topic(DRILL_TOPIC)
         properties = self._clusters[1].client_properties()
         with ConsumerLogReader(properties, alias=self._flow.target) as reader:
@@ -389,37 +399,42 @@ class Drill:
             ]
 
     def _result(
-        self, report: Mapping[str, Any], people: _DrillApplications, *, left_s: float, rto_s: float
+        self,
+        report: Mapping[str, Any],
+        apps: _DrillApplications,
+        *,
+        left_s: float,
+        rto_s: float,
     ) -> DrillResult:
-        before, after = people.reading.processed, people.reading_there.processed
-        self._until(
+        before, after = apps.reading.processed, apps.target_consumer.processed
+        self._wait_until(
             lambda: any(each >= TARGET_FIRST_NUMBER for each in after),
             "it has read what came before",
         )
         if self._kind is MoveKind.PLANNED:
-            sent = people.writing.sent
-            self._until(lambda: sent <= {*before, *after}, "it has read all")
+            sent = apps.writing.sent
+            self._wait_until(lambda: sent <= {*before, *after}, "it has read all")
         all_s = self._clock.now_s() - left_s
-        people.writing_there.stop()
-        self._until(lambda: people.writing_there.sent <= set(after), "it has read all")
-        self._until_quiet(after)
-        people.reading_there.stop()
+        apps.target_producer.stop()
+        self._wait_until(lambda: apps.target_producer.sent <= set(after), "it has read all")
+        self._wait_until_idle(after)
+        apps.target_consumer.stop()
         mine = [each for each in after if each < TARGET_FIRST_NUMBER]
         return DrillResult(
             kind=self._kind,
-            sent=len(people.writing.sent),
+            sent=len(apps.writing.sent),
             before=len(before),
             after=len(mine),
-            lost=len(people.writing.sent - {*before, *mine}),
-            skipped=len(find_skipped_records(self._arrived(), before, mine)),
+            lost=len(apps.writing.sent - {*before, *mine}),
+            skipped=len(find_skipped_records(self._read_mirror(), before, mine)),
             read_again=len(before) + len(mine) - len({*before, *mine}),
             rto_s=rto_s,
             all_s=all_s,
             report=report,
         )
 
-    def _until_quiet(self, processed: Sequence[int]) -> None:
-        """What was lost nobody waits for: the group is done when nothing more comes."""
+    def _wait_until_idle(self, processed: Sequence[int]) -> None:
+        """Wait until no more records are processed: lost records never arrive."""
         more = True
         while more:
             count = len(processed)
@@ -427,7 +442,7 @@ class Drill:
             more = len(processed) > count
 
     def _execute(self, found: MoveWiring, tell: Callable[[str], None]) -> Mapping[str, Any]:
-        about = MoveIdentity(wanted=self._wanted(self._kind), flow=self._flow.name)
+        about = MoveIdentity(wanted=self._build_request(self._kind), flow=self._flow.name)
         begin = journal.encode_begun(about, at_ms=self._clock.wall_ms())
         with JournalFile(self._folder / "journal.jsonl", begin=begin) as file:
             with contextlib.closing(found.tools(tell)) as made:
@@ -435,8 +450,8 @@ class Drill:
             report: Mapping[str, Any] = file.found.details[MoveStep.REPORT]
         return report
 
-    def _until(self, done: Callable[[], bool], what: str) -> None:
-        """Raises `FatalError` when it takes too long, or when the flow's process has ended."""
+    def _wait_until(self, done: Callable[[], bool], what: str) -> None:
+        """Wait until `done`. Raises `FatalError` on timeout, or if the flow's process has ended."""
         end_s = self._clock.now_s() + START_TIMEOUT_S
         while not done():
             ended = None if self._child is None else self._child.poll()

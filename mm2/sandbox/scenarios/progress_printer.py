@@ -1,4 +1,4 @@
-"""Prints on stderr what a long command is doing: one line per step, and a changing line below."""
+"""Prints the progress of a long command on stderr: a line per step, and an updated line below."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from connect_runtime.base.timing import Clock
 
 
 class ProgressPrinter:
-    """Steps stay, with the seconds since the beginning; what `now` says is replaced by the next.
+    """Prints steps with the elapsed seconds; `now` updates the line below.
 
     Without a terminal only steps are printed.
     """
@@ -26,12 +26,12 @@ class ProgressPrinter:
         self._open = contextlib.ExitStack()
 
     def step(self, text: str) -> None:
-        """Something has been done."""
+        """Print a completed step."""
         self._still()
         self._console.print(f"{self.elapsed_s:6.1f} s  {_escape_text(text)}", soft_wrap=True)
 
     def now(self, text: str) -> None:
-        """Something goes on."""
+        """Show the current activity."""
         if not self._console.is_terminal:
             return
         if self._status is None:
@@ -40,7 +40,7 @@ class ProgressPrinter:
             self._status.update(_escape_text(text))
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         self._still()
 
     @property
@@ -53,5 +53,5 @@ class ProgressPrinter:
 
 
 def _escape_text(text: str) -> str:
-    """Neither the terminal nor `rich` finds anything to obey in it."""
+    """Keep control sequences and `rich` markup in the text from being interpreted."""
     return escape(terminal_escape.escape(text))

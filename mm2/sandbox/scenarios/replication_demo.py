@@ -1,11 +1,11 @@
-"""`mm2 demo`: two clusters, traffic of every kind, replication, the proof, and a failover.
+"""`mm2 demo`: two clusters, traffic of every kind, replication, verification, and a failover.
 
-Wires the sandbox to a node. Everything it starts ends with it. A signal is noticed within a
-second or two, and at once when it comes twice.
+Connects the sandbox to a node. Everything it starts ends with it. A signal takes effect within a
+second or two, a second signal immediately.
 
-At the end a working consumer group is moved to the other cluster with the command that
-operators type, with hooks that stop the applications. A hook is a shell command that creates a
-file in a folder and waits for the answer there; it ends when the folder is removed.
+At the end a working consumer group is moved to the other cluster with the operator's command, with
+hooks that stop the applications. A hook is a shell command that creates a file in a folder and
+waits there for the answer; it ends when the folder is removed.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ WAIT_POLL_INTERVAL_S = 0.1
 
 
 class DemoFailedError(FatalError):
-    """The demo came to a point from which it could not go on."""
+    """The demo cannot continue."""
 
 
 class StopSignalError(Exception):
-    """A signal asked to stop; not a failure."""
+    """The demo was stopped by a signal; not a failure."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by signal {number}")
@@ -59,7 +59,7 @@ class StopSignalError(Exception):
 
 
 class DemoWaiter:
-    """`flow` and `crashed` tell how the mirror is; `stop_signal` which signal came, if any."""
+    """Waits for conditions; fails with the mirror's state, or with the received stop signal."""
 
     def __init__(
         self,
@@ -75,37 +75,37 @@ class DemoWaiter:
         self._crashed = crashed
 
     def raise_if_stopped(self) -> None:
-        """Raises `StopSignalError`."""
+        """Raise `StopSignalError` if a stop signal was received."""
         number = self._stop_signal()
         if number is not None:
             raise StopSignalError(number)
 
     def until(self, done: Callable[[], bool], what: str) -> None:
-        """Until it is done; fails when the mirror does, or stands still for too long."""
-        # News is what was never seen in this wait: copies that come and go are none.
+        """Wait for `done`. Raises `DemoFailedError` if the mirror fails or makes no progress."""
+        # Only states not seen before count as progress: restarting copy processes do not.
         seen: set[object] = set()
         news_s = self._clock.now_s()
         while not done():
             self._check()
-            standing = self._standing()
+            standing = self._progress_state()
             if standing not in seen:
                 seen.add(standing)
                 news_s = self._clock.now_s()
             elif self._clock.now_s() - news_s > STALL_TIMEOUT_S:
                 raise DemoFailedError(
-                    f"{what}: nothing new for {STALL_TIMEOUT_S:.0f} s: {self._in_words()}"
+                    f"{what}: no progress for {STALL_TIMEOUT_S:.0f} s: {self._describe_state()}"
                 )
             self._pause()
         self._check()
 
     def in_time(self, done: Callable[[], bool], what: str) -> None:
-        """Until it is done, whatever the mirror does; fails when that takes too long."""
+        """Wait for `done` whatever the state of the mirror. Raises `DemoFailedError` on timeout."""
         end_s = self._clock.now_s() + STALL_TIMEOUT_S
         while not done():
             self.raise_if_stopped()
             if self._clock.now_s() > end_s:
                 raise DemoFailedError(
-                    f"{what}: not within {STALL_TIMEOUT_S:.0f} s: {self._in_words()}"
+                    f"{what}: not finished within {STALL_TIMEOUT_S:.0f} s: {self._describe_state()}"
                 )
             self._pause()
 
@@ -116,9 +116,9 @@ class DemoWaiter:
         self.raise_if_stopped()
         flow = self._flow()
         if self._crashed() or flow.state is FlowState.FAILED:
-            raise DemoFailedError(f"the mirror has ended: {self._crashed() or flow.reason}")
+            raise DemoFailedError(f"the mirror has failed: {self._crashed() or flow.reason}")
 
-    def _standing(self) -> object:
+    def _progress_state(self) -> object:
         flow = self._flow()
         return (
             flow.state,
@@ -127,7 +127,7 @@ class DemoWaiter:
             sum(each.copied_to for each in flow.partitions),
         )
 
-    def _in_words(self) -> str:
+    def _describe_state(self) -> str:
         flow = self._flow()
         tasks = ", ".join(f"{each.state.value} {each.reason}".rstrip() for each in flow.tasks)
         phases = collections.Counter(
@@ -149,7 +149,7 @@ QUIESCENCE_S = 1
 PROCESSED_RECORDS = 500
 """So many records are processed before the move, and after it."""
 TARGET_FIRST_NUMBER = 1_000_000_000
-"""The first number of what is written on the other cluster."""
+"""First number that is written to the other cluster."""
 _HOOK_TIMEOUT_MS = 60_000
 _HOOK_YAML = """\
   {step}:
@@ -161,8 +161,7 @@ _HOOK_YAML = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoFailoverResult:
-    """What became of the records that a group works on, written on either cluster. `seconds`: from
-    the command's start until the group works on the other one as before."""
+    """What the consumer group processed during the failover."""
 
     origin: str
     destination: str
@@ -172,20 +171,24 @@ class DemoFailoverResult:
     read_again: int
     missing: int
     seconds: float
+    """From the start of the command until the group processes records on the other cluster."""
 
     @property
     def exact(self) -> bool:
-        """Each record was processed once."""
+        """Whether each record was processed exactly once."""
         return not self.read_again and not self.missing
 
 
 class DemoFailoverError(FatalError):
-    """`mm2 failover` did not do it."""
+    """`mm2 failover` failed."""
 
 
 class DemoFailover:
-    """`source` and `target` say how to reach the clusters; `wait(done, doing)` waits until `done`
-    or raises; `now_s` is a clock."""
+    """Moves a working consumer group with `mm2 failover`.
+
+    `source` and `target` are the properties to connect with; `wait(done, doing)` waits until `done`
+    or raises.
+    """
 
     def __init__(
         self,
@@ -218,7 +221,7 @@ class DemoFailover:
         self._child: ChildProcess | None = None
 
     def close(self) -> None:
-        """End whatever still runs."""
+        """Stop everything that still runs."""
         if self._child is not None:
             self._child.kill()
         for each in (
@@ -228,11 +231,11 @@ class DemoFailover:
             each.end()
 
     def work(self) -> None:
-        """The applications begin; returns when the move may."""
+        """Start the applications; returns when the group can be moved."""
         made = SandboxClients(self._target, alias=DEMO_GROUP)
         topic_creation.create_topics(
             made, [ORDERS_TOPIC]
-        )  # what is written there later has a topic of its own
+        )  # records written to the target later have a separate topic
         for side in (self._source, self._target):
             applications.create_group_at_start(
                 side, DEMO_GROUP, ORDERS_TOPIC.name, partitions=ORDERS_TOPIC.partitions
@@ -245,8 +248,10 @@ class DemoFailover:
         )
 
     def run(self, settings_file: Path, *, origin: str, destination: str) -> DemoFailoverResult:
-        """The move, and the group's work until it has seen every record. Raises
-        `DemoFailoverError`, or what `wait` does."""
+        """Move the group and wait until it has processed every record.
+
+        Raises `DemoFailoverError`, or the exception of `wait`.
+        """
         began_s = self._now_s()
         self._execute(
             *(
@@ -265,7 +270,7 @@ class DemoFailover:
         before, after = self._reading.processed, self._reading_there.processed
         self._wait(
             lambda: sum(number >= TARGET_FIRST_NUMBER for number in after) >= PROCESSED_RECORDS,
-            f"the group {DEMO_GROUP} goes on at {destination}",
+            f"the group {DEMO_GROUP} continues at {destination}",
         )
         seconds = self._now_s() - began_s
         self._writing_there.stop()
@@ -284,17 +289,19 @@ class DemoFailover:
         )
 
     def _execute(self, *arguments: str) -> None:
-        """Run the command; what its hooks ask for is done meanwhile."""
+        """Run the command, and answer its hooks meanwhile."""
         said = self._folder / "failover.txt"
         command = [sys.executable, "-m", "mm2.cli.main", "failover", *arguments]
         with said.open("wb") as output:
             self._child = child = processes.start_process(command, output=output)
-            self._wait(lambda: self._answer() or child.poll() is not None, "mm2 failover")
+            self._wait(lambda: self._answer_hooks() or child.poll() is not None, "mm2 failover")
         if child.poll():
-            raise DemoFailoverError(f"mm2 failover ended with {child.poll()}: {said.read_text()}")
+            raise DemoFailoverError(
+                f"mm2 failover ended with status {child.poll()}: {said.read_text()}"
+            )
 
-    def _answer(self) -> bool:
-        """Do what a hook asks for; never the end of anything."""
+    def _answer_hooks(self) -> bool:
+        """Execute the requests of hooks; always returns False, as a condition to wait for."""
         for step, do in self._answers.items():
             done = self._folder / f"{step}.done"
             if (self._folder / f"{step}.asked").exists() and not done.exists():
@@ -304,7 +311,7 @@ class DemoFailover:
 
 
 def make_hooks_section(folder: Path) -> str:
-    """The section of `clusters.yaml`."""
+    """Return the section `hooks` of `clusters.yaml`."""
     steps = ("stop-producers", "stop-consumers", "start-consumers", "start-producers")
     return "\nhooks:\n" + "".join(
         _HOOK_YAML.format(step=step, note=folder / step, timeout_ms=_HOOK_TIMEOUT_MS)
@@ -327,7 +334,7 @@ clusters:
 
 defaults:
   tasks.max: 2
-  replication.factor: -1    # one broker each: what it is set to
+  replication.factor: -1    # the broker's default: one broker each
 
 flows:
   - from: {source}
@@ -335,35 +342,35 @@ flows:
     topics: .*
 
 metrics:
-  required: false           # where another mm2 run has the port
+  required: false           # run without metrics if another mm2 run uses the port
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """`seconds` of live traffic; `records` of a large kind in the backlog, of about 1 KB. `moves`:
-    a consumer group is moved in the end, which stops the mirror."""
+    """Size of the demo."""
 
     seconds: float = 10.0
+    """Duration of the live traffic."""
     records: int = 25_000
+    """Backlog of a large kind of traffic, in records of about 1 KB."""
     moves: bool = True
+    """Whether a consumer group is moved at the end, which stops the flow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoThroughput:
-    """What was copied between two looks at the flow, `seconds` apart.
-
-    `size` is bytes of record batches, compressed as they are stored.
-    """
+    """Records and bytes replicated between two status polls."""
 
     records: int
     size: int
+    """Bytes of record batches, as compressed."""
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """`stopped`: partitions that the mirror gave up, with the reason."""
+    """Result of the demo; `stopped` are halted partitions with their reasons."""
 
     comparison: TopicsComparison
     backlog: DemoThroughput
@@ -377,7 +384,7 @@ class DemoResult:
 
 
 class Demo:
-    """Runs once, on one thread; `close` ends everything, however far it came."""
+    """A single run, on one thread; `close` ends everything, whatever the progress."""
 
     def __init__(
         self,
@@ -388,7 +395,7 @@ class Demo:
         stop_signal: Callable[[], int | None],
     ) -> None:
         self._options = options
-        self._tell = tell
+        self._progress = tell
         self._clock = now
         self._waits = DemoWaiter(
             now, stop_signal, flow=self._flow, crashed=lambda: self.mirror.crashed
@@ -410,32 +417,32 @@ class Demo:
 
     @property
     def mirror(self) -> Mm2Node:
-        """Once `run` has started it."""
+        """The node that replicates. Valid after `run` has started it."""
         assert self._mirror is not None
         return self._mirror
 
     @property
     def settings(self) -> Mm2Settings:
-        """What the mirror runs with."""
+        """The configuration that the node runs with."""
         return config_loader.load(self.settings_file, environment=os.environ)
 
     def close(self) -> None:
-        """End everything."""
-        self._tell.now("stopping the mirror and the clusters")
+        """Stop everything."""
+        self._progress.now("stopping the mirror and the clusters")
         self._open.close()
-        self._tell.close()
+        self._progress.close()
 
     def run(self) -> DemoResult:
-        """All of it. Raises `ConnectError`, or `StopSignalError` when a signal came."""
+        """Run the demo. Raises `ConnectError`, or `StopSignalError` after a signal."""
         self._start_clusters()
         traffic, steady = self._send_backlog()
         started_s = self._clock.now_s()
         self._start_mirror()
         backlog = self._copy_backlog(traffic, started_s)
-        latencies = self._live(traffic, steady)
+        latencies = self._run_live_traffic(traffic, steady)
         stopped = self._catch_up(traffic)
         return DemoResult(
-            comparison=self._prove(traffic),
+            comparison=self._compare_topics(traffic),
             backlog=backlog,
             latencies=latencies,
             stopped=stopped,
@@ -443,13 +450,13 @@ class Demo:
         )
 
     def keep_trickling(self) -> TrickleProducer:
-        """A little traffic that goes on until `close`."""
+        """Send a trickle of records until `close`."""
         steady = self._trickle(per_second=50)
         steady.start()
         self._open.callback(steady.end)
         return steady
 
-    # The steps
+    # Steps
 
     def _start_clusters(self) -> None:
         self._now("starting two Kafka clusters")
@@ -479,28 +486,28 @@ class Demo:
             )
             + make_hooks_section(self._folder)
         )
-        self._now("starting the mirror: Spark first")
+        self._now("starting the flow: Spark starts first")
         self._mirror = Mm2Node(self.settings, environment=os.environ)
         self._open.callback(self._mirror.stop, NODE_STOP_TIMEOUT_S)
         self._mirror.start()
 
     def _copy_backlog(self, traffic: TrafficMix, started_s: float) -> DemoThroughput:
-        """Timed from the last look that saw nothing copied to the first that saw all of it."""
-        ends = self._ends(traffic)
+        """Measure from the last status without replicated records to the first with all of them."""
+        ends = self._read_end_offsets(traffic)
         total = sum(ends.values())
         idle_s = started_s
 
         def copied() -> bool:
             nonlocal idle_s
-            done = sum(self._copied(ends).values())
+            done = sum(self._replicated_offsets(ends).values())
             if done == 0:
                 idle_s = self._clock.now_s()
-                self._now("Spark starts the copies, which take their partitions over")
+                self._now("Spark starts the copy processes, which acquire their partitions")
             else:
-                self._now(f"copying the backlog: {min(100, 100 * done // total)} %")
-            return self._reached(ends)
+                self._now(f"replicating the backlog: {min(100, 100 * done // total)} %")
+            return self._has_replicated(ends)
 
-        self._waits.until(copied, "copying the backlog")
+        self._waits.until(copied, "replicating the backlog")
         partitions = self._flow().partitions
         found = DemoThroughput(
             records=sum(each.records for each in partitions),
@@ -508,17 +515,17 @@ class Demo:
             seconds=max(WAIT_POLL_INTERVAL_S, self._clock.now_s() - idle_s),
         )
         self._step(
-            f"the mirror began to copy {text_format.format_duration(idle_s - started_s)} after "
-            "its start and "
-            f"had all {text_format.format_size(found.size)} after another "
+            f"the first records were replicated {text_format.format_duration(idle_s - started_s)} "
+            "after the start, and "
+            f"all {text_format.format_size(found.size)} after another "
             f"{text_format.format_duration(found.seconds)}"
         )
         return found
 
-    def _live(self, traffic: TrafficMix, steady: TrickleProducer) -> LatencyPercentiles:
-        """Half of the time with all kinds of traffic, half with the trickle alone, measured.
+    def _run_live_traffic(self, traffic: TrafficMix, steady: TrickleProducer) -> LatencyPercentiles:
+        """Send all kinds of traffic for half of the time, then only the measured trickle.
 
-        The clients of all that traffic would take the cores that are to be measured.
+        The clients of all the traffic would use the CPU time that replication needs.
         """
         probe = LatencyProbe(
             self._properties(TARGET_ALIAS),
@@ -531,10 +538,10 @@ class Demo:
         steady.start()
         traffic.start()
         self._waits.until(lambda: probe.count > 0, "waiting for the first record of the trickle")
-        self._go_on("traffic of every kind goes on")
+        self._wait_half_time("sending traffic of every kind")
         traffic.stop()
         probe.measure()
-        self._go_on(f"a trickle of {TRICKLE_PER_SECOND} records/s goes on")
+        self._wait_half_time(f"sending a trickle of {TRICKLE_PER_SECOND} records/s")
         latencies = probe.latencies
         steady.stop()
         probe.stop()
@@ -543,8 +550,8 @@ class Demo:
         )
         return latencies
 
-    def _go_on(self, what: str) -> None:
-        """For half of the time."""
+    def _wait_half_time(self, what: str) -> None:
+        """Wait for half of the time."""
         until_s = self._clock.now_s() + self._options.seconds / 2
 
         def over() -> bool:
@@ -555,14 +562,14 @@ class Demo:
         self._waits.until(over, what)
 
     def _catch_up(self, traffic: TrafficMix) -> tuple[str, ...]:
-        ends = self._ends(traffic)
-        self._now("waiting until the rest is copied")
-        self._waits.until(lambda: self._reached(ends), "copying the last records")
+        ends = self._read_end_offsets(traffic)
+        self._now("waiting until the remaining records are replicated")
+        self._waits.until(lambda: self._has_replicated(ends), "replicating the last records")
         return tuple(
             f"{each.partition}: {each.reason}" for each in self._flow().partitions if each.stopped
         )
 
-    def _prove(self, traffic: TrafficMix) -> TopicsComparison:
+    def _compare_topics(self, traffic: TrafficMix) -> TopicsComparison:
         names = self._topics(traffic)
         done = 0
 
@@ -584,7 +591,7 @@ class Demo:
         return found
 
     def _fail_over(self) -> DemoFailoverResult:
-        """A consumer group works at the source and is moved to the target."""
+        """Start a consumer group on the source, and move it to the target."""
         group = DEMO_GROUP
         move = DemoFailover(
             self._folder,
@@ -595,20 +602,20 @@ class Demo:
             now_s=self._clock.now_s,
         )
         self._open.callback(move.close)
-        self._now(f"a consumer group, {group}, begins to work on {SOURCE_ALIAS}")
+        self._now(f"starting a consumer group, {group}, on {SOURCE_ALIAS}")
         move.work()
         self._step(
-            f"applications write to {SOURCE_ALIAS} and read there, in the consumer group {group}"
+            f"applications write to {SOURCE_ALIAS} and read from it in the consumer group {group}"
         )
         self._now(f"mm2 failover --from {SOURCE_ALIAS} --to {TARGET_ALIAS} --planned --execute")
         moved = move.run(self.settings_file, origin=SOURCE_ALIAS, destination=TARGET_ALIAS)
         self._step(
-            f"mm2 failover has moved {group} to {TARGET_ALIAS}, where it goes on: "
+            f"mm2 failover has moved {group} to {TARGET_ALIAS}, where it continues: "
             f"{text_format.format_duration(moved.seconds)}"
         )
         return moved
 
-    # What the steps ask
+    # Queries
 
     def _properties(self, name: str) -> Mapping[str, str]:
         return self.clusters[name].client_properties()
@@ -627,8 +634,8 @@ class Demo:
             per_second=per_second,
         )
 
-    def _ends(self, traffic: TrafficMix) -> dict[TopicPartition, int]:
-        """Last stable offsets at the source, of what is not empty."""
+    def _read_end_offsets(self, traffic: TrafficMix) -> dict[TopicPartition, int]:
+        """Return the source's last stable offsets, without empty partitions."""
         with ConsumerLogReader(self._properties(SOURCE_ALIAS), alias=SOURCE_ALIAS) as reader:
             places = [
                 TopicPartition(name, number)
@@ -641,22 +648,23 @@ class Demo:
     def _flow(self) -> FlowStatus:
         return self.mirror.statuses()[0]
 
-    def _copied(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """How far each partition is copied; a stopped one counts as done: the proof will tell."""
+    def _replicated_offsets(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the replicated offsets; halted partitions count as done: the comparison reports
+        them."""
         return {
             each.partition: ends[each.partition] if each.stopped else max(0, each.copied_to)
             for each in self._flow().partitions
             if each.partition in ends
         }
 
-    def _reached(self, ends: Mapping[TopicPartition, int]) -> bool:
-        copied = self._copied(ends)
+    def _has_replicated(self, ends: Mapping[TopicPartition, int]) -> bool:
+        copied = self._replicated_offsets(ends)
         return all(copied.get(place, 0) >= end for place, end in ends.items())
 
     def _step(self, text: str) -> None:
         self._waits.raise_if_stopped()
-        self._tell.step(text)
+        self._progress.step(text)
 
     def _now(self, text: str) -> None:
         self._waits.raise_if_stopped()
-        self._tell.now(text)
+        self._progress.now(text)

@@ -1,7 +1,7 @@
-"""Applications as users have them: a producer of numbered records and a consumer-group member.
+"""Test applications: a producer of numbered records and a consumer group member.
 
-Together they tell afterwards what was processed, how often, and what was not. `ClientLoop` is
-the thread that each of them runs on; it reports at its end what failed.
+Together they show what was processed, how often, and what was not. `ClientLoop` is the thread that
+each of them runs on; its `stop` reports failures.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOOP_STOP_TIMEOUT_S = 10.0
 
 
 class ClientLoop:
-    """Runs `_run` from `start` to `stop`, or inside `with`. `name` and `where` are for messages."""
+    """Runs `_run` from `start` to `stop`, or in a `with`. `name` and `where` are for messages."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ClientLoop:
         self._clock = now or SystemClock()
         self._failure: BaseException | None = None
         self._thread: OwnedThread | None = None
-        self._threads = ThreadGroup(on_unasked_end=self._note_end)
+        self._threads = ThreadGroup(on_unasked_end=self._record_thread_end)
 
     def __enter__(self) -> Self:
         self.start()
@@ -56,22 +56,22 @@ class ClientLoop:
         self._thread = self._threads.start(f"{self._name} {self._where}", self._run)
 
     def stop(self) -> None:
-        """End it; raises what went wrong on the way, if anything did."""
+        """Stop the thread; raises the error that it failed with, if any."""
         still_there = self._threads.stop_all(self._stop_s)
         if self._failure is not None:
             raise SandboxError(f"{self._name} on {self._where}: {self._failure}") from self._failure
         if still_there:
-            raise SandboxError(f"{self._name} on {self._where} did not end when asked")
+            raise SandboxError(f"{self._name} on {self._where} did not stop in time")
 
     def end(self) -> None:
-        """End it whatever happened, without a word: for cleaning up."""
+        """Stop the thread without raising, for cleanup."""
         self._threads.stop_all(self._stop_s)
 
     def _run(self, stop: threading.Event) -> None:
         raise NotImplementedError
 
-    def _note_end(self, end: ThreadDied) -> None:
-        self._failure = end.error or SandboxError("it ended unasked")
+    def _record_thread_end(self, end: ThreadDied) -> None:
+        self._failure = end.error or SandboxError("the thread ended unexpectedly")
 
 
 _APPLICATION_STOP_TIMEOUT_S = 100.0
@@ -81,8 +81,10 @@ _QUEUE_FULL_WAIT_S = 0.1
 
 
 class NumberProducer(ClientLoop):
-    """Sends numbers from `first` on, one after the other, to the partitions in turn; `sent` are
-    those that were acknowledged. What a dead cluster does not take is given up."""
+    """Sends consecutive numbers from `first` on, in turn to all partitions.
+
+    `sent` are the acknowledged ones. Records that a dead cluster does not accept are dropped.
+    """
 
     def __init__(
         self,
@@ -126,10 +128,12 @@ class NumberProducer(ClientLoop):
 
 
 class GroupConsumer(ClientLoop):
-    """A member of a group that reads these topics: what it has processed, it commits, and it begins
-    where the group stands or not at all. `processed` are numbers in the order of reading, `places`
-    their partitions and offsets. One that is `cut_off` leaves nothing behind: it does not wait for
-    a dead cluster."""
+    """A member of a consumer group, which commits what it has processed.
+
+    It starts at the group's offsets, and fails without any. `processed` are the numbers in reading
+    order, `places` their partitions and offsets. `cut_off` ends it without waiting for a dead
+    cluster.
+    """
 
     def __init__(self, at: ClientProperties, group: str, *topics: str) -> None:
         topic = ", ".join(topics)
@@ -145,7 +149,7 @@ class GroupConsumer(ClientLoop):
             group_id=group,
             enable_partition_eof=False,
             session_timeout_ms=10_000,
-            socket_timeout_ms=10_000,  # a dead cluster does not hold up the end
+            socket_timeout_ms=10_000,  # do not wait long for a dead cluster when closing
         )
 
     def _run(self, stop: threading.Event) -> None:
@@ -157,7 +161,7 @@ class GroupConsumer(ClientLoop):
                 self._committed = len(self.processed)
                 self._consumer.commit(asynchronous=True)
         if not self.cut_off:
-            self._consumer.close()  # with what was committed last
+            self._consumer.close()  # with the last commit
 
     def _process(self, message: confluent_kafka.Message) -> None:
         error = message.error()
@@ -170,10 +174,10 @@ class GroupConsumer(ClientLoop):
 
 
 def create_group_at_start(at: ClientProperties, group: str, topic: str, *, partitions: int) -> None:
-    """The group begins at the beginning, explicitly: nothing is reset later. Raises `ConnectError`.
+    """Commit the first offsets explicitly, so that the group does not reset them later.
 
-    The topic of offsets is made for the first group of all, and brokers hear late of new topics:
-    what is refused for now is asked again.
+    Retries: the offsets topic is created for the first group, and brokers may not know a new topic
+    yet. Raises `ConnectError`.
     """
     sandbox_clients.retry_until_answered(
         lambda: _write_start_offsets(at, group, topic, partitions=partitions),
@@ -183,10 +187,10 @@ def create_group_at_start(at: ClientProperties, group: str, topic: str, *, parti
 
 def _write_start_offsets(at: ClientProperties, group: str, topic: str, *, partitions: int) -> None:
     made = SandboxClients(at, alias=group)
-    admin = made.admin(f"begins-{group}")  # what it was asked ends with it
+    admin = made.admin(f"begins-{group}")  # deleting the client cancels its requests
     places = [confluent_kafka.TopicPartition(topic, number, 0) for number in range(partitions)]
     request = confluent_kafka.ConsumerGroupTopicPartitions(group, places)
-    doing = f"writing the first positions of the group {group}"
+    doing = f"committing the first offsets of the group {group}"
     try:
         future = admin.alter_consumer_group_offsets([request])[group]
         done = future.result(_REQUEST_TIMEOUT_S)
@@ -202,13 +206,13 @@ def _write_start_offsets(at: ClientProperties, group: str, topic: str, *, partit
 def read_group_offsets(
     at: ClientProperties, group: str, topic: str, *, partitions: int
 ) -> dict[int, int]:
-    """By partition, where the group goes on. Raises `SandboxError` where it would not know."""
+    """Return the group's offset by partition. Raises `SandboxError` if a partition has none."""
     made = SandboxClients(at, alias=group)
     consumer = made.consumer(f"asks-{group}", group_id=group)
     places = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]
 
     def ask() -> dict[int, int]:
-        doing = f"reading the positions of the group {group}"
+        doing = f"reading the offsets of the group {group}"
         try:
             answer = consumer.committed(places, _REQUEST_TIMEOUT_S)
         except confluent_kafka.KafkaException as error:
@@ -223,5 +227,5 @@ def read_group_offsets(
     finally:
         consumer.close()
     if min(found.values()) < 0:
-        raise SandboxError(f"the group {group} stands nowhere in {topic}: {found}")
+        raise SandboxError(f"the group {group} has no offsets in {topic}: {found}")
     return found

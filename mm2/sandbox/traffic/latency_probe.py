@@ -1,8 +1,7 @@
-"""Measures replication latency: a steady trickle of small records, and a consumer of its mirror.
+"""Measures replication latency with a steady trickle of small records and a consumer of its mirror.
 
-Each value begins with the time of sending: the machine's monotonic clock, which all its
-processes share, 8 bytes, big-endian, in nanoseconds. Producer and consumer are ordinary
-clients.
+Each value starts with the sending time by the machine's monotonic clock, which all its processes
+share: 8 bytes, big-endian, in nanoseconds. Producer and consumer are ordinary clients.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class LatencyPercentiles:
 
 
 def compute_percentiles(samples_ms: array.array[float]) -> LatencyPercentiles:
-    """Percentiles by rank."""
+    """Compute the percentiles by rank."""
     ranked = sorted(samples_ms)
 
     def at(share: float) -> float:
@@ -51,10 +50,10 @@ def compute_percentiles(samples_ms: array.array[float]) -> LatencyPercentiles:
 
 
 class TrickleProducer(ClientLoop):
-    """Sends `per_second` records of `record_bytes` to a topic, in turn over its partitions.
+    """Sends `per_second` records of `record_bytes` to a topic, in turn to all partitions.
 
-    An idempotent producer: nothing is lost or doubled while brokers restart, and `sent` of them
-    are acknowledged. Records that have no room while brokers are away are left out.
+    The producer is idempotent: no record is lost or duplicated while brokers restart; `sent` counts
+    the acknowledged ones. Records that do not fit into its buffer meanwhile are dropped.
     """
 
     def __init__(
@@ -101,14 +100,16 @@ class TrickleProducer(ClientLoop):
                 value=_SENT_NS.pack(now_ns) + self._padding,
                 key=b"%d" % number,
                 partition=number % self._partitions,
-                on_delivery=self._note,
+                on_delivery=self._on_delivery,
             )
         except BufferError:
             producer.poll(_POLL_TIMEOUT_S)
         producer.poll(0)
         self._raise_refusal()
 
-    def _note(self, error: confluent_kafka.KafkaError | None, _: confluent_kafka.Message) -> None:
+    def _on_delivery(
+        self, error: confluent_kafka.KafkaError | None, _: confluent_kafka.Message
+    ) -> None:
         if error is None:
             self.sent += 1
         else:
@@ -120,9 +121,9 @@ class TrickleProducer(ClientLoop):
 
 
 class LatencyProbe(ClientLoop):
-    """Reads a trickle's mirror from its end and measures each record's age when it arrives.
+    """Reads a trickle's mirror from its end and measures the age of arriving records.
 
-    `measure` begins anew. Start it once the topic is there.
+    `measure` restarts the measurement. Start the probe after the topic was created.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class LatencyProbe(ClientLoop):
         self._from_ns = 0
 
     def measure(self) -> None:
-        """Forget what was measured; from now on only records sent later count."""
+        """Discard all samples; only records sent from now on count."""
         self._from_ns = int(self._clock.now_s() * 1e9)
         self._samples_ms = array.array("d")
 
@@ -162,7 +163,7 @@ class LatencyProbe(ClientLoop):
         try:
             self._assign(consumer)
             while not stop.is_set():
-                self._take(consumer)
+                self._poll_records(consumer)
         finally:
             consumer.close()
 
@@ -174,18 +175,18 @@ class LatencyProbe(ClientLoop):
             ]
         )
 
-    def _take(self, consumer: confluent_kafka.Consumer) -> None:
-        # The first is waited for alone: to wait for a full hand would make records look older.
+    def _poll_records(self, consumer: confluent_kafka.Consumer) -> None:
+        # Wait only for the first message: waiting for more would increase the measured age.
         message = consumer.poll(_POLL_TIMEOUT_S)
         while message is not None:
             error = message.error()
             if error is None:
-                self._note_age(message.value())
+                self._record_age(message.value())
             elif error.code() != client_errors.PARTITION_EOF and error.fatal():
                 raise self._clients.explain(error, f"reading {self._topic}")
             message = consumer.poll(0)
 
-    def _note_age(self, value: bytes | None) -> None:
+    def _record_age(self, value: bytes | None) -> None:
         now_ns = int(self._clock.now_s() * 1e9)
         if value is None or len(value) < _SENT_NS.size:
             return

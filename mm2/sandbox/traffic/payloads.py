@@ -1,4 +1,4 @@
-"""The contents of records: every shape that a client can send, repeatable by seed. Pure."""
+"""Contents of records: every form that a client can send, reproducible by seed. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORDS = (b"order", b"invoice", b"parcel", b"refund", b"customer", b"warehouse",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingRecord:
-    """A record to send. Without `timestamp_ms` it gets the time of sending."""
+    """A record to send; without `timestamp_ms` it gets the sending time."""
 
     value: bytes | None
     key: bytes | None = None
@@ -33,7 +33,7 @@ class OutgoingRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSpec:
-    """What to make: `count` records, the first of them number `first`, as of `wall_ms`."""
+    """Parameters of a batch: `count` records from number `first` on, at time `wall_ms`."""
 
     rng: Random
     count: int
@@ -49,7 +49,7 @@ MakeRecords = Callable[[BatchSpec], Iterator[OutgoingRecord]]
 
 
 def make_documents(batch: BatchSpec) -> Iterator[OutgoingRecord]:
-    """Keyed JSON of 150 to 2,000 bytes that compresses as documents do."""
+    """Yield keyed JSON of 150 to 2,000 bytes, which compresses like documents."""
     rng = batch.rng
     filler = b" ".join(rng.choices(_WORDS, k=500))
     for number in batch.numbers():
@@ -76,13 +76,13 @@ _VALUES = (None, b"", b"\x00", b"value", bytes(range(256)), b"v" * 20_000)
 
 
 def make_shapes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
-    """Null, empty, binary and long keys and values with all sorts of headers, in every combination.
+    """Yield null, empty, binary and long keys and values with various headers, in all combinations.
 
-    Timestamps are given, of the last ten minutes, and jump back and forth.
+    Timestamps are within the last ten minutes, and not in order.
     """
     combinations = list(itertools.product(_KEYS, _VALUES, _HEADERS))
     for number in batch.numbers():
-        # 97 and the number of combinations have no common factor: all of them come, well mixed.
+        # 97 is coprime to the number of combinations, so that all of them occur, well mixed.
         key, value, headers = combinations[number * 97 % len(combinations)]
         yield OutgoingRecord(
             key=key,
@@ -97,7 +97,7 @@ _SIZES = (1, LARGEST_VALUE_BYTES, 10, 1_000_000, 100, 100_000, 1_000, 10_000)
 
 
 def make_sizes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
-    """Values of 1 byte to 5 MB, incompressible, small beside large."""
+    """Yield incompressible values of 1 byte to 5 MB, small ones beside large ones."""
     for number in batch.numbers():
         yield OutgoingRecord(
             value=batch.rng.randbytes(_SIZES[number % len(_SIZES)]),
@@ -106,7 +106,7 @@ def make_sizes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
 
 
 def make_counters(batch: BatchSpec) -> Iterator[OutgoingRecord]:
-    """Small records, in turn over all partitions."""
+    """Yield small records, in turn for all partitions."""
     for number in batch.numbers():
         yield OutgoingRecord(
             key=b"%d" % number,
@@ -116,7 +116,7 @@ def make_counters(batch: BatchSpec) -> Iterator[OutgoingRecord]:
 
 
 def make_old_documents(batch: BatchSpec) -> Iterator[OutgoingRecord]:
-    """Documents with event times of three days ago, as a backfill has them."""
+    """Yield documents with event times of three days ago, as in a backfill."""
     for number, record in zip(batch.numbers(), make_documents(batch), strict=True):
         yield OutgoingRecord(
             key=record.key,
@@ -127,9 +127,9 @@ def make_old_documents(batch: BatchSpec) -> Iterator[OutgoingRecord]:
 
 
 def make_untimed(batch: BatchSpec) -> Iterator[OutgoingRecord]:
-    """Records without a timestamp (-1) beside records of the year 1970.
+    """Yield records without a timestamp (-1) beside records of the year 1970.
 
-    No client can send 0: librdkafka takes it for "now".
+    No client can send 0: librdkafka replaces it by the current time.
     """
     for number in batch.numbers():
         yield OutgoingRecord(

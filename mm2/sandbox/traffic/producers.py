@@ -1,8 +1,8 @@
-"""Producers of traffic: a plain one, interleaved transactional ones, and Kafka's Java producer.
+"""Producers of traffic: a plain one, interleaved transactions, and Kafka's Java producer.
 
-`AcknowledgedProducer` waits for its acknowledgements, with a deadline. `InterleavedTransactions`
-runs several transactional producers whose transactions overlap, commit and abort.
-`JavaPerfProducer` runs Kafka's own `ProducerPerformance` from the sandbox's jars.
+`AcknowledgedProducer` waits for acknowledgements with a deadline. `InterleavedTransactions` runs
+several transactional producers whose transactions overlap, commit and abort. `JavaPerfProducer`
+runs Kafka's own `ProducerPerformance` from the sandbox's jars.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _QUEUE_FULL_WAIT_S = 0.1
 
 
 class AcknowledgedProducer:
-    """One producer. `acknowledged` counts records; one thread.
+    """A producer that counts `acknowledged` records. Not thread-safe.
 
-    `settings` are librdkafka's, `_` for `.`.
+    `settings` are librdkafka's, with `_` for `.`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class AcknowledgedProducer:
     def send(
         self, topic: str, records: Iterable[OutgoingRecord], *, timeout_s: float = SEND_TIMEOUT_S
     ) -> None:
-        """Hand records over; raises what was refused so far. `flush` waits for the rest."""
+        """Enqueue records; raises if an earlier record was rejected. `flush` waits for the rest."""
         until = Deadline.after(timeout_s, now_s=self._clock.now_s())
         for number, record in enumerate(records):
             self._produce(topic, record, until=until)
@@ -66,7 +66,7 @@ class AcknowledgedProducer:
                 self._raise_refusal()
 
     def flush(self, *, timeout_s: float = SEND_TIMEOUT_S) -> None:
-        """Wait until all are acknowledged."""
+        """Wait until all records are acknowledged."""
         left = self.producer.flush(timeout_s)
         self._raise_refusal()
         if left:
@@ -75,7 +75,7 @@ class AcknowledgedProducer:
             )
 
     def close(self, *, timeout_s: float = 5.0) -> None:
-        """Flush what can be, and drop the rest."""
+        """Flush for up to `timeout_s`, and drop the rest."""
         self.producer.flush(timeout_s)
         self.producer.purge()
 
@@ -91,7 +91,7 @@ class AcknowledgedProducer:
                     key=record.key,
                     headers=list(record.headers),
                     partition=record.partition,
-                    on_delivery=self._note,
+                    on_delivery=self._on_delivery,
                     **optional,
                 )
             except BufferError:
@@ -103,7 +103,7 @@ class AcknowledgedProducer:
             else:
                 return
 
-    def _note(
+    def _on_delivery(
         self, error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message
     ) -> None:
         if error is None:
@@ -118,7 +118,7 @@ class AcknowledgedProducer:
 
 
 TRANSACTION_CODECS = ("none", "lz4", "zstd", "gzip")
-"""One producer for each."""
+"""Compression types, one per producer."""
 
 _BURST_RECORDS_MAX = 40
 _TRANSACTION_END_CHANCE = 0.25
@@ -128,7 +128,7 @@ _TRANSACTION_TIMEOUT_S = 60.0
 
 @dataclass(slots=True)
 class TransactionTotals:
-    """What was sent: only the records of `committed` transactions show."""
+    """Numbers of records sent; consumers see only those of `committed` transactions."""
 
     committed: int = 0
     aborted: int = 0
@@ -136,7 +136,7 @@ class TransactionTotals:
 
 
 class TransactionalProducer:
-    """One producer, and its transaction of now. `open_records` is how many that has so far."""
+    """A producer and its current transaction; `open_records` is the number of its records."""
 
     def __init__(self, of: SandboxClients, name: str, *, codec: str, now: Clock):
         self._clients = of
@@ -149,30 +149,31 @@ class TransactionalProducer:
             settings={"transactional_id": name, "compression_type": codec, "linger_ms": 5},
         )
         self.open_records = 0
-        self._insist("starting", self._sender.producer.init_transactions)
+        self._retry_step("starting", self._sender.producer.init_transactions)
 
     def burst(self, topic: str, records: list[OutgoingRecord]) -> None:
-        """Send these, in a new transaction when none is open."""
+        """Send records, in a new transaction if none is open."""
         if not self.open_records:
-            self._insist("beginning", lambda _: self._sender.producer.begin_transaction())
+            self._retry_step("beginning", lambda _: self._sender.producer.begin_transaction())
         self._sender.send(topic, records)
         self.open_records += len(records)
 
     def end(self, *, commit: bool) -> int:
-        """Returns how many records it had. Aborted ones are in the log first, as they should."""
+        """End the transaction; returns its number of records. Flushes before an abort, so that the
+        aborted records are in the log."""
         self._sender.flush()
         if commit:
-            self._insist("committing", self._sender.producer.commit_transaction)
+            self._retry_step("committing", self._sender.producer.commit_transaction)
         else:
-            self._insist("aborting", self._sender.producer.abort_transaction)
+            self._retry_step("aborting", self._sender.producer.abort_transaction)
         ended, self.open_records = self.open_records, 0
         return ended
 
     def close(self) -> None:
-        """An open transaction is left to the broker's timeout."""
+        """Close the producer; an open transaction is left to the broker's timeout."""
         self._sender.close()
 
-    def _insist(self, doing: str, step: Callable[[float], None]) -> None:
+    def _retry_step(self, doing: str, step: Callable[[float], None]) -> None:
         until = Deadline.after(_TRANSACTION_TIMEOUT_S, now_s=self._clock.now_s())
         while True:
             left_s = until.left_s(self._clock.now_s())
@@ -180,18 +181,18 @@ class TransactionalProducer:
                 step(max(0.1, left_s))
             except confluent_kafka.KafkaException as error:
                 if not error.args[0].retriable() or left_s <= 0:
-                    raise self._failed(error.args[0], doing) from None
+                    raise self._create_error(error.args[0], doing) from None
             else:
                 return
 
-    def _failed(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
+    def _create_error(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
         return self._clients.explain(error, f"{doing} a transaction of {self._name}")
 
 
 class InterleavedTransactions:
-    """Interleaves its producers in one thread, by the dice of the batch: repeatable.
+    """Interleaves its producers on one thread, reproducibly by the batch's random generator.
 
-    After each `run` no transaction is open. `prefix` begins the transactional ids.
+    After each `run` no transaction is open. `prefix` starts the transactional ids.
     """
 
     def __init__(self, of: SandboxClients, *, topic: str, prefix: str, now: Clock):
@@ -233,7 +234,7 @@ def _pick_burst(rng: Random, records: Iterator[OutgoingRecord]) -> list[Outgoing
     return list(itertools.islice(records, size))
 
 
-JAVA_PRODUCER_DESCRIPTION = "Kafka's own Java producer"
+JAVA_PRODUCER_DESCRIPTION = "Kafka's Java producer"
 
 _PERF_MAIN_CLASS = "org.apache.kafka.tools.ProducerPerformance"
 _PERF_LOG_TAIL_CHARS = 1_500
@@ -241,7 +242,7 @@ _PERF_STOP_TIMEOUT_S = 5.0
 
 
 class JavaPerfProducer:
-    """One run of the tool in a process of its own, which dies with this one."""
+    """One run of the tool as a child process."""
 
     def __init__(
         self,
@@ -272,18 +273,18 @@ class JavaPerfProducer:
             self._child = processes.start_process(argv, output=output)
 
     def finish(self, *, timeout_s: float = 120.0) -> None:
-        """Wait for the end of the run; `SandboxError` with what the tool said if it failed."""
+        """Wait for the end of the run. Raises `SandboxError` with the tool's output on failure."""
         status = self._child.wait(timeout_s)
         said = self._log.read_text(errors="replace")[-_PERF_LOG_TAIL_CHARS:]
         self.stop()
         if status != 0:
             what = f"ended with status {status}" if status else f"still ran after {timeout_s:.0f} s"
             raise SandboxError(
-                f"the Java producer for topic {self._topic} {what}; it said:\n{said}"
+                f"the Java producer for topic {self._topic} {what}; its output:\n{said}"
             )
 
     def stop(self) -> None:
-        """End the run wherever it is."""
+        """Kill the tool."""
         self._child.signal(signal.SIGTERM)
         if self._child.wait(_PERF_STOP_TIMEOUT_S) is None:
             self._child.kill()

@@ -1,4 +1,4 @@
-"""Creates the topics that traffic is sent to."""
+"""Creates the topics of the test traffic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CREATE_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficTopic:
-    """`config` are topic settings, as Kafka names them."""
+    """A topic to create; `config` are Kafka's topic settings."""
 
     name: str
     partitions: int = 1
@@ -26,9 +26,9 @@ class TrafficTopic:
 
 
 def create_topics(at: SandboxClients, wanted: Iterable[TrafficTopic]) -> None:
-    """Create topics, with as many replicas as the brokers make by default.
+    """Create topics with the brokers' default replication factor.
 
-    Raises `ConnectError` where a topic cannot be created, or exists.
+    Raises `ConnectError` if a topic exists or cannot be created.
     """
     admin = at.admin("traffic-topics")
     new = [

@@ -1,4 +1,4 @@
-"""Traffic of every kind that is mirrored batch by batch, from real clients.
+"""Traffic of every kind that is replicated batch by batch, from real clients.
 
     with traffic_mix.TrafficMix(east.client_properties()) as traffic:
         traffic.create_topics()
@@ -7,7 +7,7 @@
         traffic.stop()
         proof.compare_topics(east…, west…, {name: "east." + name for name in traffic.topic_names})
 
-Content is repeatable by its seed. The source's log is the record of what was sent.
+Content is reproducible by its seed. The source's log is the record of what was sent.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _LARGE_TOPIC_CONFIG = {"max.message.bytes": str(LARGE_TOPIC_MESSAGE_BYTES)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainTraffic:
-    """One producer's traffic to one topic.
-
-    `settings` are librdkafka's. The backlog has `share` of a large kind's records, `least` at
-    least; each live round has `live`.
-    """
+    """The traffic of one producer to one topic."""
 
     topic: TrafficTopic
     describe: str
     make: MakeRecords
     settings: Mapping[str, object] = field(default_factory=dict)
+    """librdkafka's settings."""
     share: float = 1.0
+    """Size of the backlog relative to that of a large kind."""
     least: int = 1
+    """Minimum number of records of the backlog."""
     live: int = 20
+    """Number of records of each live round."""
 
 
 def _make_codec_traffic(name: str, *, idempotent: bool) -> PlainTraffic:
@@ -76,7 +76,7 @@ PLAIN_TRAFFIC = (
     _make_codec_traffic("zstd", idempotent=True),
     PlainTraffic(
         topic=TrafficTopic(name="shapes", partitions=3),
-        describe="null and empty keys and values, headers of all sorts",
+        describe="null and empty keys and values, various headers",
         make=payloads.make_shapes,
         share=0.05,
         least=432,
@@ -109,7 +109,7 @@ PLAIN_TRAFFIC = (
     ),
     PlainTraffic(
         topic=TrafficTopic(name="timeless", partitions=1),
-        describe="records without a timestamp, and of 1970",
+        describe="records without a timestamp, and from 1970",
         make=payloads.make_untimed,
         share=0.02,
         least=100,
@@ -125,7 +125,7 @@ MIX_TOPICS = (*(kind.topic for kind in PLAIN_TRAFFIC), TRANSACTIONS_TOPIC, JAVA_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamContext:
-    """Where and how streams send. `seed` makes content repeatable, `prefix` begins topic names."""
+    """What streams share. `seed` makes content reproducible, `prefix` starts topic names."""
 
     properties: ClientProperties
     clients: SandboxClients
@@ -135,7 +135,7 @@ class StreamContext:
 
 
 class TrafficStream(Protocol):
-    """One kind of traffic. `backlog(records)` and `live` say how many records are due."""
+    """One kind of traffic; `backlog(records)` and `live` are numbers of records to send."""
 
     @property
     def describe(self) -> str: ...
@@ -146,13 +146,13 @@ class TrafficStream(Protocol):
     def backlog(self, records: int) -> int: ...
 
     def send(self, count: int) -> None:
-        """Returns when all are acknowledged; raises `ConnectError`."""
+        """Send records and wait until they are acknowledged. Raises `ConnectError`."""
 
     def close(self) -> None: ...
 
 
 class PlainStream:
-    """A `PlainTraffic`."""
+    """The stream of a `PlainTraffic`."""
 
     def __init__(self, kind: PlainTraffic, place: StreamContext) -> None:
         self.describe = kind.describe
@@ -186,7 +186,7 @@ class PlainStream:
 
 
 class TransactionalStream:
-    """Interleaved transactions; the batch ends with all of them ended."""
+    """Interleaved transactions; all are ended at the end of a batch."""
 
     describe = "transactions, interleaved, committed and aborted"
     live = TRANSACTIONS_LIVE_RECORDS
@@ -229,10 +229,10 @@ _MIX_STOP_TIMEOUT_S = 30.0
 
 
 class TrafficMix:
-    """All kinds on one source cluster. Topic names begin with `prefix`.
+    """All kinds of traffic on one source cluster; topic names start with `prefix`.
 
-    `records` is how many a large kind has in the backlog, of about 1 KB each. One owner's thread;
-    `close` it, or use it in a `with`.
+    `records` is the backlog of a large kind, with about 1 KB per record. Not thread-safe; call
+    `close`, or use it in a `with`.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class TrafficMix:
         self._transactional: TransactionalStream | None = None
         self._failure: BaseException | None = None
         self._thread: OwnedThread | None = None
-        self._threads = ThreadGroup(on_unasked_end=self._note_end)
+        self._threads = ThreadGroup(on_unasked_end=self._record_thread_end)
 
     @property
     def topic_names(self) -> list[str]:
@@ -265,13 +265,13 @@ class TrafficMix:
 
     @property
     def transactions(self) -> TransactionTotals:
-        """How many records were committed and aborted so far."""
+        """Number of records committed and aborted so far."""
         if self._transactional is None:
             return TransactionTotals()
         return self._transactional.totals
 
     def create_topics(self, more: Sequence[TrafficTopic] = ()) -> None:
-        """Create all of them, the empty one too, and `more`."""
+        """Create the topics of all kinds, an empty one, and `more`."""
         named = (
             TrafficTopic(
                 name=self._place.prefix + each.name, partitions=each.partitions, config=each.config
@@ -281,13 +281,13 @@ class TrafficMix:
         topic_creation.create_topics(self._place.clients, [*named, *more])
 
     def send_backlog(self, report: ReportProgress = lambda _: None) -> None:
-        """Each kind once; all is acknowledged and every transaction ended when it returns.
+        """Send each kind once; returns when all is acknowledged and every transaction has ended.
 
-        `report` hears what comes next. The Java tool, slow to start, runs beside the others.
+        `report` is called before each kind. The Java tool, slow to start, runs concurrently.
         """
         opened = self._streams()
         report(producers.JAVA_PRODUCER_DESCRIPTION)
-        tool = self._java(records=max(1_000, 2 * self._records))
+        tool = self._create_java_producer(records=max(1_000, 2 * self._records))
         try:
             for stream in opened:
                 report(stream.describe)
@@ -297,25 +297,25 @@ class TrafficMix:
             tool.stop()
 
     def start(self) -> None:
-        """Keep all kinds coming, some thousand records a second, on a thread of its own."""
+        """Send all kinds continuously, some thousand records a second, on a separate thread."""
         self._streams()
         self._thread = self._threads.start("traffic", self._run)
 
     @property
     def running(self) -> bool:
-        """Does it go on? When nobody stopped it, `stop` says why it does not."""
+        """Whether traffic is being sent; if it ended by itself, `stop` raises the reason."""
         return self._thread is not None and self._thread.alive
 
     def stop(self) -> None:
-        """All that was sent is acknowledged, no transaction is open; raises what went wrong."""
+        """Stop with all records acknowledged and no open transaction. Raises an earlier failure."""
         still_there = self._threads.stop_all(_MIX_STOP_TIMEOUT_S)
         if self._failure is not None:
             raise SandboxError(f"traffic ended: {self._failure}") from self._failure
         if still_there:
-            raise SandboxError(f"traffic did not end within {_MIX_STOP_TIMEOUT_S:.0f} s")
+            raise SandboxError(f"traffic did not stop within {_MIX_STOP_TIMEOUT_S:.0f} s")
 
     def close(self) -> None:
-        """End it all, whatever state it is in."""
+        """Stop all streams and release their clients, whatever their state."""
         self._threads.stop_all(_MIX_STOP_TIMEOUT_S)
         for stream in self._opened:
             stream.close()
@@ -328,21 +328,21 @@ class TrafficMix:
         self.close()
 
     def _streams(self) -> tuple[TrafficStream, ...]:
-        """Opened late: a transactional producer needs its cluster when it is made."""
+        """Create the streams late, because transactional producers connect at once."""
         if not self._opened:
             self._transactional = TransactionalStream(self._place)
             plain = (PlainStream(kind, self._place) for kind in PLAIN_TRAFFIC)
             self._opened = (*plain, self._transactional)
         return self._opened
 
-    def _java(self, *, records: int, per_second: int = -1) -> JavaPerfProducer:
+    def _create_java_producer(self, *, records: int, per_second: int = -1) -> JavaPerfProducer:
         topic = self._place.prefix + JAVA_TOPIC.name
         return JavaPerfProducer(
             self._place.properties, topic, records=records, per_second=per_second
         )
 
     def _run(self, stop: threading.Event) -> None:
-        tool = self._java(records=_ENDLESS_RECORDS, per_second=_LIVE_JAVA_RECORDS_S)
+        tool = self._create_java_producer(records=_ENDLESS_RECORDS, per_second=_LIVE_JAVA_RECORDS_S)
         try:
             while not stop.wait(_LIVE_ROUND_PAUSE_S):
                 for stream in self._opened:
@@ -350,5 +350,5 @@ class TrafficMix:
         finally:
             tool.stop()
 
-    def _note_end(self, end: ThreadDied) -> None:
-        self._failure = end.error or SandboxError("it ended unasked")
+    def _record_thread_end(self, end: ThreadDied) -> None:
+        self._failure = end.error or SandboxError("the thread ended unexpectedly")

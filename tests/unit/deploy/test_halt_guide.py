@@ -14,7 +14,7 @@ from tests.support import printed
 from tests.support.deployed import image
 
 GUIDE = image.ROOT / "docs" / "guides" / "halt-reasons.md"
-RUNBOOK = image.ROOT / "deploy" / "runbooks" / "Mm2PartitionsStopped.md"
+RUNBOOK = image.ROOT / "deploy" / "runbooks" / "Mm2PartitionsHalted.md"
 _ROW = re.compile(r"^\| `([a-z-]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 _TOOL = re.compile(r"mm2 (?:topic reset|restart|reload|offsets (?:rebuild|skip))|kafka-[a-z]+\.sh")
 

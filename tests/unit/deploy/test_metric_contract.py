@@ -116,7 +116,7 @@ def test_every_recorded_series_is_asked_for():
         ),
         ("mm2:flow:lag_secs", "nothing emits mm2:flow:lag_secs"),
         ('mm2_replication_lag_records{partition="0"}', "has no label partition"),
-        ("sum by (topic) (mm2_flow_crossing_age_seconds)", "there is no label topic"),
+        ("sum by (topic) (mm2_flow_last_replication_age_seconds)", "there is no label topic"),
         ('mm2_flow_state{state="RUNING"}', "state is never RUNING"),
         ('mm2_flow_partitions{phase=~"stopped|fended"}', "phase is never fended"),
         ('mm2_incidents_total{kind="gone"}', "kind is never gone"),
@@ -165,4 +165,4 @@ def test_a_series_that_went_away_is_missed_where_it_was_shown():
         [each for each in declarations.ALL_METRICS if each is not declarations.OFFSET_MAP_AGE]
     )
     wrong = {each.where for each in ASKED if less.judge(each.expr)}
-    assert "mm2-groups: Map of offsets behind copies" in wrong
+    assert "mm2-groups: Offset map lag" in wrong

@@ -50,9 +50,9 @@ def unknown(page: str) -> Iterator[str]:
     for name in re.findall(r"\bMm2[A-Z]\w+", page):
         if name not in ALERTS:
             yield f"alert {name}"
-    for name in re.findall(r'board "([^"]+)"', page):
+    for name in re.findall(r'dashboard "([^"]+)"', page):
         if name not in BOARDS:
-            yield f"board {name}"
+            yield f"dashboard {name}"
     for line in (line for block in _BLOCK.findall(page) for line in block.splitlines()):
         if not line.startswith("mm2 ") and line not in OF_THE_MACHINE and not _is_health(line):
             yield f"command {line}"
@@ -103,7 +103,7 @@ def test_a_page_is_short_and_says_something_under_each_heading(page: Path):
 
 
 def test_every_cause_of_a_standstill_is_told():
-    page = (rules.RUNBOOKS / "Mm2PartitionsStopped.md").read_text()
+    page = (rules.RUNBOOKS / "Mm2PartitionsHalted.md").read_text()
     assert {each.value for each in HaltCause} - set(_QUOTED.findall(page)) == set()
 
 
@@ -125,7 +125,7 @@ def test_the_first_page_leads_to_what_there_is():
     ("planted", "told"),
     [
         ("as for Mm2LagHihg", "alert Mm2LagHihg"),
-        ('the board "mm2 flows"', "board mm2 flows"),
+        ('the dashboard "mm2 flows"', "dashboard mm2 flows"),
         ("```sh\ncurl -s localhost:9464/health/redy\n```", "command curl"),
         ("```sh\nsystemctl restart kafka\n```", "command systemctl"),
         ("`foreign-rights`", "kind foreign-rights"),

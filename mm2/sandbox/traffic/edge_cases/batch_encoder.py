@@ -1,8 +1,8 @@
 """Encodes v2 record batches that no client writes. Pure.
 
-Written from KIP-98, not with the product's own codec: a generator that shared its mistakes
-would hide them. Only `none` and `gzip`: the standard library has no other codec, and the rest
-can be written by clients.
+Written from KIP-98, not with the product's own codec: a generator with the same mistakes would hide
+them. Supports only `none` and `gzip`: the standard library has no other codec, and clients can
+write the rest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GZIP_CODEC = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampedRecord:
-    """A record with its timestamp, which may be anything."""
+    """A record with an arbitrary timestamp."""
 
     record: OutgoingRecord
     timestamp_ms: int
@@ -36,7 +36,7 @@ def encode_batch(
     attributes: int = 0,
     base_timestamp_ms: int | None = None,
 ) -> bytes:
-    """One batch without a producer id. `base_timestamp_ms` need not be the first record's."""
+    """Encode a batch without a producer id; `base_timestamp_ms` may be arbitrary."""
     stamps = [each.timestamp_ms for each in records]
     base = stamps[0] if base_timestamp_ms is None else base_timestamp_ms
     body = b"".join(_encode_record(each, at, base) for at, each in enumerate(records))
@@ -73,7 +73,7 @@ def _encode_bytes(value: bytes | None) -> bytes:
 
 
 def _encode_varint(value: int) -> bytes:
-    """Zigzag: the sign in the lowest bit, seven bits a byte, lowest first."""
+    """Encode a zigzag varint: the sign in the lowest bit, seven bits per byte, lowest first."""
     rest = value * 2 if value >= 0 else -value * 2 - 1
     out = bytearray()
     while rest >= 0x80:

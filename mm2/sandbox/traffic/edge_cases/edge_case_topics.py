@@ -3,9 +3,9 @@
     written = edge_case_topics.write_topics(east.client_properties(), kafka_version="4.3.1")
     proof.compare_topics(east…, west…, {topic.name: "east." + topic.name for topic in written})
 
-Content is repeatable by its seed, except for timestamps that brokers assign. When
-`write_topics` returns, every feature has been seen in the log: the cleaner has run, and the
-formats are as old as they should be.
+Content is reproducible by its seed, except for timestamps that brokers assign. When `write_topics`
+returns, every feature has been verified in the log: the cleaner has run, and the record formats are
+as expected.
 """
 
 from __future__ import annotations
@@ -36,23 +36,22 @@ _ANY_FUTURE_CONFIG = {"message.timestamp.after.max.ms": "9223372036854775807"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeCaseTopic:
-    """One kind. `needs` is a broker release, `2.8` for formats before v2.
-
-    `afterwards`: settings that it loses once it is written. `cleaned`: the writer is done when the
-    cleaner has left one record of each key. `restamped`: readers of the source see another
-    timestamp type than CreateTime, and a mirror keeps the time, not the type.
-    """
+    """One kind of topic."""
 
     name: str
     describe: str
     write: Callable[[TopicWriter], None]
     seen: frozenset[LogFeature]
+    """Features that the log must have."""
     codecs: frozenset[str] = _NO_CODEC
     partitions: int = 1
     config: Mapping[str, str] = field(default_factory=dict)
     afterwards: tuple[str, ...] = ()
+    """Settings that are removed after writing."""
     cleaned: bool = False
+    """Whether to wait until the cleaner has left one record of each key."""
     restamped: bool = False
+    """Whether consumers see a timestamp type other than CreateTime, which mirrors do not keep."""
     future: bool = False
 
 
@@ -71,7 +70,7 @@ CURRENT_TOPICS = (
     ),
     EdgeCaseTopic(
         name="shapes",
-        describe="tombstones, null keys, headers of all sorts",
+        describe="tombstones, null keys, various headers",
         write=topic_writers.write_shapes,
         seen=frozenset(),
         codecs=frozenset({"none", "zstd"}),
@@ -95,7 +94,7 @@ CURRENT_TOPICS = (
     ),
     EdgeCaseTopic(
         name="append-time",
-        describe="dated by the broker",
+        describe="timestamps assigned by the broker",
         write=topic_writers.write_append_time,
         seen=frozenset({LogFeature.APPEND_TIME, LogFeature.SINGLE}),
         codecs=_CURRENT_CODECS,
@@ -136,7 +135,7 @@ CURRENT_TOPICS = (
     ),
     EdgeCaseTopic(
         name="big-batches",
-        describe="batches of 4 MB with many records, larger than the topic allows today",
+        describe="batches of 4 MB with many records, larger than the topic's current limit",
         write=topic_writers.write_big_batches,
         seen=frozenset({LogFeature.LARGE}),
         codecs=frozenset({"none", "lz4", "zstd"}),
@@ -145,7 +144,7 @@ CURRENT_TOPICS = (
     ),
     EdgeCaseTopic(
         name="by-hand",
-        describe="legal batches that no client writes",
+        describe="valid batches that no client writes",
         write=topic_writers.write_by_hand,
         seen=frozenset({LogFeature.SINGLE, LogFeature.HORIZON}),
         codecs=frozenset({"none", "gzip"}),
@@ -190,7 +189,7 @@ OLD_FORMAT_TOPICS = (
     ),
     EdgeCaseTopic(
         name="v1-append-time",
-        describe="format v1, dated by the broker",
+        describe="format v1, timestamps assigned by the broker",
         write=topic_writers.write_old_format,
         seen=frozenset({LogFeature.V1, LogFeature.APPEND_TIME}),
         codecs=_LEGACY_CODECS,
@@ -230,12 +229,12 @@ OLD_FORMAT_TOPICS = (
 
 
 def list_topics(version: tuple[int, int]) -> tuple[EdgeCaseTopic, ...]:
-    """What a broker of this release (major, minor) can be made to hold."""
+    """Return the topics that a broker of this release (major, minor) can store."""
     return (*CURRENT_TOPICS, *OLD_FORMAT_TOPICS) if version < (3, 0) else CURRENT_TOPICS
 
 
 def make_topic_config(one: EdgeCaseTopic, version: tuple[int, int]) -> dict[str, str]:
-    """Its settings, as this release spells them; before 3.6 any future is allowed by default."""
+    """Return the topic's settings for this release; before 3.6 no limit for future timestamps."""
     return {**one.config, **(_ANY_FUTURE_CONFIG if one.future and version >= (3, 6) else {})}
 
 
@@ -247,14 +246,13 @@ _CLEANER_POLL_INTERVAL_S = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenTopic:
-    """One topic, written and looked at. `records`: what readers of committed data see.
-
-    `restamped`: a mirror keeps the timestamps that readers see, not their type.
-    """
+    """A written and verified topic."""
 
     name: str
     records: int
+    """Number of records that read_committed consumers see."""
     restamped: bool
+    """See `EdgeCaseTopic.restamped`."""
 
 
 def write_topics(
@@ -268,16 +266,16 @@ def write_topics(
     report: ReportProgress = lambda _: None,
     now: Clock | None = None,
 ) -> tuple[WrittenTopic, ...]:
-    """Create all odd topics that a cluster of this version can hold (or `only` these), fill them.
+    """Create and fill all topics that this Kafka version supports, or `only` these.
 
-    `report` hears what comes next. Raises `SandboxError` when an oddity does not show.
+    `report` is called before each topic. Raises `SandboxError` if a feature is missing in a log.
     """
     clock = now or SystemClock()
     version = _parse_release(kafka_version)
     chosen = [one for one in list_topics(version) if not only or one.name in only]
     unknown = set(only) - {one.name for one in chosen}
     if unknown:
-        raise SandboxError(f"Kafka {kafka_version} has no odd topics {sorted(unknown)}")
+        raise SandboxError(f"Kafka {kafka_version} has no edge-case topics {sorted(unknown)}")
     at = SandboxClients(to, alias="source")
     topic_creation.create_topics(
         at,
@@ -340,7 +338,7 @@ class _EdgeCaseWriter:
             self._changes.change_topic(name, dict.fromkeys(one.afterwards))
 
     def finish(self, one: EdgeCaseTopic, name: str) -> WrittenTopic:
-        """Wait for the cleaner where it has to run, and look whether all is as it should be."""
+        """Wait for the cleaner if needed, and verify the topic's contents."""
         partitions = [TopicPartition(name, number) for number in range(one.partitions)]
         if one.cleaned and not clock.wait_until(
             lambda: all(map(self._is_cleaned, partitions)),
@@ -350,14 +348,14 @@ class _EdgeCaseWriter:
             raise SandboxError(
                 f"{name}: the cleaner has not left one record of each key in {_CLEANING_S:.0f} s"
             )
-        seen = self._look(partitions)
+        seen = self._count_features(partitions)
         missing = {each.value for each in one.seen if not seen.oddities[each]}
         missing |= {f"codec {each}" for each in one.codecs if not seen.codecs[each]}
         if missing:
             raise SandboxError(f"{name} should hold {sorted(missing)}; it holds {seen}")
         return WrittenTopic(
             name=name,
-            records=self._visible(partitions) if one.cleaned else self._written[name],
+            records=self._count_visible_records(partitions) if one.cleaned else self._written[name],
             restamped=one.restamped,
         )
 
@@ -365,14 +363,14 @@ class _EdgeCaseWriter:
         found = list(self._keys(partition))
         return len(found) == len(set(found))
 
-    def _visible(self, partitions: Collection[TopicPartition]) -> int:
+    def _count_visible_records(self, partitions: Collection[TopicPartition]) -> int:
         return sum(sum(1 for _ in self._keys(each)) for each in partitions)
 
     def _keys(self, partition: TopicPartition) -> Iterator[bytes | None]:
         for chunk in self._reader.read(partition):
             yield from (key for key, *_ in chunk.contents)
 
-    def _look(self, partitions: Collection[TopicPartition]) -> LogFeatureCounts:
+    def _count_features(self, partitions: Collection[TopicPartition]) -> LogFeatureCounts:
         found = LogFeatureCounts()
         for each in partitions:
             found.begin_log()

@@ -1,7 +1,7 @@
-"""Parses record sets from the outside: formats, codecs, gaps and other features. Pure.
+"""Parses record sets independently: formats, codecs, gaps and other features. Pure.
 
-Written from the specification, not with the product's own reader: it verifies that the product
-was given the input it should be given. Layouts: `DefaultRecordBatch` (v2) and `LegacyRecord`
+Written from the specification, not with the product's own reader: it verifies that the tests give
+the product the intended input. Layouts: `DefaultRecordBatch` (v2) and `LegacyRecord`
 (v0, v1):
 
     0 offset i64 | 8 size i32 (of what follows) | 12 leader epoch i32 (v2), CRC u32 (v0, v1)
@@ -29,10 +29,10 @@ _APPEND_TIME_FLAG, _TRANSACTIONAL_FLAG, _CONTROL_FLAG, _DELETE_HORIZON_FLAG = 0x
 
 
 class LogFeature(enum.Enum):
-    """What makes a batch another thing than a stamp on bytes."""
+    """Features of a batch that need special handling during replication."""
 
     GAPS = "fewer records than offsets inside a batch"
-    HOLES = "offsets between batches that no batch has"
+    HOLES = "offsets between batches that belong to no batch"
     EMPTY = "a batch without a record"
     APPEND_TIME = "LogAppendTime"
     HORIZON = "a delete horizon"
@@ -47,9 +47,9 @@ class LogFeature(enum.Enum):
 
 
 class ParsedBatch(NamedTuple):
-    """One batch; of formats before v2 one entry: a record, or a wrapper around several.
+    """A batch; in formats before v2 a record, or a wrapper around several.
 
-    `records` is -1 where it cannot be seen from outside, `last_offset` included.
+    `records` is -1 if it cannot be determined without decompression.
     """
 
     magic: int
@@ -63,7 +63,7 @@ class ParsedBatch(NamedTuple):
 
 
 def parse_batches(records: memoryview) -> Iterator[ParsedBatch]:
-    """All whole batches of a record set."""
+    """Yield all complete batches of a record set."""
     at = 0
     while at + _BATCH_HEAD.size <= len(records):
         offset, size, _, magic = _BATCH_HEAD.unpack_from(records, at)
@@ -75,7 +75,7 @@ def parse_batches(records: memoryview) -> Iterator[ParsedBatch]:
 
 
 def find_next_offset(records: memoryview) -> int | None:
-    """Where to read on, None without a whole batch."""
+    """Return the offset after the last batch, None without a complete batch."""
     last = None
     for last in parse_batches(records):  # noqa: B007 - the last one counts
         pass
@@ -112,7 +112,7 @@ def _parse_batch(batch: memoryview, offset: int, magic: int) -> ParsedBatch:
 
 @dataclass(slots=True)
 class LogFeatureCounts:
-    """Batches of one log, counted: by codec (control batches left out) and by oddity."""
+    """Numbers of batches of a log, by codec (without control batches) and by feature."""
 
     batches: int = 0
     codecs: Counter[str] = field(default_factory=Counter)
@@ -120,23 +120,23 @@ class LogFeatureCounts:
     _expected: int | None = None
 
     def begin_log(self) -> None:
-        """What is added from now on is another partition's."""
+        """Start counting another partition."""
         self._expected = None
 
     def add(self, sets: Iterable[memoryview]) -> LogFeatureCounts:
-        """Look at record sets that follow each other."""
+        """Count the batches of consecutive record sets."""
         for records in sets:
             for seen in parse_batches(records):
-                self._note(seen)
+                self._count(seen)
         return self
 
-    def _note(self, seen: ParsedBatch) -> None:
+    def _count(self, seen: ParsedBatch) -> None:
         self.batches += 1
         for oddity in _find_features(seen):
             self.oddities[oddity] += 1
         if not seen.attributes & _CONTROL_FLAG:
             self.codecs[seen.codec] += 1
-        # The offset of an old wrapper is that of its last record: what it follows is unknown.
+        # The offset of a v0 or v1 wrapper is that of its last record: a hole cannot be detected.
         follows = self._expected in {None, seen.base_offset} or seen.magic < 2
         if not follows:
             self.oddities[LogFeature.HOLES] += 1

@@ -1,6 +1,6 @@
-"""Reads and writes record sets as bytes, which ordinary clients neither show nor write.
+"""Reads and writes record sets as bytes, which ordinary clients cannot do.
 
-One request at a time over the product's own connection; batches are neither checked nor
+Sends one request at a time over the product's own connections; batches are neither checked nor
 changed.
 """
 
@@ -36,7 +36,7 @@ _CONNECTION_PURPOSE = "raw"
 
 
 class RawLog:
-    """One cluster's logs. One thread; use it in a `with`. Failures are `SandboxError`."""
+    """Access to one cluster's logs. Use it in a `with`; not thread-safe. Raises `SandboxError`."""
 
     def __init__(self, properties: ClientProperties, *, alias: str = "source") -> None:
         parsed = security_settings.parse_security(
@@ -70,12 +70,12 @@ class RawLog:
         self._poller.close()
 
     def want(self, topics: Iterable[str]) -> None:
-        """Look these up together: one by one each costs a refresh, and those keep a distance."""
+        """Look up topics together: each separate lookup would wait for a metadata refresh."""
         view = self._connections.view
         self._connections.want_topics([*view.wanted(), *topics])
 
     def read(self, partition: TopicPartition, start: int = 0) -> Iterator[memoryview]:
-        """Record sets from `start` (or what is left of the log behind it) to the high watermark."""
+        """Yield record sets from `start`, or the log start if later, to the high watermark."""
         at = start
         while True:
             found = self._fetch(partition, at)
@@ -83,7 +83,7 @@ class RawLog:
                 at = found.log_start_offset
                 continue
             if found.error_code:
-                raise self._refused(f"reading {partition} from offset {at}", found.error_code)
+                raise self._create_error(f"reading {partition} from offset {at}", found.error_code)
             if found.log_start_offset > at:
                 at = found.log_start_offset
             behind = log_features.find_next_offset(found.records)
@@ -93,7 +93,7 @@ class RawLog:
             at = behind
 
     def append(self, partition: TopicPartition, batch: bytes) -> int:
-        """Produce one batch, acknowledged by all in-sync replicas; returns its base offset."""
+        """Produce a batch with acks=all; returns its base offset."""
         doing = f"writing a batch to {partition}"
         node_id = self._leader(partition)
         version = self._version(node_id, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS)
@@ -111,13 +111,13 @@ class RawLog:
                 )
             ],
         )
-        body = self._ask(
+        body = self._send_request(
             node_id, api_versions.PRODUCE_KEY, version=version, chunks=chunks, doing=doing
         )
         (written,) = produce.decode_produce_response(version, body).partitions
         if written.error_code:
             said = written.error_message or written.record_errors
-            raise self._refused(doing, written.error_code, str(said))
+            raise self._create_error(doing, written.error_code, str(said))
         return written.base_offset
 
     def _fetch(self, partition: TopicPartition, start: int) -> FetchResponsePartition:
@@ -145,12 +145,12 @@ class RawLog:
             rack_id="",
         )
         doing = f"reading {partition}"
-        answer = self._ask(
+        answer = self._send_request(
             node_id, api_versions.FETCH_KEY, version=version, chunks=[body], doing=doing
         )
         response = fetch.decode_fetch_response(version, answer)
         if response.error_code:
-            raise self._refused(doing, response.error_code)
+            raise self._create_error(doing, response.error_code)
         (found,) = response.partitions
         return found
 
@@ -159,7 +159,7 @@ class RawLog:
         if partition.topic not in view.wanted():
             self.want([partition.topic])
         doing = f"waiting for the leader of {partition}"
-        self._until(
+        self._wait_until(
             lambda: view.leader(partition.topic, partition.partition) is not None, doing=doing
         )
         found = view.leader(partition.topic, partition.partition)
@@ -172,7 +172,7 @@ class RawLog:
         return found.topic_id
 
     def _version(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int:
-        self._until(
+        self._wait_until(
             lambda: self._connections.version_for(node_id, api_key, *asked) is not None,
             doing=f"connecting to broker {node_id} of {self._alias}",
         )
@@ -180,7 +180,7 @@ class RawLog:
         assert found is not None
         return found
 
-    def _ask(
+    def _send_request(
         self,
         node_id: int,
         api_key: int,
@@ -198,19 +198,21 @@ class RawLog:
             chunks=chunks,
             done=replies.append,
         )
-        self._until(lambda: bool(replies), doing=doing)
+        self._wait_until(lambda: bool(replies), doing=doing)
         (reply,) = replies
         if reply.body is None:
             raise SandboxError(f"{doing}: {reply.failure}")
         return reply.body
 
-    def _until(self, condition: Callable[[], bool], *, doing: str) -> None:
+    def _wait_until(self, condition: Callable[[], bool], *, doing: str) -> None:
         until = Deadline.after(_REQUEST_TIMEOUT_S, now_s=self._clock.now_s())
         while not condition():
             if until.passed(self._clock.now_s()):
                 troubles = self._connections.troubles()
-                raise SandboxError(f"{doing}: no answer in {_REQUEST_TIMEOUT_S:.0f} s; {troubles}")
+                raise SandboxError(
+                    f"{doing}: no response in {_REQUEST_TIMEOUT_S:.0f} s; {troubles}"
+                )
             self._poller.poll(min(_POLL_INTERVAL_S, self._connections.tick(self._clock.now_s())))
 
-    def _refused(self, doing: str, code: int, said: str = "") -> SandboxError:
+    def _create_error(self, doing: str, code: int, said: str = "") -> SandboxError:
         return SandboxError(f"{doing} of {self._alias}: error {code} {said}".rstrip())

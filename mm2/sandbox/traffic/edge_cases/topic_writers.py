@@ -1,13 +1,13 @@
 """Writes the contents of each edge-case topic: current format, compacted topics, old formats.
 
-Compacted topics are written in rounds, each a good while after the previous one by its
-timestamps: the next round closes the segment, and only closed segments are cleaned. Each round
-has its own producer, whose last batch the cleaner keeps even when it is empty.
+Compacted topics are written in rounds, each with much later timestamps than the previous one: the
+next round closes the segment, and only closed segments are cleaned. Each round has a separate
+producer, whose last batch the cleaner keeps even if it is empty.
 
-Formats before v2: brokers before 3.0 convert what clients send, by `message.format.version`:
-0.9.0 writes v0 (no timestamps), 0.10.2 writes v1, 2.8 writes v2. Compressed records become
-wrappers, with absolute offsets inside (v0) or relative ones (v1); lz4 frames of v0 carry the
-wrong header checksum that Kafka wrote before 0.10.
+Formats before v2: brokers before 3.0 convert the clients' records according to
+`message.format.version`: 0.9.0 writes v0 (no timestamps), 0.10.2 writes v1, 2.8 writes v2.
+Compressed records become wrappers, with absolute offsets inside (v0) or relative ones (v1); lz4
+frames of v0 have the wrong header checksum that Kafka wrote before 0.10.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from mm2.sandbox.traffic.producers import (
 
 _CONFIG_CHANGE_TIMEOUT_S = 30.0
 EAGER_CLEANER_CONFIG = {"log.cleaner.backoff.ms": "100"}
-"""The cleaner looks ten times a second for something to do, not every 15 s."""
+"""Makes the cleaner check for work ten times a second instead of every 15 s."""
 
 
 class ConfigAlterer:
-    """Of one cluster. A value of None takes a setting back to its default."""
+    """Alters settings of one cluster; None resets a setting to its default."""
 
     def __init__(self, of: SandboxClients) -> None:
         self._clients = of
@@ -52,7 +52,7 @@ class ConfigAlterer:
         self._change(library.ResourceType.TOPIC, name, changes=changes)
 
     def change_brokers(self, changes: Mapping[str, str | None]) -> None:
-        """All that are up; lost at no restart."""
+        """Alter the dynamic default settings of all brokers, which survive restarts."""
         for node_id in sorted(self._admin.list_topics(timeout=_CONFIG_CHANGE_TIMEOUT_S).brokers):
             self._change(library.ResourceType.BROKER, str(node_id), changes=changes)
 
@@ -89,7 +89,7 @@ class ConfigAlterer:
 
 
 class TrafficSize(enum.Enum):
-    """`QUICK`: every oddity, in seconds; `FULL`: as much of it as tells under load."""
+    """`QUICK`: every feature, in seconds; `FULL`: enough data to matter under load."""
 
     QUICK = "quick"
     FULL = "full"
@@ -97,9 +97,10 @@ class TrafficSize(enum.Enum):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class TopicWriter:
-    """One topic, which is there. `name` is its whole name; `now_ms` is the same for all topics.
+    """Writes to an existing topic.
 
-    `written` counts records that readers of committed data will see.
+    `written` counts the records that read_committed consumers will see; `now_ms` is the same for
+    all topics.
     """
 
     clients: SandboxClients
@@ -115,13 +116,13 @@ class TopicWriter:
     _numbers: int = 0
 
     def much(self, *, quick: int, full: int) -> int:
-        """How much of something by the size that is wanted."""
+        """Choose an amount by the size."""
         return full if self.size is TrafficSize.FULL else quick
 
     def send(
         self, records: Iterable[OutgoingRecord], *, codec: str = "none", **settings: object
     ) -> None:
-        """By a producer of its own (`topic_writers` are librdkafka's); all are acknowledged after."""
+        """Send with a new producer (`settings` are librdkafka's), and wait for acknowledgements."""
         ours = {"compression_type": codec, "linger_ms": 20, **settings}
         client = AcknowledgedProducer(
             self.clients, f"odd-{self.name}", now=self.clock, settings=ours
@@ -139,7 +140,7 @@ class TopicWriter:
         *,
         transactional_id: str,
     ) -> None:
-        """One producer's transactions, one after the other: their records, and to commit or not."""
+        """Write consecutive transactions of one producer: records, and whether to commit."""
         producer = TransactionalProducer(
             self.clients, transactional_id, codec="none", now=self.clock
         )
@@ -159,7 +160,7 @@ class TopicWriter:
         attributes: int = 0,
         base_timestamp_ms: int | None = None,
     ) -> None:
-        """One batch written by hand, to partition 0."""
+        """Append a hand-made batch to partition 0."""
         made = batch_encoder.encode_batch(
             records,
             compressed=compressed,
@@ -170,11 +171,11 @@ class TopicWriter:
         self.written += len(records)
 
     def change_topic(self, changes: Mapping[str, str | None]) -> None:
-        """Settings of this topic; None takes one back to its default."""
+        """Alter settings of this topic; None resets one to its default."""
         self.changes.change_topic(self.name, changes)
 
     def documents(self, count: int, *, partition: int | None = None) -> Iterator[OutgoingRecord]:
-        """The next documents, a millisecond apart; in all partitions, or in one."""
+        """Yield the next documents, a millisecond apart, for all partitions or for one."""
         batch = BatchSpec(
             rng=self.rng,
             count=count,
@@ -204,125 +205,127 @@ _YEAR_9999_MS = 253_402_300_799_000
 _DELETE_HORIZON = 0x40
 
 
-def write_codecs(desk: TopicWriter) -> None:
-    """All codecs in one partition, batch after batch."""
-    for _ in range(desk.much(quick=3, full=100)):
+def write_codecs(writer: TopicWriter) -> None:
+    """Write batches of all codecs to one partition."""
+    for _ in range(writer.much(quick=3, full=100)):
         for codec in WRITER_CODECS:
-            desk.send(desk.documents(desk.rng.randrange(2, 60)), codec=codec)
+            writer.send(writer.documents(writer.rng.randrange(2, 60)), codec=codec)
 
 
-def write_shapes(desk: TopicWriter) -> None:
-    """Tombstones, null and empty keys, headers without values or with the same name."""
+def write_shapes(writer: TopicWriter) -> None:
+    """Write tombstones, null and empty keys, headers without values or with the same name."""
     for codec, count in (("none", 432), ("zstd", 432)):
         batch = BatchSpec(
-            rng=desk.rng,
-            count=desk.much(quick=count, full=20 * count),
-            partitions=desk.partitions,
-            wall_ms=desk.now_ms,
+            rng=writer.rng,
+            count=writer.much(quick=count, full=20 * count),
+            partitions=writer.partitions,
+            wall_ms=writer.now_ms,
         )
-        desk.send(payloads.make_shapes(batch), codec=codec)
+        writer.send(payloads.make_shapes(batch), codec=codec)
 
 
-def write_transactions(desk: TopicWriter) -> None:
-    """Interleaved transactions, some of them aborted."""
-    run = InterleavedTransactions(desk.clients, topic=desk.name, prefix=desk.name, now=desk.clock)
+def write_transactions(writer: TopicWriter) -> None:
+    """Write interleaved transactions, some of them aborted."""
+    run = InterleavedTransactions(
+        writer.clients, topic=writer.name, prefix=writer.name, now=writer.clock
+    )
     try:
         run.run(
             BatchSpec(
-                rng=desk.rng,
-                count=desk.much(quick=500, full=20_000),
-                partitions=desk.partitions,
-                wall_ms=desk.now_ms,
+                rng=writer.rng,
+                count=writer.much(quick=500, full=20_000),
+                partitions=writer.partitions,
+                wall_ms=writer.now_ms,
             )
         )
     finally:
         run.close()
-    desk.written += run.totals.committed
+    writer.written += run.totals.committed
 
 
-def write_large_records(desk: TopicWriter) -> None:
-    """Records of 10 MB between small ones; one that shrinks to almost nothing."""
+def write_large_records(writer: TopicWriter) -> None:
+    """Write records of 10 MB between small ones; one of them is highly compressible."""
 
     def records(count: int) -> Iterator[OutgoingRecord]:
         for number in range(count):
-            yield from desk.documents(5)
+            yield from writer.documents(5)
             yield OutgoingRecord(
                 key=b"large-%d" % number,
-                value=desk.rng.randbytes(LARGE_RECORD_BYTES),
-                timestamp_ms=desk.now_ms,
+                value=writer.rng.randbytes(LARGE_RECORD_BYTES),
+                timestamp_ms=writer.now_ms,
             )
 
-    count = desk.much(quick=2, full=10)
-    desk.send(records(count), message_max_bytes=LARGE_MESSAGE_BYTES)
+    count = writer.much(quick=2, full=10)
+    writer.send(records(count), message_max_bytes=LARGE_MESSAGE_BYTES)
     shrinking = OutgoingRecord(
-        key=b"shrinks", value=b"ten million bytes" * 588_235, timestamp_ms=desk.now_ms
+        key=b"shrinks", value=b"ten million bytes" * 588_235, timestamp_ms=writer.now_ms
     )
-    desk.send([shrinking], codec="gzip", message_max_bytes=LARGE_MESSAGE_BYTES)
+    writer.send([shrinking], codec="gzip", message_max_bytes=LARGE_MESSAGE_BYTES)
 
 
-def write_append_time(desk: TopicWriter) -> None:
-    """The broker dates these; batches of many and of one."""
+def write_append_time(writer: TopicWriter) -> None:
+    """Write batches of one and of many records, whose timestamps the broker assigns."""
     for codec in WRITER_CODECS:
-        desk.send(desk.documents(desk.much(quick=40, full=2_000)), codec=codec)
-        desk.send(desk.documents(5), codec=codec, batch_num_messages=1)
+        writer.send(writer.documents(writer.much(quick=40, full=2_000)), codec=codec)
+        writer.send(writer.documents(5), codec=codec, batch_num_messages=1)
 
 
-def write_past(desk: TopicWriter) -> None:
-    """Without a timestamp, of 1970, of 2001, of last week: mixed in a batch, and batch by batch."""
-    ages = (-1, 1, _YEAR_2001_MS, desk.now_ms - 3 * _YEAR_MS, desk.now_ms - 7 * _DAY_MS)
-    _write_dated(desk, ages)
+def write_past(writer: TopicWriter) -> None:
+    """Write timestamps of 1970, 2001, last week and none: mixed in a batch, and per batch."""
+    ages = (-1, 1, _YEAR_2001_MS, writer.now_ms - 3 * _YEAR_MS, writer.now_ms - 7 * _DAY_MS)
+    _write_dated(writer, ages)
 
 
-def write_future(desk: TopicWriter) -> None:
-    """In an hour, a year, and in the year 9999."""
-    ages = (desk.now_ms + 2 * 3_600_000, desk.now_ms + _YEAR_MS, _YEAR_9999_MS)
-    _write_dated(desk, ages)
+def write_future(writer: TopicWriter) -> None:
+    """Write timestamps in an hour, in a year, and in the year 9999."""
+    ages = (writer.now_ms + 2 * 3_600_000, writer.now_ms + _YEAR_MS, _YEAR_9999_MS)
+    _write_dated(writer, ages)
 
 
-def _write_dated(desk: TopicWriter, stamps: tuple[int, ...]) -> None:
-    count = desk.much(quick=30, full=2_000)
+def _write_dated(writer: TopicWriter, stamps: tuple[int, ...]) -> None:
+    count = writer.much(quick=30, full=2_000)
     for codec in WRITER_CODECS:
         mixed = [
             dataclasses.replace(each, timestamp_ms=stamps[number % len(stamps)])
-            for number, each in enumerate(desk.documents(count))
+            for number, each in enumerate(writer.documents(count))
         ]
-        desk.send(mixed, codec=codec)
+        writer.send(mixed, codec=codec)
         for stamp in stamps:
             alike = [
-                dataclasses.replace(each, timestamp_ms=stamp) for each in desk.documents(count)
+                dataclasses.replace(each, timestamp_ms=stamp) for each in writer.documents(count)
             ]
-            desk.send(alike, codec=codec)
+            writer.send(alike, codec=codec)
 
 
-def write_single_record_batches(desk: TopicWriter) -> None:
-    """Batches of one record, plain and compressed."""
+def write_single_record_batches(writer: TopicWriter) -> None:
+    """Write batches of one record, plain and compressed."""
     for codec in WRITER_CODECS:
-        count = desk.much(quick=40, full=4_000)
-        desk.send(_make_repetitive(desk, count), codec=codec, batch_num_messages=1, linger_ms=0)
+        count = writer.much(quick=40, full=4_000)
+        writer.send(_make_repetitive(writer, count), codec=codec, batch_num_messages=1, linger_ms=0)
 
 
-def _make_repetitive(desk: TopicWriter, count: int) -> Iterator[OutgoingRecord]:
-    """A client sends uncompressed what compression does not make smaller: this gets smaller."""
-    for each in desk.documents(count):
-        yield dataclasses.replace(each, value=(each.key or b"") * desk.rng.randrange(30, 60))
+def _make_repetitive(writer: TopicWriter, count: int) -> Iterator[OutgoingRecord]:
+    """Yield compressible records: clients send incompressible ones uncompressed."""
+    for each in writer.documents(count):
+        yield dataclasses.replace(each, value=(each.key or b"") * writer.rng.randrange(30, 60))
 
 
-def write_tiny_batches(desk: TopicWriter) -> None:
-    """A huge number of batches of one to three records."""
+def write_tiny_batches(writer: TopicWriter) -> None:
+    """Write very many batches of one to three records."""
     for most in (1, 2, 3):
         records = (
             dataclasses.replace(each, value=(each.value or b"")[:40])
-            for each in desk.documents(desk.much(quick=1_000, full=40_000))
+            for each in writer.documents(writer.much(quick=1_000, full=40_000))
         )
-        desk.send(records, batch_num_messages=most, linger_ms=0)
+        writer.send(records, batch_num_messages=most, linger_ms=0)
 
 
-def write_big_batches(desk: TopicWriter) -> None:
-    """Batches of 4 MB with many records each; what they are made of shrinks by half at most."""
+def write_big_batches(writer: TopicWriter) -> None:
+    """Write batches of 4 MB with many records, which compress to half their size at best."""
     for codec in ("none", "lz4", "zstd"):
-        for _ in range(desk.much(quick=1, full=8)):
-            desk.send(
-                _make_half_random(desk, 1_000),
+        for _ in range(writer.much(quick=1, full=8)):
+            writer.send(
+                _make_half_random(writer, 1_000),
                 codec=codec,
                 message_max_bytes=BIG_BATCH_LIMIT_BYTES,
                 batch_size=BIG_BATCH_BYTES,
@@ -331,29 +334,31 @@ def write_big_batches(desk: TopicWriter) -> None:
             )
 
 
-def _make_half_random(desk: TopicWriter, count: int) -> Iterator[OutgoingRecord]:
-    for each in desk.documents(count):
-        yield dataclasses.replace(each, value=desk.rng.randbytes(2_000) + b"." * 2_000)
+def _make_half_random(writer: TopicWriter, count: int) -> Iterator[OutgoingRecord]:
+    for each in writer.documents(count):
+        yield dataclasses.replace(each, value=writer.rng.randbytes(2_000) + b"." * 2_000)
 
 
-def write_by_hand(desk: TopicWriter) -> None:
-    """Legal batches that no client writes: time 0, time running backwards, odd base timestamps."""
-    now = desk.now_ms
-    for _ in range(desk.much(quick=3, full=300)):
+def write_by_hand(writer: TopicWriter) -> None:
+    """Write valid batches that no client writes: time 0, decreasing times, odd base timestamps."""
+    now = writer.now_ms
+    for _ in range(writer.much(quick=3, full=300)):
         for compressed in (False, True):
-            desk.append(_make_timestamped(desk, [0, 0, 0]), compressed=compressed)
-            desk.append(_make_timestamped(desk, [now]), compressed=compressed)
-            desk.append(_make_timestamped(desk, [now, 0, now - 5, -1, now]), compressed=compressed)
-            desk.append(
-                _make_timestamped(desk, [now + 1, now]),
+            writer.append(_make_timestamped(writer, [0, 0, 0]), compressed=compressed)
+            writer.append(_make_timestamped(writer, [now]), compressed=compressed)
+            writer.append(
+                _make_timestamped(writer, [now, 0, now - 5, -1, now]), compressed=compressed
+            )
+            writer.append(
+                _make_timestamped(writer, [now + 1, now]),
                 compressed=compressed,
                 base_timestamp_ms=now + 9_000,
             )
-            desk.append(
-                _make_timestamped(desk, [now] * 40), compressed=compressed, base_timestamp_ms=0
+            writer.append(
+                _make_timestamped(writer, [now] * 40), compressed=compressed, base_timestamp_ms=0
             )
             grave = OutgoingRecord(key=b"gone", value=None)
-            desk.append(
+            writer.append(
                 [TimestampedRecord(record=grave, timestamp_ms=now)],
                 compressed=compressed,
                 attributes=_DELETE_HORIZON,
@@ -363,8 +368,8 @@ def write_by_hand(desk: TopicWriter) -> None:
 _EDGE_CASE_HEADERS: Headers = (("", b""), ("twice", None), ("twice", b"2"), ("twice", None))
 
 
-def _make_timestamped(desk: TopicWriter, stamps: list[int]) -> list[TimestampedRecord]:
-    records = desk.documents(len(stamps))
+def _make_timestamped(writer: TopicWriter, stamps: list[int]) -> list[TimestampedRecord]:
+    records = writer.documents(len(stamps))
     return [
         TimestampedRecord(
             record=dataclasses.replace(each, headers=_EDGE_CASE_HEADERS if number % 2 else ()),
@@ -387,47 +392,47 @@ _CLOSING_ROUNDS = 3
 _COMPACTED_BATCH_RECORDS = 20
 
 
-def write_compacted(desk: TopicWriter) -> None:
-    """Every codec, tombstones, idempotent producers that are gone."""
-    for number in range(desk.much(quick=6, full=40)):
-        desk.send(
-            _make_round(desk, number),
+def write_compacted(writer: TopicWriter) -> None:
+    """Write every codec, tombstones, and batches of idempotent producers that are gone."""
+    for number in range(writer.much(quick=6, full=40)):
+        writer.send(
+            _make_round(writer, number),
             codec=WRITER_CODECS[number % len(WRITER_CODECS)],
             enable_idempotence=True,
             batch_num_messages=_COMPACTED_BATCH_RECORDS,
         )
-    _write_closing_round(desk)
+    _write_closing_round(writer)
 
 
-def write_compacted_transactions(desk: TopicWriter) -> None:
-    """One producer's transactions, of which every third is aborted."""
+def write_compacted_transactions(writer: TopicWriter) -> None:
+    """Write transactions of one producer, every third of which is aborted."""
     rounds = (
-        (_make_round(desk, number), number % 3 != 2)
-        for number in range(desk.much(quick=6, full=30))
+        (_make_round(writer, number), number % 3 != 2)
+        for number in range(writer.much(quick=6, full=30))
     )
-    desk.send_transactions(rounds, transactional_id=desk.name)
-    _write_closing_round(desk)
+    writer.send_transactions(rounds, transactional_id=writer.name)
+    _write_closing_round(writer)
 
 
-def write_compacted_old_format(desk: TopicWriter) -> None:
-    """For formats before v2: no idempotence, no headers, no zstd."""
+def write_compacted_old_format(writer: TopicWriter) -> None:
+    """Write formats before v2: no idempotence, no headers, no zstd."""
     codecs = ("none", "gzip", "snappy", "lz4")
-    for number in range(desk.much(quick=6, full=32)):
-        desk.send(_make_round(desk, number), codec=codecs[number % len(codecs)])
-    # v0 has no timestamps: its segments are as old as their files.
+    for number in range(writer.much(quick=6, full=32)):
+        writer.send(_make_round(writer, number), codec=codecs[number % len(codecs)])
+    # v0 has no timestamps: the age of its segments is that of their files.
     clock.wait_until(lambda: False, timeout_s=2 * COMPACTED_SEGMENT_MS / 1_000)
-    _write_closing_round(desk)
+    _write_closing_round(writer)
 
 
-def _make_round(desk: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
-    """Most of the keys, the later ones more often: batches are thinned out, and some emptied."""
-    keys = desk.much(quick=120, full=5_000)
-    at_ms = _round_time_ms(desk, number)
+def _make_round(writer: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
+    """Yield most of the keys, later ones more often, so that batches get gaps or become empty."""
+    keys = writer.much(quick=120, full=5_000)
+    at_ms = _round_time_ms(writer, number)
     for key in range(keys):
-        for partition in range(desk.partitions):
-            if desk.rng.random() < 0.4 + 0.3 * key / keys:
-                gone = desk.rng.random() < _TOMBSTONE_CHANCE
-                value = b"round %d %x" % (number, desk.rng.getrandbits(200))
+        for partition in range(writer.partitions):
+            if writer.rng.random() < 0.4 + 0.3 * key / keys:
+                gone = writer.rng.random() < _TOMBSTONE_CHANCE
+                value = b"round %d %x" % (number, writer.rng.getrandbits(200))
                 yield OutgoingRecord(
                     key=b"key-%d" % key,
                     value=None if gone else value,
@@ -436,26 +441,27 @@ def _make_round(desk: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
                 )
 
 
-def _round_time_ms(desk: TopicWriter, number: int) -> int:
-    """Up to now, not beyond: fresh records are what is meant."""
-    return desk.now_ms - 60 * _ROUND_STEP_MS + number * _ROUND_STEP_MS
+def _round_time_ms(writer: TopicWriter, number: int) -> int:
+    """Return the timestamp of a round; the last one is now."""
+    return writer.now_ms - 60 * _ROUND_STEP_MS + number * _ROUND_STEP_MS
 
 
-def _write_closing_round(desk: TopicWriter) -> None:
-    """Keys that nobody else has: every round before them can be cleaned, and these stay.
+def _write_closing_round(writer: TopicWriter) -> None:
+    """Write unique keys, so that all earlier rounds can be cleaned while these records stay.
 
-    Later than everything, markers of transactions included, which carry the broker's time.
+    Their timestamps are the latest, also compared with transaction markers, which have the broker's
+    time.
     """
-    after_ms = desk.clock.wall_ms() + _ROUND_STEP_MS
+    after_ms = writer.clock.wall_ms() + _ROUND_STEP_MS
     for number in range(_CLOSING_ROUNDS):
-        desk.send(
+        writer.send(
             OutgoingRecord(
                 key=b"closing-%d" % number,
                 value=b"closing",
                 partition=partition,
                 timestamp_ms=after_ms + number * _ROUND_STEP_MS,
             )
-            for partition in range(desk.partitions)
+            for partition in range(writer.partitions)
         )
 
 
@@ -465,16 +471,16 @@ V0_VERSION, V1_VERSION, V2_VERSION = "0.9.0", "0.10.2", "2.8"
 _OLD_FORMAT_CODECS = ("none", "gzip", "snappy", "lz4")
 
 
-def write_old_format(desk: TopicWriter) -> None:
-    """Every codec that these formats know; sets of many records, and of one."""
-    for _ in range(desk.much(quick=2, full=60)):
+def write_old_format(writer: TopicWriter) -> None:
+    """Write every codec of these formats, in sets of many records and of one."""
+    for _ in range(writer.much(quick=2, full=60)):
         for codec in _OLD_FORMAT_CODECS:
-            desk.send(desk.documents(desk.rng.randrange(2, 60)), codec=codec)
-            desk.send(desk.documents(3), codec=codec, batch_num_messages=1, linger_ms=0)
+            writer.send(writer.documents(writer.rng.randrange(2, 60)), codec=codec)
+            writer.send(writer.documents(3), codec=codec, batch_num_messages=1, linger_ms=0)
 
 
-def write_changing_format(desk: TopicWriter) -> None:
-    """A topic as old as Kafka: v0, then v1, then v2 in one partition, and each once more."""
+def write_changing_format(writer: TopicWriter) -> None:
+    """Write v0, then v1, then v2 to one partition, and each again, as in a very old topic."""
     for version in (V0_VERSION, V1_VERSION, V2_VERSION, V1_VERSION, V0_VERSION, V2_VERSION):
-        desk.change_topic({FORMAT_VERSION_CONFIG: version})
-        write_old_format(desk)
+        writer.change_topic({FORMAT_VERSION_CONFIG: version})
+        write_old_format(writer)

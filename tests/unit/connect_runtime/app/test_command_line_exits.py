@@ -70,7 +70,7 @@ def test_a_signal_stops_it_in_order(number):
     ("failure", "code", "told"),
     [
         (None, command_line.EXIT_DONE, ""),
-        ("its log is gone", 1, "ended by itself: its log is gone"),
+        ("its log is gone", 1, "failed: its log is gone"),
     ],
 )
 def test_it_may_end_by_itself(caplog, failure, code, told):
@@ -137,7 +137,7 @@ def test_a_start_without_end_is_left(monkeypatch, caplog):
     worker = FakeWorker(starts_within_s=60.0)
     assert serve(worker) == 143
     assert worker.did == ["start"]
-    assert "told to stop while starting" in caplog.text
+    assert "interrupted while starting" in caplog.text
     worker.may_start.set()
 
 

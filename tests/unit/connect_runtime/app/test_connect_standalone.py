@@ -31,5 +31,5 @@ def test_every_connector_file_is_looked_at_before_anything_starts(capsys, tmp_pa
     said = capsys.readouterr().err
     assert "failed to create connector for" in said
     assert "a.properties: the connector has no 'name'" in said
-    assert "b.json: the body is no JSON" in said
+    assert "b.json: the body is not valid JSON" in said
     assert "Kafka Connect starting" not in said

@@ -91,7 +91,7 @@ def test_users_of_basic_authentication(in_group, refused, stored):
     (stored / "users.properties").write_text("")
     listens = {"listeners": "http://127.0.0.1:8083"}
     (warned,) = in_group({**extension, **listens}, KAFKA_OPTS=OPTS).warnings
-    assert "everybody is let in" in warned
+    assert "everyone is admitted" in warned
 
 
 @pytest.mark.parametrize("protocol", ["compatible", "Eager"])
@@ -128,8 +128,8 @@ def test_users_come_from_the_file_that_kafka_opts_leads_to(folder):
 @pytest.mark.parametrize(
     ("environment", "told"),
     [
-        ({}, "needs a JAAS file: set the environment's KAFKA_OPTS"),
-        ({"KAFKA_OPTS": "-Da='b"}, "open quote"),
+        ({}, "needs a JAAS file: set the environment variable KAFKA_OPTS"),
+        ({"KAFKA_OPTS": "-Da='b"}, "unclosed quote"),
         (options("gone.conf"), "cannot read .*gone.conf: No such file"),
         (options("users.properties"), "no entry KafkaConnect"),
     ],
@@ -185,7 +185,7 @@ def test_a_listener_of_this_machine_is_not(in_group, alone, listener):
 def test_with_users_only_plain_http_is(in_group, login):
     given = {"listeners": "http://:8083", **BASIC}
     (warned,) = in_group(given, **login).warnings
-    assert "passwords of the REST API's users go over the network unencrypted" in warned
+    assert "passwords of the REST API's users are sent unencrypted over the network" in warned
 
 
 def test_without_listeners_it_is_this_machine_and_a_group_hears_of_it(in_group, alone):

@@ -54,10 +54,10 @@ def test_null_and_numbers_in_json():
         ("a=\\u1\n", "line 1"),
         ('{"connector.class": "X"}', "has no 'name'"),
         ('{"config": {"connector.class": "X"}}', "has no 'name'"),
-        ('{"name": "a", "config": {"name": "b"}}', "another than the 'name' beside it"),
-        ('{"name": "a", "config": [5]}', "'config', a JSON object of strings, was expected"),
-        ('{"name": "a", "config": {}, "initial_state": "ASLEEP"}', "none of RUNNING"),
-        ('{"name": "a"', "no JSON.* line 1, column 13"),
+        ('{"name": "a", "config": {"name": "b"}}', "differs from the 'name' beside"),
+        ('{"name": "a", "config": [5]}', "expected a JSON object of strings as 'config'"),
+        ('{"name": "a", "config": {}, "initial_state": "ASLEEP"}', "must be one of RUNNING"),
+        ('{"name": "a"', "not valid JSON.* line 1, column 13"),
     ],
 )
 def test_what_is_no_connector_is_refused(content, told):

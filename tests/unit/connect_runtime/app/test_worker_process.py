@@ -50,7 +50,7 @@ def test_who_gives_up_says_why_and_the_first_cause_stays(tmp_path, caplog):
     process.core.give_up("and so this ended too")
     assert process.failure == "the disk is full"
     process.stop()
-    assert "this worker cannot go on: and so this ended too" in caplog.text
+    assert "this worker cannot continue: and so this ended too" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_folder_that_becomes_a_link_while_a_file_is_opened(folder, monkeypatch
         return plain_open(*given)
 
     monkeypatch.setattr(os, "open", swapped)
-    with pytest.raises(ConfigError, match="was replaced while it was opened"):
+    with pytest.raises(ConfigError, match="was replaced while it was being opened"):
         allowed.open(str(inner / "secret.txt"), os.O_RDONLY)
 
 
@@ -101,7 +101,7 @@ def test_a_folder_that_becomes_a_link_while_a_file_is_opened(folder, monkeypatch
 def test_what_names_no_file_is_refused(folder, of, name):
     file = name.format(folder)
     allowed = AllowedPaths([str(folder)])
-    with pytest.raises(ConfigError, match="cannot be the name of a file") as raised:
+    with pytest.raises(ConfigError, match="is not a valid file name") as raised:
         allowed.check(file)
     str(raised.value).encode()
     made = allowed_paths.restrict_to_paths(of, allowed)()
@@ -113,7 +113,7 @@ def test_a_pipe_is_refused_at_once(folder):
     os.mkfifo(folder / "pipe")
     allowed = AllowedPaths([str(folder)])
     for flags in (os.O_RDONLY, os.O_RDWR):
-        with pytest.raises(ConfigError, match="is no regular file"):
+        with pytest.raises(ConfigError, match="is not a regular file"):
             allowed.open(str(folder / "pipe"), flags)
     with pytest.raises(OSError, match="No such device or address"):
         allowed.open(str(folder / "pipe"), os.O_WRONLY)
@@ -122,14 +122,14 @@ def test_a_pipe_is_refused_at_once(folder):
 def test_of_devices_the_null_device_alone_may_be_used():
     allowed = AllowedPaths(["/dev"])
     os.close(allowed.open("/dev/null", os.O_RDONLY))
-    with pytest.raises(ConfigError, match="is no regular file"):
+    with pytest.raises(ConfigError, match="is not a regular file"):
         allowed.open("/dev/zero", os.O_RDONLY)
 
 
 def test_another_name_of_a_file_elsewhere_is_refused(folder):
     os.link(folder.parent / "secret.txt", folder / "hard.txt")
     allowed = AllowedPaths([str(folder)])
-    with pytest.raises(ConfigError, match=r"has 2 names \(hard links\)"):
+    with pytest.raises(ConfigError, match=r"has 2 hard links"):
         allowed.open(str(folder / "hard.txt"), os.O_RDONLY)
     (folder / "hard.txt").unlink()
     os.close(allowed.open(str(folder / "in.txt"), os.O_RDONLY))

@@ -109,7 +109,7 @@ def test_what_cannot_be_opened_fails_with_its_name(tmp_path):
 def test_a_stored_position_must_be_a_number(path):
     path.write_bytes(b"a\n")
     task, _ = started(path, [({"filename": str(path)}, {"position": "4"})])
-    with pytest.raises(ConnectError, match="no whole number"):
+    with pytest.raises(ConnectError, match="not an integer"):
         task.poll()
 
 

@@ -100,7 +100,7 @@ def test_nothing_is_not_null(payload):
     ],
 )
 def test_what_is_refused_without_showing_the_data(payload):
-    with pytest.raises(DataError, match="not JSON") as caught:
+    with pytest.raises(DataError, match="not valid JSON") as caught:
         jackson_json.parse_payload(payload)
     assert "2024" not in str(caught.value)
     assert caught.value.__suppress_context__

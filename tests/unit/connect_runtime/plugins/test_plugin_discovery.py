@@ -109,8 +109,8 @@ def test_what_a_folder_brings_is_told_and_that_one_brings_nothing(folder, caplog
     with caplog.at_level(logging.INFO):
         plugin_discovery.discover_plugins([str(folder), str(nested)])
     assert [(each.levelname, each.message) for each in caplog.records] == [
-        ("INFO", f"plugin.path: in {folder} there are acme_sales.SalesConnector"),
-        ("WARNING", f"plugin.path: {nested} has no plugin in a module or package of Python"),
+        ("INFO", f"plugin.path: plugins in {folder}: acme_sales.SalesConnector"),
+        ("WARNING", f"plugin.path: no plugins found in the Python modules of {nested}"),
     ]
 
 
@@ -137,7 +137,7 @@ def test_a_module_that_cannot_be_imported_harms_no_other(folder, caplog):
     assert "out of paper" in caplog.text
     assert "done with work" in caplog.text
     assert "jars" in caplog.text
-    assert "absent is no folder" in caplog.text
+    assert "absent is not a folder" in caplog.text
 
 
 def test_entry_points_may_bring_a_name_of_javas(folder):

@@ -160,12 +160,12 @@ def test_a_creation_without_a_name_has_an_empty_one(
         (
             {"name": "c", "config": CONFIG, "initial_state": "odd"},
             500,
-            "'initial_state' is none of RUNNING, PAUSED, STOPPED",
+            "'initial_state' must be one of RUNNING, PAUSED, STOPPED",
         ),
         (
             {"name": "c"},
             500,
-            "'config', a JSON object of strings, was expected, not null",
+            "expected a JSON object of strings as 'config', not null",
         ),
     ],
     ids=["exists", "two names", "no class", "invalid", "initial state", "no config"],
@@ -398,4 +398,4 @@ def test_what_the_herder_fails_with_is_told(herder: FakeHerder) -> None:
 def test_a_full_queue_is_busy(herder: FakeHerder) -> None:
     herder.fails = HerderQueueFullError("10000 requests wait")
     answer = Rest(herder)("GET", "/connectors/c")
-    assert error(answer) == (503, 503, "This worker is busy: 10000 requests wait")
+    assert error(answer) == (503, 503, "This worker is overloaded: 10000 requests wait")

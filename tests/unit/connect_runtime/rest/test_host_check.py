@@ -76,7 +76,7 @@ def test_the_administrators_listener_is_checked_too(herder):
 
 @pytest.mark.parametrize("name", ["http://a.example", "a.example:80", "a..b", "*a.example", "a b"])
 def test_what_is_no_name_is_refused(name):
-    with pytest.raises(ConfigError, match=r"^rest.allowed.host.names: '.*' is no host name"):
+    with pytest.raises(ConfigError, match=r"^rest.allowed.host.names: '.*' is not a host name"):
         rest_settings.read_rest_settings({request_origin.ALLOWED_HOST_NAMES_KEY: name})
 
 

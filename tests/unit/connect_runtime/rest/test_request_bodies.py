@@ -31,16 +31,16 @@ def test_a_byte_order_mark_is_none_of_our_business() -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"", "no body"),
-        (b" \n", "no body"),
-        (b"{nope", "no JSON: .* line 1, column 2"),
-        (b"[1]", "a JSON object of strings was expected, not an array"),
+        (b"", "has none"),
+        (b" \n", "has none"),
+        (b"{nope", "not valid JSON: .* line 1, column 2"),
+        (b"[1]", "expected a JSON object of strings, not an array"),
         (b"null", "not null"),
         (b'{"a":{"b":1}}', "the configuration has an object as 'a'"),
         (b'{"a":[]}', "an array as 'a'"),
-        (b'{"a":NaN}', "no JSON"),
-        (b'{"a":"\xff"}', "no UTF-8, from byte 6 on"),
-        (b"[" * 100_000, "no JSON"),
+        (b'{"a":NaN}', "not valid JSON"),
+        (b'{"a":"\xff"}', "not valid UTF-8 from byte 6 on"),
+        (b"[" * 100_000, "not valid JSON"),
     ],
 )
 def test_what_is_no_configuration_is_unreadable(data: bytes, told: str) -> None:
@@ -102,12 +102,15 @@ def test_a_creation_may_lack_a_name_and_a_state() -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b'{"name":"c","config":{},"more":1}', 'Unrecognized field "more"; there are name, config'),
-        (b'{"name":["c"],"config":{}}', "'name' is a string, not an array"),
-        (b'{"name":"c","config":{},"initial_state":"odd"}', "none of RUNNING, PAUSED, STOPPED"),
-        (b'{"name":"c","config":{},"initial_state":1}', "none of RUNNING, PAUSED, STOPPED"),
-        (b'{"name":"c"}', "'config', a JSON object of strings, was expected, not null"),
-        (b"[]", "was expected, not an array"),
+        (b'{"name":"c","config":{},"more":1}', 'Unrecognized field "more"; allowed: name, config'),
+        (b'{"name":["c"],"config":{}}', "'name' must be a string, not an array"),
+        (
+            b'{"name":"c","config":{},"initial_state":"odd"}',
+            "must be one of RUNNING, PAUSED, STOPPED",
+        ),
+        (b'{"name":"c","config":{},"initial_state":1}', "must be one of RUNNING, PAUSED, STOPPED"),
+        (b'{"name":"c"}', "expected a JSON object of strings as 'config', not null"),
+        (b"[]", "expected a JSON object .*, not an array"),
     ],
 )
 def test_what_is_no_creation_is_unreadable(data: bytes, told: str) -> None:
@@ -145,11 +148,14 @@ def test_the_last_offset_of_a_partition_counts() -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b'{"x":1}', 'Unrecognized field "x"; there is offsets'),
-        (b'{"offsets":{}}', "'offsets' is an array, not an object"),
-        (b'{"offsets":[1]}', "was expected, not a number"),
-        (b'{"offsets":[{"partition":1}]}', "'partition' is a JSON object, not a number"),
-        (b'{"offsets":[{"partition":{},"offset":"x"}]}', "'offset' is a JSON object, not a string"),
+        (b'{"x":1}', 'Unrecognized field "x"; allowed: offsets'),
+        (b'{"offsets":{}}', "'offsets' must be an array, not an object"),
+        (b'{"offsets":[1]}', "expected a JSON object .*, not a number"),
+        (b'{"offsets":[{"partition":1}]}', "'partition' must be a JSON object, not a number"),
+        (
+            b'{"offsets":[{"partition":{},"offset":"x"}]}',
+            "'offset' must be a JSON object, not a string",
+        ),
         (b'{"offsets":[{"topic":{}}]}', 'Unrecognized field "topic"'),
     ],
 )

@@ -196,7 +196,7 @@ def answering() -> Iterator[Callable[[int, bytes], str]]:
     [
         (200, b"<html>", "status 200 with what is no JSON"),
         (500, b"<html>", "status 500 with what is no JSON"),
-        (401, b'"User cannot access the resource."', "status 401 without a message"),
+        (401, b'"User cannot access the resource."', "status 401 without an error message"),
         (302, b"", "Unexpected status code when handling forwarded request: 302"),
     ],
 )
@@ -228,7 +228,7 @@ def test_nobody_there_is_a_failure() -> None:
 def test_silence_is_a_failure_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(PeerUnavailableError, match=r"no answer within 0.2 s"):
+        with pytest.raises(PeerUnavailableError, match=r"no response within 0.2 s"):
             RestClient(timeout_s=0.2).send_and_wait(PeerRequest(url=url, method="GET", path="/"))
 
 
@@ -308,7 +308,7 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
         FenceZombieTasks,
         RestartConnector,
     ]
-    assert asking._placed(restart, {}).authorization is None
+    assert asking._address_request(restart, {}).authorization is None
 
 
 @pytest.mark.parametrize(
@@ -329,5 +329,5 @@ def test_calls_that_the_network_can_read_are_warned_of_once(
     for _ in range(2):
         with pytest.raises(PeerUnavailableError):
             asking.send_and_wait(PeerRequest(url=url, method="GET", path="/"))
-    told = [each for each in caplog.messages if "unencrypted" in each]
+    told = [each for each in caplog.messages if "not encrypted" in each]
     assert len(told) == warns

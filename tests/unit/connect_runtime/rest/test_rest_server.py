@@ -69,7 +69,7 @@ def test_a_used_port_is_an_error_and_nothing_stays_open(herder: FakeHerder) -> N
     with rest_server.started() as running:
         taken = RestListener(scheme="http", host="127.0.0.1", port=address(running)[1])
         second = RestServer(rest_server.at(rest_server.LOCAL, taken), on_unasked_end=lambda _: None)
-        with pytest.raises(RestServerError, match=r"listening at http://127.0.0.1:.*in use"):
+        with pytest.raises(RestServerError, match=r"cannot listen at http://127.0.0.1:.*in use"):
             second.start()
         assert second.stop()
 

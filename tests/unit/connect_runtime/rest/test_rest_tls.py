@@ -65,7 +65,10 @@ def test_prefixed_settings_count_alone(folder: Path) -> None:
     ("properties", "told"),
     [
         ({}, "ssl.keystore: a server needs a certificate and its key"),
-        (OWN | {"ssl.client.auth": "maybe"}, "ssl.client.auth: maybe is unknown; allowed are none"),
+        (
+            OWN | {"ssl.client.auth": "maybe"},
+            "ssl.client.auth: maybe is not supported; allowed are none",
+        ),
         (OWN | {"ssl.cipher.suites": "x"}, "ssl.cipher.suites: it is not supported"),
         (
             {f"listeners.https.{key}": value for key, value in OWN.items()}

@@ -153,7 +153,7 @@ def test_who_takes_no_answer_is_cut_off(caplog: pytest.LogCaptureFixture) -> Non
         made.attach(RestApplications(main=large, admin=None))
         with connect(made) as client:
             client.sendall(GET)
-            eventually.eventually(lambda: log_says("did not take its answer", caplog), SOON_S)
+            eventually.eventually(lambda: log_says("did not receive its response", caplog), SOON_S)
             size = 0
             with contextlib.suppress(OSError):
                 while got := client.recv(1024 * 1024):
@@ -226,14 +226,14 @@ def test_of_large_bodies_few_are_held_at_a_time(running, monkeypatch):
     monkeypatch.setattr(http_request, "BODY_TIMEOUT_S", 60.0)
     monkeypatch.setattr(RestRequest, "__init__", _patient)
     found: list[int] = []
-    read = RestRequest._take_slot
+    read = RestRequest._acquire_slot
 
     async def counted(self: RestRequest) -> None:
         await read(self)
         slots = self._request.scope[http_request.BODY_SLOTS_SCOPE_KEY]
-        found.append(slots._taken.total())
+        found.append(slots._acquired.total())
 
-    monkeypatch.setattr(RestRequest, "_take_slot", counted)
+    monkeypatch.setattr(RestRequest, "_acquire_slot", counted)
     path = b"/connectors/c/tasks"
     with running() as made, contextlib.ExitStack() as many:
         clients = [many.enter_context(connect(made)) for _ in range(6)]

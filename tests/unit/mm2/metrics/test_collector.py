@@ -42,7 +42,7 @@ class Counted:
         self.wall_ms = 0
 
     def look(self, status: FlowStatus) -> Counted:
-        self.counters.look(status, self.before, self.wall_ms)
+        self.counters.count_status(status, self.before, self.wall_ms)
         self.counters.forget([status.flow], self.wall_ms)
         self.before = status
         return self
@@ -73,8 +73,8 @@ def test_a_partition_that_was_away_is_counted_from_nothing():
     assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 100_100}
     assert counted[declarations.DUPLICATES_REFUSED] == {ORDERS: 3}
     assert counted[declarations.REPLICATED_BATCHES] == {
-        (*ORDERS, "passed"): 9,
-        (*ORDERS, "opened"): 3,
+        (*ORDERS, "pass-through"): 9,
+        (*ORDERS, "re-encoded"): 3,
     }
 
 
@@ -133,8 +133,8 @@ def test_a_task_that_begins_anew_between_two_looks_is_counted_from_nothing():
         )
     assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 250}
     assert counted[declarations.REPLICATED_BATCHES] == {
-        (*ORDERS, "passed"): 5,
-        (*ORDERS, "opened"): 2,
+        (*ORDERS, "pass-through"): 5,
+        (*ORDERS, "re-encoded"): 2,
     }
     assert counted[declarations.TASK_RESTARTS] == {FLOW: 2}
     assert counted[declarations.INCIDENTS] == {(*ORDERS, "source-gone"): 7}
@@ -162,7 +162,7 @@ def test_of_copies_that_are_gone_nothing_is_kept():
 
     counted = Counted()
     for told in ({0: pulse(10)}, {1: pulse(1)}, {0: pulse(20)}):
-        counted.counters.look_at_pulses({"east->west": told})
+        counted.counters.count_latencies({"east->west": told})
     assert counted[declarations.REPLICATION_LATENCY][FLOW].counts[0] == 31
 
 
@@ -170,14 +170,14 @@ def test_of_a_task_that_begins_anew_between_two_looks_all_latencies_count():
     counted = Counted()
     for count, life in ((10, 1), (20, 2), (25, 2)):
         told = LatencySnapshot(counts=(count,) + (0,) * (latency.BUCKET_COUNT - 1), life=life)
-        counted.counters.look_at_pulses({"east->west": {0: told}})
+        counted.counters.count_latencies({"east->west": {0: told}})
     assert counted[declarations.REPLICATION_LATENCY][FLOW].counts[0] == 35
 
 
 def test_rebalances_of_a_flow_that_was_away_come_on_top():
     counted = Counted()
     for found in ({"east->west": 2}, {}, {"east->west": 3}, {"east->west": 4}):
-        counted.counters.look_at_rebalances(found)
+        counted.counters.count_rebalances(found)
     assert counted[declarations.REBALANCES] == {FLOW: 6}
 
 
@@ -220,8 +220,8 @@ def test_what_incidents_tell_of_is_not_forgotten_while_their_task_runs():
 
 def test_a_flow_that_is_no_more_is_forgotten_altogether():
     counted = Counted().sees(statuses.partition(records=5))
-    counted.counters.look_at_rebalances({"east->west": 1})
-    counted.counters.look_at_pulses({"east->west": {0: LatencySnapshot()}})
+    counted.counters.count_rebalances({"east->west": 1})
+    counted.counters.count_latencies({"east->west": {0: LatencySnapshot()}})
     counted.counters.forget([], counted.wall_ms)
     assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 5}
     counted.later().counters.forget([], counted.wall_ms)
@@ -401,7 +401,7 @@ def test_a_failed_task_is_counted_as_one():
 
 def test_what_is_handed_out_is_told_where_it_is_known():
     seen = Observed().see(statuses.flow(wanted=0), statuses.flow(name="a->b"))
-    assert seen[declarations.FLOW_EXPECTED_PARTITIONS] == {FLOW: 0}
+    assert seen[declarations.FLOW_ASSIGNED_PARTITIONS] == {FLOW: 0}
 
 
 def test_what_an_operator_holds_says_how():
@@ -469,10 +469,10 @@ def test_the_engine_and_the_build():
 
 def test_batches_are_counted_by_the_path_that_they_took():
     seen = Observed().see(statuses.flow(statuses.partition(batches=5, made=2)))
-    paths = {(*FLOW, "orders", "passed"): 3, (*FLOW, "orders", "opened"): 2}
+    paths = {(*FLOW, "orders", "pass-through"): 3, (*FLOW, "orders", "re-encoded"): 2}
     assert seen[declarations.REPLICATED_BATCHES] == paths
     seen.see(statuses.flow(statuses.partition(batches=9, made=2, spared=7)))
-    assert seen[declarations.REPLICATED_BATCHES] == paths | {(*FLOW, "orders", "passed"): 7}
+    assert seen[declarations.REPLICATED_BATCHES] == paths | {(*FLOW, "orders", "pass-through"): 7}
     assert seen[declarations.DUPLICATES_REFUSED] == {(*FLOW, "orders"): 7}
 
 
@@ -515,7 +515,7 @@ def test_a_step_of_the_wall_clock_makes_nothing_younger(step_h):
     seen.later(100, step_s=step_h * 3_600)
     seen.see(flow)
     assert seen[declarations.OFFSET_MAP_AGE][(*FLOW, "orders")] == 103.0
-    assert seen[declarations.GROUP_SYNC_AGE] == {FLOW: 102.0}
+    assert seen[declarations.CHECKPOINT_AGE] == {FLOW: 102.0}
     assert seen[declarations.HEARTBEAT_AGE][FLOW] >= 100.0
 
 
@@ -632,21 +632,21 @@ def test_groups_are_as_old_as_the_round_that_is_longest_ago():
     seen = Observed()
     one = shown(NOW_S - 1, 3, writes=True, written_s=NOW_S - 8)
     seen.saw(groups={"east->west": {0: one, 1: shown(NOW_S - 2, 4)}})
-    assert seen[declarations.GROUP_SYNC_AGE] == {FLOW: 8.0}
-    assert seen[declarations.SYNCED_GROUPS] == {FLOW: 7}
+    assert seen[declarations.CHECKPOINT_AGE] == {FLOW: 8.0}
+    assert seen[declarations.CHECKPOINTED_GROUPS] == {FLOW: 7}
     for missing in (shown(None), shown(NOW_S, writes=True)):
         first = dataclasses.replace(missing, since_s=NOW_S - 9)
         seen = Observed().saw(groups={"east->west": {0: one, 1: first}})
-        assert seen[declarations.GROUP_SYNC_AGE] == {FLOW: 9.0}
-        assert seen[declarations.SYNCED_GROUPS] == {}
+        assert seen[declarations.CHECKPOINT_AGE] == {FLOW: 9.0}
+        assert seen[declarations.CHECKPOINTED_GROUPS] == {}
 
 
 def test_before_the_first_round_groups_are_as_old_as_the_wait_for_it():
     seen = Observed()
     waits = {"east->west": {0: shown(None, since_s=NOW_S)}}
-    assert seen.saw(groups=waits)[declarations.GROUP_SYNC_AGE] == {FLOW: 0.0}
+    assert seen.saw(groups=waits)[declarations.CHECKPOINT_AGE] == {FLOW: 0.0}
     seen.later(400)
-    assert seen.saw(groups=waits)[declarations.GROUP_SYNC_AGE] == {FLOW: 400.0}
+    assert seen.saw(groups=waits)[declarations.CHECKPOINT_AGE] == {FLOW: 400.0}
 
 
 def test_a_checkpoint_task_that_begins_anew_has_repaired_nothing_yet():
@@ -660,20 +660,20 @@ def test_a_checkpoint_task_that_begins_anew_has_repaired_nothing_yet():
         {0: shown(NOW_S, 3, writes=True, since_s=NOW_S)},
     ):
         seen.beside = MetricInputs(groups={"east->west": groups} if groups else {})
-        assert seen.see(flow)[declarations.GROUP_SYNC_AGE] == {FLOW: 200.0}, groups
+        assert seen.see(flow)[declarations.CHECKPOINT_AGE] == {FLOW: 200.0}, groups
     seen.beside = MetricInputs(groups={"east->west": {0: shown(NOW_S, 3)}})
-    assert seen.see(flow)[declarations.GROUP_SYNC_AGE] == {FLOW: 0.0}
+    assert seen.see(flow)[declarations.CHECKPOINT_AGE] == {FLOW: 0.0}
     seen.beside = MetricInputs()
     without = dataclasses.replace(flow, checkpoint_tasks=0)
-    assert seen.see(without)[declarations.GROUP_SYNC_AGE] == {}
+    assert seen.see(without)[declarations.CHECKPOINT_AGE] == {}
 
 
 def test_a_checkpoint_task_that_never_began_is_waited_for():
     flow = dataclasses.replace(statuses.flow(statuses.partition()), checkpoint_tasks=1)
     seen = Observed().see(flow)
     seen.later(60)
-    assert seen.see(flow)[declarations.GROUP_SYNC_AGE] == {FLOW: 60.0}
-    assert seen[declarations.SYNCED_GROUPS] == {}
+    assert seen.see(flow)[declarations.CHECKPOINT_AGE] == {FLOW: 60.0}
+    assert seen[declarations.CHECKPOINTED_GROUPS] == {}
 
 
 def test_drills_are_those_of_the_flows_that_run_here():
@@ -725,7 +725,7 @@ def test_what_has_not_changed_is_not_gone_through_again(monkeypatch):
     seen = Observed().see(flow)
     looks: list[object] = []
     monkeypatch.setattr(collector, "_read_flow", looks.append)
-    monkeypatch.setattr(FlowCounters, "look", lambda *_: looks.append("counted"))
+    monkeypatch.setattr(FlowCounters, "count_status", lambda *_: looks.append("counted"))
     before = seen.family(declarations.REPLICATED_RECORDS)
     seen.see(flow)
     assert looks == []

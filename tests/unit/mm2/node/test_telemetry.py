@@ -135,14 +135,14 @@ def test_a_look_becomes_what_is_scraped_with_what_is_beside_it(observed, pulse, 
     observed.look()
     series = observed.series()
     assert series[OWN.name] == {(FLOW,): 7.0}, "a worker's own"
-    assert series["mm2_flow_crossing_age_seconds"] == {(FLOW,): 4.0}
+    assert series["mm2_flow_last_replication_age_seconds"] == {(FLOW,): 4.0}
     assert series["mm2_rebalances_total"] == {(FLOW,): 2}
     assert series["mm2_spark_slots"] == {("used",): 1, ("free",): 3}
     held = {(FLOW, "MirrorCheckpointConnector", "paused"): 1}
-    assert series["mm2_connector_held"] == held
-    assert series["mm2_drills_noted"] == {(FLOW,): 1}
+    assert series["mm2_connector_override"] == held
+    assert series["mm2_drill_report_configured"] == {(FLOW,): 1}
     assert series["mm2_last_drill_timestamp_seconds"] == {(FLOW,): 5.0}
-    assert series["mm2_source_loss_seconds"] == {(FLOW, "orders"): 9.0}
+    assert series["mm2_time_to_data_loss_seconds"] == {(FLOW, "orders"): 9.0}
 
 
 @pytest.mark.parametrize(("more", "by_partition"), [("", 0), ("metrics: {by: partition}\n", 2)])
@@ -187,7 +187,7 @@ def test_metrics_and_health_agree_on_when_something_was_replicated_last(observed
         "no record replicated for 80 s (health.replicating.within.seconds: 60)",
     )
     assert observed.series()["mm2_flow_healthy"] == {(FLOW,): 0}
-    assert observed.series()["mm2_flow_crossing_age_seconds"] == {(FLOW,): 80.0}
+    assert observed.series()["mm2_flow_last_replication_age_seconds"] == {(FLOW,): 80.0}
 
 
 def test_metrics_health_and_table_name_the_same_unreachable_cluster(observed, pulse):

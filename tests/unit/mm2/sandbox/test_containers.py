@@ -30,7 +30,7 @@ def test_images_are_apaches_own():
     ],
 )
 def test_a_release_without_an_image_is_refused_with_the_way_out(ask):
-    with pytest.raises(SandboxError, match=r"2\.8\.2 in a container.*--in-containers"):
+    with pytest.raises(SandboxError, match=r"2\.8\.2 cannot run in a container.*--in-containers"):
         ask()
 
 
@@ -39,7 +39,9 @@ def test_without_a_daemon_it_is_said_what_to_do(monkeypatch, tmp_path):
     with warnings.catch_warnings():
         # Docker's library leaves a socket that did not connect to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
-        with pytest.raises(SandboxError, match=r"no Docker daemon answers .*start it, or"):
+        with pytest.raises(
+            SandboxError, match=r"the Docker daemon does not respond .*start it, or"
+        ):
             sandbox_lifecycle.start_sandbox(
                 tmp_path / "sandbox",
                 SandboxRequest(names=("east",), in_containers=True),

@@ -142,7 +142,9 @@ def test_a_folder_filled_by_hand_is_taken_as_it_is(tmp_path, serve):
     assert repository.asked == 0
 
 
-@pytest.mark.parametrize("fault", ["missing: a.jar", "not on our list: c.jar", "altered: b.jar"])
+@pytest.mark.parametrize(
+    "fault", ["missing: a.jar", "not in the sha256 list: c.jar", "altered: b.jar"]
+)
 def test_a_damaged_folder_is_named_and_replaced(tmp_path, serve, fault):
     repository = serve(_CONTENT)
     folder, _ = _jars(tmp_path)
@@ -172,7 +174,9 @@ def test_other_bytes_than_ours_are_refused_and_not_kept(tmp_path, serve):
 def test_a_failed_download_says_how_to_do_without(tmp_path, serve):
     serve(None)
 
-    with pytest.raises(SandboxError, match=r"is down\n.*by hand: fill .*small-1\.0 ") as e:
+    with pytest.raises(
+        SandboxError, match=r"is down\n.*provide the jars yourself: .*small-1\.0"
+    ) as e:
         _jars(tmp_path)
 
     assert "small-1.0.sha256" in str(e.value)

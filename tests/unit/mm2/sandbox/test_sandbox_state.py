@@ -100,7 +100,7 @@ def test_the_lock_says_who_lives(home):
         (SandboxRequest(names=("a", "a")), "each cluster once"),
         (SandboxRequest(names=()), "each cluster once"),
         (SandboxRequest(names=("path",)), "replace the variable PATH of your shell"),
-        (SandboxRequest(names=("a-b", "a_b")), "both would have the variable A_B"),
+        (SandboxRequest(names=("a-b", "a_b")), "both would use the variable A_B"),
         (SandboxRequest(names=("a",), brokers=2), "1 or 3 brokers"),
         (SandboxRequest(names=("a",), kafka_version="2.7"), "'2.7'.* can run 2.8 .*3.9.*4.3"),
     ],
