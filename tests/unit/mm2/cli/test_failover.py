@@ -117,8 +117,8 @@ def begun(tmp_path: pathlib.Path) -> pathlib.Path:
     ("changed", "now", "words"),
     [
         ({}, {}, ""),
-        ({"planned": True}, {}, "no switch-over"),
-        ({"rewind": True}, {}, "sets no group back"),
+        ({"planned": True}, {}, "not a switch-over"),
+        ({"rewind": True}, {}, "begun without --set-back"),
         ({"groups": ("x",)}, {}, "all of the flow"),
         ({}, {"flow": "east->north"}, "its flow is east->west"),
         ({}, {"hooks": frozenset()}, "no longer has: stop-consumers"),

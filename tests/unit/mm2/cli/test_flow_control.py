@@ -141,7 +141,7 @@ def test_programs(herder, config, capsys, words, detail):
     ("words", "told"),
     [
         (["pause", "east->wst"], "did you mean 'east->west'?"),
-        (["pause", FLOW, "--topic", "order"], "no task of east->west copies a topic 'order'"),
+        (["pause", FLOW, "--topic", "order"], "no task of east->west replicates topic 'order'"),
         (["throttle", FLOW, "fast"], "or none, or default"),
         (["throttle", FLOW], "RATE"),
     ],

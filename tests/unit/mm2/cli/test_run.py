@@ -76,7 +76,7 @@ def test_a_metrics_port_in_use_is_bad_input(config, capsys, caplog):
         port = taken.getsockname()[1]
         config.write_text(config.read_text() + "spark: {engine: inline}\n")
         text = refused([config, "--metrics-port", port], capsys)
-        assert text.startswith("mm2: serving metrics at 127.0.0.1")
+        assert text.startswith("mm2: cannot serve metrics at 127.0.0.1")
         for each in (f"port {port}", "in use", "nothing was started", "metrics.required: false"):
             assert each in text
         config.write_text(f"{config.read_text()}metrics: {{port: {port}}}\n")

@@ -244,7 +244,7 @@ def test_nobody_runs_it_and_the_clusters_tell_how_far_it_is(config, capsys, alon
         "east->west: orders -> east.orders, partition 0: unseen: its logs show no problem; the "
         "flow is NOT_RUNNING: nobody"
     )
-    assert lines[1] == "east->west: orders is mirrored, for topics includes .*; lag: 5 records, -"
+    assert lines[1] == "east->west: orders is replicated by topics includes .*; lag: 5 records, -"
     assert lines[2] == "east->west is unhealthy: nobody"
     assert lines[-1].startswith("no process runs")
 
@@ -279,8 +279,8 @@ def test_nobody_knows_it(config, capsys, alone, clusters):
 @pytest.mark.parametrize(
     ("topic", "code", "said"),
     [
-        ("mm2-status.x.internal", exit_codes.DONE, "is not mirrored: internal topics of Kafka and"),
-        ("__nosuch", exit_codes.BAD_INPUT, "is not mirrored and does not exist: internal topics"),
+        ("mm2-status.x.internal", exit_codes.DONE, "is not replicated: internal topics of Kafka and"),
+        ("__nosuch", exit_codes.BAD_INPUT, "is not replicated and does not exist: internal topics"),
     ],
 )
 def test_of_a_topic_that_is_not_mirrored_it_is_said_whether_it_exists(

@@ -65,7 +65,7 @@ def must_be_theirs(found: Mm2Settings) -> None:
     (plan,) = flow_plan.plan_flows(found, FlowSelection(names=("a->b",)), environment={})
     assert ALL.items() <= plan.connectors[flow_plan.SOURCE_CONNECTOR].items()
     assert list(topic_explanation.explain_topic(found, [], "x").lines()) == [
-        "a->b: x is not mirrored: the filter class tests.support.own_classes.Suffixes for topics "
+        "a->b: x is not replicated: the filter class tests.support.own_classes.Suffixes for topics "
         "rejects x"
     ]
 

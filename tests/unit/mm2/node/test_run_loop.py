@@ -189,7 +189,7 @@ def test_the_timeout_lists_what_is_missing_as_it_was_before_the_stop():
     assert (ending.why, ending.code) == (ExitReason.TIMEOUT, 1)
     assert ending.results[0].startswith("not caught up within 5 s: 0 of 1 partition done")
     assert ending.results[1:] == (
-        "  east->west orders-0: copying, 7 records behind",
+        "  east->west orders-0: copying, lag 7 records",
         "  east->north: PLANNING: cluster east: nobody answers",
     )
 

@@ -116,7 +116,7 @@ def test_what_goes_too_far_is_refused_record_by_record(name, words):
     ("props", "key", "words"),
     [
         ({"transforms": "x"}, "transforms.x.type", "is missing"),
-        ({"transforms.stamp.type": "no.such:X"}, "transforms.stamp.type", "has the class no.such"),
+        ({"transforms.stamp.type": "no.such:X"}, "transforms.stamp.type", "class no.such"),
         (
             {"transforms.stamp.type": f"{OWN}:Keeps"},
             "transforms.stamp.type",

@@ -25,7 +25,7 @@ STOPPED = (
 
 
 FAR = dict.fromkeys(("copied_to", "lag_records", "lag_ms"))
-RULE = "east->west: orders is mirrored, for topics includes orders.*"
+RULE = "east->west: orders is replicated by topics includes orders.*"
 
 
 def look(name, *partitions, more=""):
@@ -38,7 +38,7 @@ def look(name, *partitions, more=""):
 # Each: a partition's status, and what is said of it.
 TABLE = [
     ({}, "passed through"),
-    ({"opened": "compaction left gaps in the batch"}, "opened (compaction left gaps in the batch)"),
+    ({"opened": "compaction left gaps in the batch"}, "re-encoded (compaction left gaps in the batch)"),
     (
         {"transactional": True},
         f"passed through, in transactions ({topic_explanation.OLD_RECORDS_REASON})",
