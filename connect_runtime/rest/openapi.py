@@ -34,11 +34,11 @@ def _describe_object(*required: str, **properties: Any) -> dict[str, Any]:
     return schema | {"required": list(required)} if required else schema
 
 
-def _describe_list(of: Any) -> dict[str, Any]:
+def _list(of: Any) -> dict[str, Any]:
     return {"type": "array", "items": of}
 
 
-def _reference_schema(name: str) -> dict[str, Any]:
+def _ref(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -75,27 +75,27 @@ _SCHEMAS: dict[str, Any] = {
     "NewConnector": _describe_object(
         "config",
         name=_TEXT,
-        config=_reference_schema("Config"),
+        config=_ref("Config"),
         initial_state={"type": "string", "enum": ["RUNNING", "PAUSED", "STOPPED"]},
     ),
     "Connector": _describe_object(
         name=_TEXT,
-        config=_reference_schema("Config"),
-        tasks=_describe_list(_reference_schema("TaskId")),
+        config=_ref("Config"),
+        tasks=_list(_ref("TaskId")),
         type={"type": "string", "enum": ["source", "sink", "unknown"]},
     ),
-    "Task": _describe_object(id=_reference_schema("TaskId"), config=_reference_schema("Config")),
+    "Task": _describe_object(id=_ref("TaskId"), config=_ref("Config")),
     "ConnectorState": _describe_object("state", "worker_id", **_STATE),
     "TaskState": _describe_object("id", "state", "worker_id", id=_NUMBER, **_STATE),
     "Status": _describe_object(
         name=_TEXT,
-        connector=_reference_schema("ConnectorState"),
-        tasks=_describe_list(_reference_schema("TaskState")),
+        connector=_ref("ConnectorState"),
+        tasks=_list(_ref("TaskState")),
         type=_TEXT,
     ),
     "Offsets": _describe_object(
         "offsets",
-        offsets=_describe_list(
+        offsets=_list(
             _describe_object(
                 "partition", partition=_ANY_OBJECT, offset={"type": ["object", "null"]}
             )
@@ -115,31 +115,27 @@ _SCHEMAS: dict[str, Any] = {
         order_in_group=_NUMBER,
         width=_TEXT,
         display_name=_TEXT,
-        dependents=_describe_list(_TEXT),
+        dependents=_list(_TEXT),
         order=_NUMBER,
     ),
     "ConfigValue": _describe_object(
         name=_TEXT,
         value=_TEXT_OR_NULL,
-        recommended_values=_describe_list(_TEXT_OR_NULL),
-        errors=_describe_list(_TEXT),
+        recommended_values=_list(_TEXT_OR_NULL),
+        errors=_list(_TEXT),
         visible={"type": "boolean"},
     ),
     "Validation": _describe_object(
         name=_TEXT,
         error_count=_NUMBER,
-        groups=_describe_list(_TEXT),
-        configs=_describe_list(
-            _describe_object(
-                definition=_reference_schema("ConfigKey"), value=_reference_schema("ConfigValue")
-            )
-        ),
+        groups=_list(_TEXT),
+        configs=_list(_describe_object(definition=_ref("ConfigKey"), value=_ref("ConfigValue"))),
     ),
     "LoggerLevel": _describe_object(level=_TEXT, last_modified={"type": ["integer", "null"]}),
 }
 
 
-def _describe_operation(
+def _operation(
     summary: str,
     *answers: str,
     takes: Any = None,
@@ -158,7 +154,7 @@ def _describe_operation(
     told["responses"] = {}
     for each in answers:
         status, _, meaning = each.partition(": ")
-        body = gives if int(status) < HTTPStatus.MULTIPLE_CHOICES else _reference_schema("Error")
+        body = gives if int(status) < HTTPStatus.MULTIPLE_CHOICES else _ref("Error")
         has_body = body is not None and int(status) != HTTPStatus.NO_CONTENT
         content = {"content": _describe_content(body)} if has_body else {}
         told["responses"][status] = {"description": meaning or HTTPStatus(int(status)).phrase}
@@ -173,172 +169,170 @@ def _describe_content(schema: Any) -> dict[str, Any]:
 _FLAG = {"type": "boolean", "default": False}
 
 _OPERATIONS: dict[tuple[str, str], dict[str, Any]] = {
-    ("GET", "/"): _describe_operation(
-        "This worker and its Kafka cluster", "200", gives=_reference_schema("Worker")
-    ),
-    ("GET", "/health"): _describe_operation(
+    ("GET", "/"): _operation("This worker and its Kafka cluster", "200", gives=_ref("Worker")),
+    ("GET", "/health"): _operation(
         "Health of this worker",
         "200",
         "503: starting",
         "500: unhealthy",
-        gives=_reference_schema("Health"),
+        gives=_ref("Health"),
     ),
-    ("GET", "/connectors"): _describe_operation(
+    ("GET", "/connectors"): _operation(
         "Names of all connectors, or with `expand` their status or info",
         "200",
-        gives={"oneOf": [_describe_list(_TEXT), _ANY_OBJECT]},
-        query={"expand": _describe_list({"type": "string", "enum": ["status", "info"]})},
+        gives={"oneOf": [_list(_TEXT), _ANY_OBJECT]},
+        query={"expand": _list({"type": "string", "enum": ["status", "info"]})},
     ),
-    ("POST", "/connectors"): _describe_operation(
+    ("POST", "/connectors"): _operation(
         "Create a connector",
         "201",
         "400: invalid",
         "409: exists already, or a rebalance is in progress",
-        takes=_reference_schema("NewConnector"),
-        gives=_reference_schema("Connector"),
+        takes=_ref("NewConnector"),
+        gives=_ref("Connector"),
     ),
-    ("GET", _CONNECTOR_PATH): _describe_operation(
+    ("GET", _CONNECTOR_PATH): _operation(
         "Get a connector",
         "200",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
-        gives=_reference_schema("Connector"),
+        gives=_ref("Connector"),
     ),
-    ("DELETE", _CONNECTOR_PATH): _describe_operation(
+    ("DELETE", _CONNECTOR_PATH): _operation(
         "Delete a connector", "204", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT
     ),
-    ("GET", f"{_CONNECTOR_PATH}/config"): _describe_operation(
+    ("GET", f"{_CONNECTOR_PATH}/config"): _operation(
         "Get a connector's configuration",
         "200",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
-        gives=_reference_schema("Config"),
+        gives=_ref("Config"),
     ),
-    ("PUT", f"{_CONNECTOR_PATH}/config"): _describe_operation(
+    ("PUT", f"{_CONNECTOR_PATH}/config"): _operation(
         "Create or reconfigure a connector",
         "200: reconfigured",
         "201: created",
         "400: invalid",
         _REBALANCE_CONFLICT,
-        takes=_reference_schema("Config"),
-        gives=_reference_schema("Connector"),
+        takes=_ref("Config"),
+        gives=_ref("Connector"),
     ),
-    ("PATCH", f"{_CONNECTOR_PATH}/config"): _describe_operation(
+    ("PATCH", f"{_CONNECTOR_PATH}/config"): _operation(
         "Change properties of a configuration; null removes a property",
         "200",
         "400: invalid",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
-        takes=_reference_schema("Config"),
-        gives=_reference_schema("Connector"),
+        takes=_ref("Config"),
+        gives=_ref("Connector"),
     ),
-    ("GET", f"{_CONNECTOR_PATH}/status"): _describe_operation(
+    ("GET", f"{_CONNECTOR_PATH}/status"): _operation(
         "Status of a connector and its tasks",
         "200",
         "404: no status is known",
-        gives=_reference_schema("Status"),
+        gives=_ref("Status"),
     ),
-    ("GET", f"{_CONNECTOR_PATH}/topics"): _describe_operation(
+    ("GET", f"{_CONNECTOR_PATH}/topics"): _operation(
         "Topics that a connector has used since the last reset",
         "200",
         "403: disabled",
         gives=_ANY_OBJECT,
     ),
-    ("PUT", f"{_CONNECTOR_PATH}/topics/reset"): _describe_operation(
+    ("PUT", f"{_CONNECTOR_PATH}/topics/reset"): _operation(
         "Reset the set of topics that a connector has used", "202", "403: disabled"
     ),
-    ("GET", f"{_CONNECTOR_PATH}/tasks"): _describe_operation(
+    ("GET", f"{_CONNECTOR_PATH}/tasks"): _operation(
         "Tasks of a connector with their configurations",
         "200",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
-        gives=_describe_list(_reference_schema("Task")),
+        gives=_list(_ref("Task")),
     ),
-    ("GET", f"{_CONNECTOR_PATH}/tasks/{{task}}/status"): _describe_operation(
-        "Status of a task", "200", "404: no status is known", gives=_reference_schema("TaskState")
+    ("GET", f"{_CONNECTOR_PATH}/tasks/{{task}}/status"): _operation(
+        "Status of a task", "200", "404: no status is known", gives=_ref("TaskState")
     ),
-    ("POST", f"{_CONNECTOR_PATH}/tasks/{{task}}/restart"): _describe_operation(
+    ("POST", f"{_CONNECTOR_PATH}/tasks/{{task}}/restart"): _operation(
         "Restart a task", "204", "404: unknown task", _REBALANCE_CONFLICT, "500: the restart failed"
     ),
-    ("POST", f"{_CONNECTOR_PATH}/restart"): _describe_operation(
+    ("POST", f"{_CONNECTOR_PATH}/restart"): _operation(
         "Restart a connector: alone, with its tasks, or only failed parts",
         "202: with includeTasks or onlyFailed; the planned restart",
         "204: without them",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
         "500: the restart failed",
-        gives=_reference_schema("Status"),
+        gives=_ref("Status"),
         query={"includeTasks": _FLAG, "onlyFailed": _FLAG},
     ),
-    ("PUT", f"{_CONNECTOR_PATH}/pause"): _describe_operation(
+    ("PUT", f"{_CONNECTOR_PATH}/pause"): _operation(
         "Pause a connector and its tasks", "202", _UNKNOWN_CONNECTOR
     ),
-    ("PUT", f"{_CONNECTOR_PATH}/resume"): _describe_operation(
+    ("PUT", f"{_CONNECTOR_PATH}/resume"): _operation(
         "Resume a paused or stopped connector", "202", _UNKNOWN_CONNECTOR
     ),
-    ("PUT", f"{_CONNECTOR_PATH}/stop"): _describe_operation(
+    ("PUT", f"{_CONNECTOR_PATH}/stop"): _operation(
         "Stop a connector and remove its tasks", "204", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT
     ),
-    ("GET", f"{_CONNECTOR_PATH}/offsets"): _describe_operation(
-        "Offsets of a connector", "200", _UNKNOWN_CONNECTOR, gives=_reference_schema("Offsets")
+    ("GET", f"{_CONNECTOR_PATH}/offsets"): _operation(
+        "Offsets of a connector", "200", _UNKNOWN_CONNECTOR, gives=_ref("Offsets")
     ),
-    ("PATCH", f"{_CONNECTOR_PATH}/offsets"): _describe_operation(
+    ("PATCH", f"{_CONNECTOR_PATH}/offsets"): _operation(
         "Alter offsets of a stopped connector; a null offset deletes one",
         "200",
         "400: invalid, or the connector is not stopped",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
-        takes=_reference_schema("Offsets"),
-        gives=_reference_schema("Message"),
+        takes=_ref("Offsets"),
+        gives=_ref("Message"),
     ),
-    ("DELETE", f"{_CONNECTOR_PATH}/offsets"): _describe_operation(
+    ("DELETE", f"{_CONNECTOR_PATH}/offsets"): _operation(
         "Delete all offsets of a stopped connector",
         "200",
         "400: the connector is not stopped",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
-        gives=_reference_schema("Message"),
+        gives=_ref("Message"),
     ),
-    ("GET", "/connector-plugins"): _describe_operation(
+    ("GET", "/connector-plugins"): _operation(
         "Installed plugins",
         "200",
-        gives=_describe_list(_reference_schema("Plugin")),
+        gives=_list(_ref("Plugin")),
         query={"connectorsOnly": _FLAG | {"default": True}},
     ),
-    ("GET", _PLUGIN_PATH): _describe_operation(
+    ("GET", _PLUGIN_PATH): _operation(
         "Configuration keys of a plugin",
         "200",
         "400: no such version",
         "404: no such plugin",
-        gives=_describe_list(_reference_schema("ConfigKey")),
+        gives=_list(_ref("ConfigKey")),
         query={"version": _TEXT | {"default": "latest"}},
     ),
-    ("PUT", f"{_PLUGIN_PATH}/validate"): _describe_operation(
+    ("PUT", f"{_PLUGIN_PATH}/validate"): _operation(
         "Validate a configuration; returns the errors of each key",
         "200: also for an invalid configuration",
         "400: connector.class is missing or does not match",
-        takes=_reference_schema("Config"),
-        gives=_reference_schema("Validation"),
+        takes=_ref("Config"),
+        gives=_ref("Validation"),
     ),
-    ("GET", "/admin/loggers"): _describe_operation(
+    ("GET", "/admin/loggers"): _operation(
         "Loggers with an explicit level",
         "200",
-        gives={"type": "object", "additionalProperties": _reference_schema("LoggerLevel")},
+        gives={"type": "object", "additionalProperties": _ref("LoggerLevel")},
     ),
-    ("GET", _LOGGER_PATH): _describe_operation(
-        "Level of a logger", "200", "404: no such logger", gives=_reference_schema("LoggerLevel")
+    ("GET", _LOGGER_PATH): _operation(
+        "Level of a logger", "200", "404: no such logger", gives=_ref("LoggerLevel")
     ),
-    ("PUT", _LOGGER_PATH): _describe_operation(
+    ("PUT", _LOGGER_PATH): _operation(
         "Set the level of a logger and its descendants",
         "200: the changed loggers",
         "204: with scope=cluster",
         "400: no level",
         "404: no such level",
         takes=_describe_object("level", level=_TEXT),
-        gives=_describe_list(_TEXT),
+        gives=_list(_TEXT),
         query={"scope": {"type": "string", "enum": ["worker", "cluster"], "default": "worker"}},
     ),
-    ("GET", OPENAPI_PATH): _describe_operation("This document", "200", gives=_ANY_OBJECT),
+    ("GET", OPENAPI_PATH): _operation("This document", "200", gives=_ANY_OBJECT),
 }
 
 

@@ -1,5 +1,5 @@
-"""The example of the client's README moves a consumer group: it goes on behind what it has committed, on the
-other cluster, and what it had not come to is read there, once."""
+"""The example in the client's README moves a consumer group to the other cluster: it resumes after
+its committed offset there and reads each remaining record once."""
 
 from __future__ import annotations
 

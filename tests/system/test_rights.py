@@ -1,4 +1,4 @@
-"""The rights that docs/guides/permissions.md lists are all that a flow needs, from its first start on."""
+"""The rights in docs/guides/permissions.md are all that a flow needs, from its first start."""
 
 from __future__ import annotations
 

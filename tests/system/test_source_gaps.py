@@ -1,4 +1,4 @@
-"""The source deletes records that a slow copy has not read yet: an incident, or a stop if wanted."""
+"""The source deletes records before they are read: an incident, or a halt if configured."""
 
 from __future__ import annotations
 

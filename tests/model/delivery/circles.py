@@ -48,4 +48,4 @@ class TheirsPaired(PartitionReplicator):
     def __init__(self, where: PartitionSetup, **rest: Any) -> None:
         super().__init__(where, **rest)
         blind = dataclasses.replace(where, opposite_map="")
-        self._way_in._context = dataclasses.replace(self._way_in._context, where=blind)
+        self._recovery._context = dataclasses.replace(self._recovery._context, where=blind)

@@ -66,7 +66,7 @@ class BentCopy(PartitionReplicator):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        runner = self.script = self._way_in._runner = _BentRunner(self.where)
+        runner = self.script = self._recovery._runner = _BentRunner(self.where)
         runner.bend = self._begun
 
     def _begun(self, script: Script[object]) -> Script[object]:
@@ -355,7 +355,7 @@ class TakesAgainAtOnce(PartitionReplicator):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._way_in.__class__ = _AsksNobody
+        self._recovery.__class__ = _AsksNobody
 
 
 def old_records_outside_transactions(where: PartitionSetup, **rest: Any) -> PartitionReplicator:

@@ -1,4 +1,4 @@
-"""The map and incident topics: append order is everything; readers fold what is there when asked."""
+"""The map and incident topics: append order matters; readers fold what is there."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from mm2.replication.recovery_outcomes import RecoveryAttempt, RetryRecovery
 class SteppingBackUnseen(MapReconstruction):
     """Believes that Java never writes anything twice."""
 
-    def _before(self, digest: int) -> list[int]:
+    def _match_earlier(self, digest: int) -> list[int]:
         del digest
         return []
 
@@ -20,9 +20,9 @@ class SteppingBackUnseen(MapReconstruction):
 class DoublesCounted(MapReconstruction):
     """Counts records instead of comparing them."""
 
-    def _note(self, record: BatchRecord, at: int) -> None:
-        doubled = at < self._reached < len(self._offsets)
-        super()._note(record, self._reached if doubled else at)
+    def _record_match(self, record: BatchRecord, at: int) -> None:
+        doubled = at < self._matched_to < len(self._offsets)
+        super()._record_match(record, self._matched_to if doubled else at)
 
 
 class LastPlaceBelieved(MapReconstruction):
@@ -30,8 +30,8 @@ class LastPlaceBelieved(MapReconstruction):
 
     @property
     def position(self) -> int:
-        place = min(self._places, default=0)
-        if place < min(self._reached, len(self._offsets)):
+        place = min(self._candidates, default=0)
+        if place < min(self._matched_to, len(self._offsets)):
             return self._offsets[place]
         return super().position
 
@@ -39,21 +39,21 @@ class LastPlaceBelieved(MapReconstruction):
 class OneWriterOnly(MapReconstruction):
     """Does not look where another one, who wrote side by side, had come to."""
 
-    def _following(self, digest: int, places: object) -> list[int] | None:
-        return super()._following(digest, places) if places is self._places else []
+    def _match_following(self, digest: int, places: object) -> list[int] | None:
+        return super()._match_following(digest, places) if places is self._candidates else []
 
 
 class OnlyCommitted(MapReconstruction):
     """Does not know that Java reads what is not committed."""
 
-    def _add(self, entry: object, *, needed: bool) -> None:
+    def _add_source_batch(self, entry: object, *, needed: bool) -> None:
         if needed:
-            super()._add(entry, needed=needed)  # type: ignore[arg-type]  # the base knows it
+            super()._add_source_batch(entry, needed=needed)  # type: ignore[arg-type]  # the base knows it
 
 
 def newest(self: JavaOffsetSyncs, next_offset: int) -> SyncOffsets | None:
     """The newest OffsetSync, whatever was copied before it."""
-    return next((each for each in reversed(self._known) if each[0] < next_offset), None)
+    return next((each for each in reversed(self._syncs) if each[0] < next_offset), None)
 
 
 def believe_any_sync(

@@ -23,13 +23,13 @@ class _StartOverlooked(PartitionSendQueue):
 
 
 class _GapsUnmapped(PartitionSendQueue):
-    def take(self) -> OutboundBatch:
+    def pop_staged(self) -> OutboundBatch:
         return super().pop_staged()._replace(pieces=())
 
 
 class _OneTooMany(PartitionSendQueue):
-    def _joined_to(self, head: SourceBatch) -> list[SourceBatch]:
-        found = super()._joined_to(head)
+    def _find_mergeable(self, head: SourceBatch) -> list[SourceBatch]:
+        found = super()._find_mergeable(head)
         if found:
             del self._queue[1]
         return found[1:]
@@ -37,7 +37,7 @@ class _OneTooMany(PartitionSendQueue):
 
 class _BackToTheBatch(PartitionSendQueue):
     def drop(self) -> DroppedPosition | None:
-        opened, staged = self._opened, bool(self._staged)
+        opened, staged = self._decoder, bool(self._staged)
         base = self._queue[0].header.base_offset if self._queue else -1
         found = super().drop()
         if found is None or opened is None or staged:

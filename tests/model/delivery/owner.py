@@ -234,20 +234,20 @@ class Owner:
     def is_amid_parts(self) -> bool:
         """Was some of a batch read, and is nothing of it ready to be sent?"""
         outbox = self.machine.outbox
-        return outbox._opened is not None and not outbox._staged
+        return outbox._decoder is not None and not outbox._staged
 
     @property
     def is_before_its_place(self) -> bool:
         """Is all that was read of a batch copied already?"""
         outbox = self.machine.outbox
-        opened = outbox._opened if self.is_amid_parts else None
+        opened = outbox._decoder if self.is_amid_parts else None
         return opened is not None and opened.next_source <= outbox._queue[0].first
 
     @property
     def has_sent_parts(self) -> bool:
         """Is some of a batch acknowledged, and more to come?"""
         outbox, written = self.machine.outbox, self.machine.map
-        opened = outbox._opened is not None and written is not None
+        opened = outbox._decoder is not None and written is not None
         return opened and written.through > outbox._queue[0].header.base_offset
 
     def pause(self, *, on: bool) -> None:

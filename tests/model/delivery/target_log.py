@@ -55,8 +55,8 @@ class Entry:
     `written` is what it was before the cleaner came.
 
     `seen`: it was committed, at least for a while, and retention took it; `never_seen`: it took it
-    while its transaction was open. An incident named its offsets from `named_from` on: they may hold
-    what is copied again.
+    while its transaction was open. An incident named its offsets from `named_from` on: they may
+    hold what is copied again.
     `unfenced`: its writer was older than one before it, and the broker had forgotten that.
     `java`: Java wrote it; `late`: one of ours that Java had followed, and did not fence.
     """

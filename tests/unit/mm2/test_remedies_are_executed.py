@@ -82,7 +82,7 @@ REPLICATES_AGAIN = {
     "replication.tail_reader._halt_if_tail_ahead": ON_MIRROR,
     "replication.halts.halt_mirror_unknown": WITHOUT_IDS,
     "replication.halts.halt_source_missing": WITHOUT_IDS,
-    "connectors.partition_setup.PartitionSetupBuilder._findings": REJECTED,
+    "connectors.partition_setup.PartitionSetupBuilder._build_findings": REJECTED,
     "replication.halts._build_missing_topic_remedy": (
         f"{SETUPS}::test_a_topic_that_is_gone_is_left_out"
     ),
@@ -92,8 +92,8 @@ REPLICATES_AGAIN = {
     "kafka.flow_log_topics.FlowLogTopics._check_partitions": OWN_TOPICS,
     "kafka.flow_log_topics.FlowLogTopics._check_cleanup": OWN_TOPICS,
     "connectors.partition_setup.PartitionSetupBuilder.common": LACKING,
-    "connectors.acl_sync.AclSync._of_source": LACKING,
-    "connectors.acl_sync.AclSync._create": LACKING,
+    "connectors.acl_sync.AclSync._read_source_acls": LACKING,
+    "connectors.acl_sync.AclSync._create_acls": LACKING,
     "status.status_changes.StatusChangeLog._flow": LACKING,
     "status.status_from_process._list_warnings": LACKING,
     "status.topic_explanation.PartitionExplanation.line": LACKING,
@@ -109,7 +109,7 @@ SHOWN = {
     "replication.halts._build_mirror_check_remedy": PRINTED,
     "replication.halts._build_source_check_remedy": PRINTED,
     "replication.halts.explain_hidden_transactions_remedy": PRINTED,
-    "connectors.partition_setup.PartitionSetupBuilder._missing": PRINTED,
+    "connectors.partition_setup.PartitionSetupBuilder._check_partition": PRINTED,
 }
 """The command only shows something, so nothing follows from it; Kafka's tool runs."""
 

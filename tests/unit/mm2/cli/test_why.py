@@ -279,7 +279,7 @@ def test_nobody_knows_it(config, capsys, alone, clusters):
 @pytest.mark.parametrize(
     ("topic", "code", "said"),
     [
-        ("mm2-status.x.internal", exit_codes.DONE, "is not replicated: internal topics of Kafka and"),
+        ("mm2-status.x.internal", exit_codes.DONE, "is not replicated: internal topics of Kafka"),
         ("__nosuch", exit_codes.BAD_INPUT, "is not replicated and does not exist: internal topics"),
     ],
 )

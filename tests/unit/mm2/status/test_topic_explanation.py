@@ -38,7 +38,10 @@ def look(name, *partitions, more=""):
 # Each: a partition's status, and what is said of it.
 TABLE = [
     ({}, "passed through"),
-    ({"opened": "compaction left gaps in the batch"}, "re-encoded (compaction left gaps in the batch)"),
+    (
+        {"opened": "compaction left gaps in the batch"},
+        "re-encoded (compaction left gaps in the batch)",
+    ),
     (
         {"transactional": True},
         f"passed through, in transactions ({topic_explanation.OLD_RECORDS_REASON})",
