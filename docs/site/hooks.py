@@ -1,8 +1,8 @@
 """Adds files of the repository that pages link to, such as runbooks and samples, to the site.
 
-A link that leaves `docs/` is rewritten to a copy under `repository/`. A link to a folder becomes a
-link to its README, or plain text if it has none. A link to a file that does not exist is left as it is,
-so that MkDocs reports it.
+A link that leaves `docs/` is rewritten to a copy under `repository/`. A link to a folder becomes
+a link to its README, or plain text if it has none. A link to a file that does not exist is left
+as it is, so that MkDocs reports it.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def test_a_follower_that_is_cut_off_stops_before_others_get_its_work():
 def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has no coordinator goes on working for ever."""
     monkeypatch.setattr(GroupMember, "_stop_work", lambda self, now_s: None)
-    monkeypatch.setattr(GroupMember, "_silence_end_s", float("inf"))
+    monkeypatch.setattr(GroupMember, "_coordinator_timeout_s", float("inf"))
 
 
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:

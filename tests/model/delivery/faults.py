@@ -340,7 +340,7 @@ class BaseOffsetUnchecked(PartitionReplicator):
 class QueueTakenForSkipped(PartitionReplicator):
     """What was fetched and dropped unsent counts as dealt with."""
 
-    def _forget_queue(self) -> None:
+    def _drop_send_queue(self) -> None:
         self.outbox.drop()
 
 

@@ -80,10 +80,10 @@ def _name_unfenced_writes(around: World) -> None:
     """What a forgotten twin wrote is named by a stop that tells where it is.
 
     The incident of an unfenced take-over names what stands in its range, as every incident does.
-    What comes behind that range is met at once in an exclusive mirror; in a shared one, where others
-    write too, at the next take only: until then the incident is all there is. So it is where nobody
-    wrote after it, or everybody stood still for so long that brokers forgot who fenced whom (the
-    real ones come back to it every ten minutes; here they have given up).
+    What comes behind that range is met at once in an exclusive mirror; in a shared one, where
+    others write too, at the next take only: until then the incident is all there is. So it is where
+    nobody wrote after it, or everybody stood still for so long that brokers forgot who fenced whom
+    (the real ones come back to it every ten minutes; here they have given up).
     """
     unfenced = IncidentKind.UNFENCED_TAKE_OVER
     stated = any(each.kind is unfenced for each in around.log.incidents)
