@@ -148,7 +148,7 @@ class SparkDriver:
         if self.alive():
             with contextlib.suppress(*_JVM_CALL_ERRORS):
                 self._get_java_context().stop()
-        self._context._get_java_context = None  # noqa: SLF001 - stopped above; pyspark would warn about a dead JVM
+        self._context._jsc = None  # noqa: SLF001 - stopped above; pyspark would warn about a dead JVM
         self._context.stop()
 
     def release(self, timeout_s: float, *, keep_logs: bool) -> None:
@@ -164,7 +164,7 @@ class SparkDriver:
         return pyspark.RDD(self._get_java_context().parallelize(nothing, 1), self._context)
 
     def _get_java_context(self) -> Any:
-        return self._context._get_java_context  # noqa: SLF001 - pyspark's wrappers make seven JVM calls per value
+        return self._context._jsc  # noqa: SLF001 - pyspark's wrappers make seven JVM calls per value
 
 
 def connect(machine: DriverJvm, settings: SparkSettings) -> SparkDriver:
