@@ -203,7 +203,7 @@ def test_status_shows_a_broker_that_is_dead_and_one_that_does_not_answer(home):
 
     assert said.returncode == 1
     assert f": dead: process {east} has ended; its log: {home.clusters}/east/" in said.stdout
-    assert f": not answering: process {west} exists but did not answer" in said.stdout
+    assert f": not responding: process {west} exists, but did not respond" in said.stdout
     assert "not up: broker 1 of east, broker 1 of west" in said.stderr
     assert again.returncode == 1
     servers = json.loads(again.stdout)["servers"]

@@ -159,7 +159,7 @@ def test_task_configs_are_asked_for_again(worker, connector, how):
     )
     eventually.eventually(
         lambda: (
-            f"the task configs of {connector} were not published" in worker.log_path.read_text()
+            f"failed to publish task configs of {connector}" in worker.log_path.read_text()
         ),
         WAIT_S,
     )

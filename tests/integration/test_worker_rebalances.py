@@ -115,7 +115,7 @@ def runs_once(made: list[Watched]) -> bool:
 
 def last_led(worker: Worker) -> int:
     """The last generation in which it says that it leads; 0 if it never did."""
-    found = re.findall(r"in generation (\d+), leading", worker.log_text())
+    found = re.findall(r"joined generation (\d+) as leader", worker.log_text())
     return int(found[-1]) if found else 0
 
 

@@ -235,7 +235,7 @@ def test_java_reads_what_was_joined_divided_and_opened_as_the_sources_records(
 ) -> None:
     names = java["joined"].questions.names
     assert len(names) > 150
-    for why in ("small batches were merged", "compaction left gaps", "append time"):
+    for why in ("small batches were merged", "compaction left gaps", "LogAppendTime"):
         assert any(why in each for each in names), why
     assert differences(java["joined"]) == []
 

@@ -241,7 +241,7 @@ def test_a_certificate_that_ends_soon(gate, plain, check):
     found = check(flow(plain, trusting(gate, gates.SOON)))  # which has no rights there
     (told,) = [each for each in found if each["code"] == "tls-expires-soon"]
     assert (told["word"], told["subject"], told["weight"]) == ("TLS", "dst", "warning")
-    assert "ends in 9 days" in told["text"]
+    assert "expires in 9 days" in told["text"]
 
 
 def test_a_certificate_for_another_host(gate, plain, check):
@@ -317,7 +317,7 @@ def as_target(gate: Gate, user: str, plain: Properties) -> dict[str, Any]:
 
 def test_a_topic_that_may_not_be_read(gate, plain, check):
     told = only(check(as_source(gate, "unread", plain)), "right-topic-read", "RIGHTS", "src->dst")
-    assert "User:unread (consumer) may not READ" in told["text"]
+    assert "User:unread (consumer) is not authorized to READ" in told["text"]
     assert f"--allow-principal User:unread --operation Read --topic {TOPIC}" in told["command"]
 
 
@@ -443,7 +443,7 @@ def test_fewer_slots_than_tasks(gate, plain, check):
     spark = {"master": "local[1,1]"}
     given = flow(plain, gate.cluster.client_properties(), spark=spark, tasks_max=3)
     told = only(check(given, code=0), "spark-few-slots", "SPARK", "spark")
-    assert "2 copies wait" in told["means"]
+    assert "2 tasks wait" in told["means"]
 
 
 @pytest.mark.full

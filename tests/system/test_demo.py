@@ -28,7 +28,7 @@ STEP_S = 150.0
 SMALL = ("--seconds", "2", "--records", "100")
 CLUSTERS_UP = "two Kafka clusters are up"
 TRAFFIC_SENT = "real clients have filled"
-BACKLOG_COPIED = "the mirror began to copy"
+BACKLOG_COPIED = "the first records were replicated"
 OUR_TRACE = f'File "{support_processes.ROOT}/mm2/'
 KEPT = "Running until Ctrl-C"
 

@@ -273,7 +273,7 @@ def test_the_health_check_sees_a_process_that_serves_nothing(image, tmp_path):
 def built() -> str:
     """The image itself, made by the daemon of this machine."""
     if shutil.which("docker") is None or run(["docker", "info"]).returncode:
-        pytest.skip("no Docker daemon answers")
+        pytest.skip("the Docker daemon does not respond")
     name = "mm2:of-a-test"
     file = str(mirror.ROOT / "deploy" / "Dockerfile")
     done = run(["docker", "build", "--file", file, "--tag", name, str(mirror.ROOT)], BUILD_S)

@@ -180,7 +180,7 @@ def give_wrong_settings(operator: Operator) -> None:
     said = operator.reload(code=2)
     assert "tasks.max: is not allowed" in said
     assert "did you mean 'topics'" in said
-    assert "stays in force" in said
+    assert "stays in effect" in said
     del flow["topcis"]
     flow["tasks.max"] = 4
 

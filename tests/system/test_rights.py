@@ -63,7 +63,7 @@ def test_a_flow_is_fenced_grows_and_follows_settings_with_no_more_than_these(
         assert run.figure("mm2_unfenced_partitions", topic="orders") == 0
         assert run.stopped() == set()
         assert "AUTHORIZATION" not in run.log
-        assert "may not be read" not in run.log
+        assert "not authorized to read" not in run.log
         assert run.stop() == 143
     content.assert_mirrored(source, target, "orders")
     probed = mirror.mm2("probe", tmp_path / "run.yaml")

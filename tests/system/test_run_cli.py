@@ -186,7 +186,7 @@ def test_a_signal_stops_in_order_and_the_next_run_goes_on_exactly(
         assert running.wait(30.0) == 128 + number
         took_s = NOW_S() - asked_s
     assert took_s < STOP_LIMIT_S, running.tail
-    assert "stopping: what is in flight" in running.log
+    assert "stopping: waiting for in-flight batches" in running.log
     kafka.produce(source, name, [Outgoing(value=b"afterwards")])
     path = write(tmp_path, given | {"spark": INLINE})  # how it goes on does not depend on Spark
     done = mm2("run", path, "--until-caught-up", "--timeout", "90")
