@@ -352,7 +352,7 @@ def copy_processes(pid: int) -> list[int]:
 
 def _is_daemon(pid: int) -> bool:
     command = _command(pid)
-    return "warm_daemon" in command or "pyspark.daemon" in command
+    return "pyspark_daemon" in command or "pyspark.daemon" in command
 
 
 def tcp_connections(pid: int) -> int:
