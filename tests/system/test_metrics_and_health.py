@@ -376,7 +376,7 @@ def heartbeats_that_are_paused_are_told_of(scene: Scene) -> None:
     """By the flow that leads back, which mirrors nothing itself."""
     back = "west->east"
     scene.run.pause_connector(flow_plan.HEARTBEAT_CONNECTOR, flow=back)
-    held = {"flow": back, "connector": flow_plan.HEARTBEAT_CONNECTOR, "by": "paused"}
+    held = {"flow": back, "connector": flow_plan.HEARTBEAT_CONNECTOR, "override": "paused"}
     eventually.eventually(
         lambda: series(scene, declarations.CONNECTOR_OVERRIDE, **held) == [1.0], SOON_S
     )

@@ -164,7 +164,7 @@ def test_a_flow_that_an_operator_pauses_wakes_nobody(scene: Scene):
     scene.await_answer(f"mm2_connector_override{{{held}}} == 1")
     scene.await_answer(f'mm2_flow_override{{flow="{FLOW}", override="paused"}} == 1')
     scene.await_answer(f"mm2_flow_last_replication_age_seconds > {STANDSTILL_S}")
-    scene.await_answer("mm2_checkpoint_age_seconds > on () mm2:limit:seconds{of='group_sync'}")
+    scene.await_answer("mm2_checkpoint_age_seconds > on () mm2:limit:seconds{of='checkpoints'}")
     scene.note_answers()
     assert not set(STANDSTILL) & scene.server.firing().keys()
     assert scene.server.ask('ALERTS{alertname="Mm2CheckpointsStale"}') == [], "not even pending"

@@ -156,7 +156,7 @@ def change_topics(operator: Operator, names: list[str]) -> None:
     for name, said in (
         (third, f"{third} -> east.{third}, partitions 0-1: "),
         (f"east.{third}", f"{third} -> east.{third}, partitions 0-1: "),
-        (second, f"{second} is not mirrored: not matched by topics: {first}, {third}"),
+        (second, f"{second} is not replicated: not matched by topics: {first}, {third}"),
     ):
         await_why(operator, name, f"east->west: {said}")
 

@@ -94,7 +94,7 @@ def test_what_the_source_deleted_too_early_is_stated_and_the_copy_goes_on(gap: G
         gap.overtake(run, name)
         run.await_log(
             rf"incident source-gone: {name}-0, source offsets \[\d+, {KEPT_FROM}\): the source "
-            "deleted these records before they were copied",
+            "deleted these records before they were replicated",
             SOON_S,
         )
         labels = {"topic": name, "kind": "source-gone"}

@@ -142,10 +142,10 @@ def test_the_fault_of_a_copy_is_told_in_one_line(start):
     copy = start(copies.CRASH)
     assert copy.handle.wait(30.0)
     assert copy.handle.error == "RuntimeError: the copy has a fault"
-    unknown = start("mm2.pipeline.no_such_module:run")
+    unknown = start("mm2.copier.no_such_module:run")
     assert unknown.handle.wait(30.0)
     assert unknown.handle.error == (
-        "ModuleNotFoundError: No module named 'mm2.pipeline.no_such_module'"
+        "ModuleNotFoundError: No module named 'mm2.copier.no_such_module'"
     )
 
 
