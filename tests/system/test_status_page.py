@@ -218,10 +218,10 @@ def test_it_fits_can_be_read_and_is_reached_by_the_keyboard(
 
 def the_judges_see(browser: Browser) -> None:
     """Faults that are planted are found."""
-    browser.script("document.getElementById('know').style.width = '3000px'")
+    browser.script("document.getElementById('notes').style.width = '3000px'")
     assert browser.overflow() > 0
     browser.script(
-        "document.getElementById('know').style.width = '';"
+        "document.getElementById('notes').style.width = '';"
         "document.getElementById('node').style.color = '#bbb'"
     )
     assert len(browser.faint()) == 1
