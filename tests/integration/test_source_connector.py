@@ -167,7 +167,10 @@ def test_a_topic_is_paused_and_a_budget_set_while_copies_run(
     flow.arrives(worker.log_text)
 
     def goes_on(tasks: int = 2) -> bool:
-        return worker.log_path.read_text().count("accepted its new configuration without a restart") >= tasks
+        return (
+            worker.log_path.read_text().count("accepted its new configuration without a restart")
+            >= tasks
+        )
 
     worker.configure(NAME, {**flow.config, f"live.paused.topic.{flow.topic}": "true"})
     eventually.eventually(goes_on, WAIT_S, worker.log_text)

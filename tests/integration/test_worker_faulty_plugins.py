@@ -158,9 +158,7 @@ def test_task_configs_are_asked_for_again(worker, connector, how):
         connector, config("FaultySource", connector, **{f"{how}_in": "connector.task_configs"})
     )
     eventually.eventually(
-        lambda: (
-            f"failed to publish task configs of {connector}" in worker.log_path.read_text()
-        ),
+        lambda: f"failed to publish task configs of {connector}" in worker.log_path.read_text(),
         WAIT_S,
     )
     status = worker.get(f"/connectors/{connector}/status")

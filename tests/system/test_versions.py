@@ -61,7 +61,7 @@ def test_a_migration_and_the_way_back(tmp_path, own_cluster, east, topic, from_v
     send_everything(source, name, round_number=2)
     mirror.catch_up(tmp_path, given)
 
-    assert f"{key}={value} is not mirrored" in log
+    assert f"{key}={value} is not synced" in log
     assert len(kafka.read_partition(target, f"east.{name}")) == 2 * (20 * len(_CODECS) + 5)
     content.assert_mirrored(source, target, name)
 
