@@ -145,14 +145,14 @@ def open_log(running: SandboxCluster, user: str, alias: str) -> FlowLog:
 def test_a_flow_log_that_may_not_be_created_says_which_right_is_missing(fort):
     with pytest.raises(NotAuthorizedError) as raised:
         open_log(fort, "nobody", "closed")
-    assert "mm2-offset-map.closed.internal on fort" in str(raised.value)
+    assert "mm2-incidents.closed.internal on fort" in str(raised.value)
     assert "kafka-acls" in str(raised.value)
     allow(fort, "nobody", ("TOPIC", "mm2-", "DESCRIBE"))
 
     def creation_refused() -> bool:
         with pytest.raises(NotAuthorizedError) as refused:
             open_log(fort, "nobody", "closed")
-        return "creating topic mm2-offset-map.closed.internal" in str(refused.value)
+        return "creating topic mm2-incidents.closed.internal" in str(refused.value)
 
     eventually.eventually(creation_refused, WAIT_S, "the refusal is about creating")
 
@@ -176,7 +176,7 @@ def opened_when_rights_are_known(running: SandboxCluster) -> FlowLog:
 
 def test_a_flow_log_needs_rights_on_its_topics_and_no_others(fort, caplog):
     allow(fort, "mirror", *mirror_rights())
-    with caplog.at_level(logging.WARNING, logger="mm2.cluster"):
+    with caplog.at_level(logging.WARNING, logger="mm2.kafka"):
         log = opened_when_rights_are_known(fort)
     assert "without DESCRIBE_CONFIGS; make sure that it is compact" in caplog.text
     heard: list[object] = []
