@@ -155,8 +155,8 @@ def test_a_taken_port_is_met_with_another_one(own_cluster, monkeypatch):
 
 _PARENT = """
 import sys, threading
-from mm2.sandbox import cluster
-own = cluster.Cluster("own")
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+own = SandboxCluster("own")
 starter = threading.Thread(target=own.start)
 starter.start(); starter.join()  # the thread that started the broker is gone: it must live on
 print(own.brokers[1].pid, own.folder, flush=True)

@@ -80,8 +80,8 @@ def test_a_secure_cluster_with_a_zookeeper_knows_its_users_and_denies_by_acl(own
 
 _PARENT = """
 import threading
-from mm2.sandbox import cluster
-own = cluster.Cluster("own", kafka_version="2.8").start()
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+own = SandboxCluster("own", kafka_version="2.8").start()
 print(own.brokers[1].pid, own.zookeeper.pid, own.folder, flush=True)
 threading.Event().wait(60)
 """

@@ -17,7 +17,7 @@ from tests.support.watched import Watched
 
 pytestmark = pytest.mark.integration
 
-PACKAGE = "connect_runtime.runtime"
+PACKAGE = "connect_runtime.worker"
 READY = "Worker has completed startup and is ready to handle requests."
 
 

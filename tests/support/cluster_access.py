@@ -1,4 +1,4 @@
-"""From a sandbox cluster to the clients of `mm2.cluster`."""
+"""From a sandbox cluster to the clients of `mm2.kafka`."""
 
 from __future__ import annotations
 
