@@ -63,7 +63,7 @@ def test_up_serves_and_down_leaves_nothing(home):
 
     pids = support_processes.mentioning(home.folder)
     down = _run(home, "down")
-    assert (down.returncode, down.stderr.strip()) == (0, "down")
+    assert (down.returncode, down.stderr.strip()) == (0, "sandbox stopped and removed")
     assert len(pids) == 5, "a supervisor, and a broker and its guard for each cluster"
     assert not any(processes.is_alive(pid) for pid in pids)
     assert not home.clusters.exists()

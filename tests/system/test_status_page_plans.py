@@ -57,15 +57,15 @@ def planned(verdict: str, tone: str, *, age_ms: int = 0) -> CommandResult:
         (WELL, planned("NO-GO", "bad", age_ms=OLD_MS), "NO-GO", "bad"),
     ],
 )
-def test_a_plan_looks_well_while_it_may_be_gone_by(browser: Browser, flow, answer, words, tone):
+def test_a_plan_looks_well_while_it_may_be_gone_by(browser: Browser, flow, answer, words, badge):
     made = MadeUp(flows=[flow], answer=answer)
     with made_up_page.served(made) as url:
         browser.open(url)
         browser.await_text(CHIP, words)
         assert browser.text(CHIP) == words
         classes = browser.script("return document.querySelector(arguments[0]).className", CHIP)
-        assert classes == f"chip tone-{tone}"
-        assert ("; outdated" in browser.text("#plan")) is (tone == "off")
+        assert classes == f"chip badge-{tone}"
+        assert ("; outdated" in browser.text("#plan")) is (badge == "off")
 
 
 def test_a_plan_that_was_well_is_past_once_a_partition_stops(browser: Browser):
