@@ -64,7 +64,7 @@ def test_a_plan_looks_well_while_it_may_be_gone_by(browser: Browser, flow, answe
         browser.await_text(CHIP, words)
         assert browser.text(CHIP) == words
         classes = browser.script("return document.querySelector(arguments[0]).className", CHIP)
-        assert classes == f"chip badge-{tone}"
+        assert classes == f"chip tone-{badge}"
         assert ("; outdated" in browser.text("#plan")) is (badge == "off")
 
 
