@@ -122,7 +122,7 @@ def test_a_move_that_is_killed_behind_its_fences_and_amid_its_groups_ends_exactl
             groups = Groups(scene.source, scene.target, MANY)
             groups.commit(moved_groups.TOPIC, partitions=moved_groups.PARTITIONS)
             said = until(scene, "look-again", "--planned", "--execute", *journal)
-            assert "VERIFIED fence: 3 markers read back" in said
+            assert "VERIFIED fence: 3 fencing markers read back" in said
         assert groups.stand() == {}, "none is written before the positions are final"
         with scene.moving("--resume", *journal) as moving:
             assert moving.stdout is not None
