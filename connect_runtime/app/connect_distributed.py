@@ -45,7 +45,7 @@ def build_worker_mode(
     *,
     on_trouble: Callable[[str], None] = lambda _: None,
 ) -> WorkerMode:
-    """Build the mode of a distributed worker. `on_trouble`: see `InternalTopics`."""
+    """Build the mode of a distributed worker. `on_trouble`: see `InternalTopicManager`."""
     config = settings.config
     logs = worker_logs.create_worker_logs(
         settings.access,

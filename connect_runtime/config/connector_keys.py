@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from connect_runtime.api import config_def, config_types
-from connect_runtime.api.config_def import ConfigDef
+from connect_runtime.api import config_types
+from connect_runtime.api.config_def import ConfigDef, Importance, Type, Width
 from connect_runtime.api.config_validators import (
     CaseInsensitiveValidString,
     Composite,
@@ -24,9 +24,6 @@ from connect_runtime.api.errors import ConfigError
 from connect_runtime.base import bounded_regex
 from connect_runtime.base.bounded_regex import PatternError
 
-Type = config_def.Type
-Importance = config_def.Importance
-Width = config_def.Width
 _COMMON, _TRANSFORMS, _ERRORS = "Common", "Transforms", "Error Handling"
 _TOPIC_KEY_COUNT = 4
 """Java's position of both keys in the common group, although other keys have the same position."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from connect_runtime.api import config_def, config_types
-from connect_runtime.api.config_def import ConfigDef
+from connect_runtime.api import config_types
+from connect_runtime.api.config_def import ConfigDef, Type
 from connect_runtime.api.config_validators import (
     CaseInsensitiveValidString,
     Lambda,
@@ -17,7 +17,6 @@ from connect_runtime.api.config_validators import (
 from connect_runtime.base import request_origin
 from connect_runtime.config import metrics_settings
 
-Type = config_def.Type
 SIGNATURE_ALGORITHMS = ("HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512")
 PROTOCOLS = ("eager", "compatible", "sessioned")
 FILE_PATHS_KEY = "file.stream.allowed.paths"

@@ -15,7 +15,11 @@ from typing import Any
 from connect_runtime.base.backoff import Backoff
 from connect_runtime.base.errors import FatalError
 from connect_runtime.group import coordinator, member_state
-from connect_runtime.group.coordinator import CoordinatorLookup, GroupMembershipError
+from connect_runtime.group.coordinator import (
+    CoordinatorErrorAction,
+    CoordinatorLookup,
+    GroupMembershipError,
+)
 from connect_runtime.group.heartbeat import HeartbeatTimer
 from connect_runtime.group.member_events import (
     AbandonAssignment,
@@ -37,12 +41,9 @@ from connect_runtime.group.member_events import (
     WorkerLoopTicked,
 )
 from connect_runtime.group.member_requests import MemberStepOutput
-from connect_runtime.group.member_state import GroupGeneration, GroupRebalanceConfig
+from connect_runtime.group.member_state import GroupGeneration, GroupRebalanceConfig, MemberState
 from connect_runtime.protocol import request_errors
 from connect_runtime.protocol.request_errors import UnsupportedVersion
-
-MemberState = member_state.MemberState
-CoordinatorErrorAction = coordinator.CoordinatorErrorAction
 
 
 class GroupMember:

@@ -130,7 +130,7 @@ class GroupSession:
         return bool(self._events)
 
     def due_s(self) -> float:
-        """Return when the next `Tick` event is due; inf for never."""
+        """Return when the next `MemberTick` event is due; inf for never."""
         return self._machine.due_s()
 
     def outgoing(self) -> list[GroupSessionAction]:

@@ -26,7 +26,8 @@ from connect_runtime.kafka.client_errors import (
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.kafka.log_writer import LogRetryPolicy, SharedLogWriter
 from connect_runtime.kafka.topic_admin import TopicAdmin
-from connect_runtime.storage.shared_log import KeyedRecord, LogListener, OnRecorded, SharedLogRecord
+from connect_runtime.storage.config_records import KeyedRecord
+from connect_runtime.storage.shared_log import LogListener, OnRecorded, SharedLogRecord
 from connect_runtime.system import clock
 from connect_runtime.system.threads import ThreadDied, ThreadGroup
 

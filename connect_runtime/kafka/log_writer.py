@@ -24,7 +24,8 @@ from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.storage.shared_log import KeyedRecord, OnRecorded, WritePrivilegeLost
+from connect_runtime.storage.config_records import KeyedRecord
+from connect_runtime.storage.shared_log import OnRecorded, WritePrivilegeLost
 from connect_runtime.system.threads import PendingWork
 
 _MARK_HEADER = "connect_runtime"

@@ -17,11 +17,11 @@ from connect_runtime.base.errors import ConnectError
 from connect_runtime.network.transport import OutgoingRequest, RequestOutcome, SendChunk
 from connect_runtime.protocol import api_versions, framing
 from connect_runtime.protocol.api_versions import NodeApiVersions
+from connect_runtime.protocol.cluster_metadata import NO_NODE
 from connect_runtime.protocol.request_builders import NodeTarget, RequestBuilder, RequestTarget
 from connect_runtime.protocol.request_errors import TruncatedResponse
 
 NO_VERSION = -1
-NO_NODE = -1
 
 
 class ClientResponse(NamedTuple):

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.timing import Clock
 from connect_runtime.storage import offset_topic
+from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.offset_topic import (
     InvalidSourceOffset,
     OffsetTopicFold,
@@ -21,7 +22,7 @@ from connect_runtime.storage.offset_topic import (
     SourceOffsetChanged,
     SourcePartition,
 )
-from connect_runtime.storage.shared_log import KeyedRecord, OnRecorded, SharedLog
+from connect_runtime.storage.shared_log import OnRecorded, SharedLog
 from connect_runtime.storage.topic_fold import FoldedTopic
 
 _LOG = logging.getLogger(__name__)

@@ -17,9 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from connect_runtime.base.errors import ConnectError, FatalError
-from connect_runtime.storage import config_records
-
-KeyedRecord = config_records.KeyedRecord
+from connect_runtime.storage.config_records import KeyedRecord
 
 OnRecorded = Callable[[ConnectError | None], None]
 """Called once per sent record, with None when it is in the log, or the failure. A failed record may

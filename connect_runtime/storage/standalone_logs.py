@@ -18,8 +18,9 @@ from pathlib import Path
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.storage import offset_file_format
+from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.offset_file_format import MalformedOffsetFile
-from connect_runtime.storage.shared_log import KeyedRecord, LogListener, OnRecorded, SharedLogRecord
+from connect_runtime.storage.shared_log import LogListener, OnRecorded, SharedLogRecord
 from connect_runtime.system.threads import PendingWork, ThreadDied, ThreadGroup
 
 

@@ -12,15 +12,13 @@ from typing import TypeAlias
 
 from connect_runtime.base import ids
 from connect_runtime.storage import config_records, java_json
+from connect_runtime.storage.config_records import InvalidRecord, KeyedRecord
 from connect_runtime.storage.java_json import Json
 
 CONNECTOR_KEY_PREFIX = "status-connector-"
 TASK_KEY_PREFIX = "status-task-"
 TOPIC_KEY_PREFIX = "status-topic-"
 TOPIC_SEPARATOR = ":connector-"
-
-
-KeyedRecord = config_records.KeyedRecord
 
 
 class RunState(enum.Enum):
@@ -119,8 +117,6 @@ def _encode_topic_key(key: TopicStatusKey) -> bytes:
 
 
 # Decoding
-
-InvalidRecord = config_records.InvalidRecord
 
 
 def split_key(key: str) -> StatusSubject | TopicStatusKey:

@@ -16,8 +16,8 @@ from connect_runtime.base import plurals
 from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.timing import Clock
 from connect_runtime.storage import status_records
+from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.shared_log import (
-    KeyedRecord,
     SharedLog,
     SharedLogRecord,
     SkippedRecord,

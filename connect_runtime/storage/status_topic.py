@@ -22,17 +22,17 @@ from typing import TypeAlias
 from connect_runtime.api.plugin_context import ForeignTaskRun
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage import java_json, status_records
+from connect_runtime.storage.config_records import InvalidRecord
 from connect_runtime.storage.java_json import MalformedJson
 from connect_runtime.storage.shared_log import SkippedRecord
 from connect_runtime.storage.status_records import (
-    InvalidRecord,
+    RunState,
     RunStatus,
     StatusSubject,
     TopicStatus,
     TopicStatusKey,
 )
 
-RunState = status_records.RunState
 _RUNNING_STATES = (RunState.RUNNING, RunState.PAUSED)
 _ENDED_STATES = (RunState.UNASSIGNED, RunState.FAILED)
 
@@ -319,9 +319,9 @@ class StatusTopicFold:
         self.runs.take(task, status, author)
         known = table.get(task.task)
         if (
-            status.state is status_records.RunState.UNASSIGNED
+            status.state is RunState.UNASSIGNED
             and known is not None
-            and known.state is status_records.RunState.RUNNING
+            and known.state is RunState.RUNNING
             and known.generation >= status.generation
         ):
             return None

@@ -9,8 +9,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from connect_runtime.base import plurals
 from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.shared_log import (
-    KeyedRecord,
     SharedLog,
     SharedLogRecord,
     SkippedRecord,

@@ -11,10 +11,9 @@ import enum
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from connect_runtime.storage import cluster_config_state
+from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.status_records import RunState
 
-TargetState = cluster_config_state.TargetState
 State = RunState
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from connect_runtime.api.connector import Connector
 from connect_runtime.api.errors import FatalError
 from connect_runtime.base import log_context
-from connect_runtime.storage import cluster_config_state
+from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.system.threads import OwnedThread, ThreadGroup
 from connect_runtime.worker import worker_task
 from connect_runtime.worker.connector_lifecycle import (
@@ -36,7 +36,6 @@ from connect_runtime.worker.plugin_contexts import WorkerConnectorContext
 from connect_runtime.worker.worker_task import WriteTaskStatus
 
 _LOG = logging.getLogger(__name__)
-TargetState = cluster_config_state.TargetState
 _IDLE_WAIT_S = 1.0
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from connect_runtime.api import config_def
-from connect_runtime.api.config_def import ConfigDef, Importance
+from connect_runtime.api.config_def import ConfigDef, Importance, Type
 from connect_runtime.api.config_validators import (
     CaseInsensitiveValidString,
     Range,
@@ -23,7 +22,6 @@ from connect_runtime.protocol import security_settings
 from mm2.config import java_classes, value_types
 from mm2.config.value_types import ValueType
 
-Type = config_def.Type
 HIGH, MEDIUM, LOW = Importance
 UNIQUE_NAMES = ValidList()
 """Validator of lists: items are unique and not empty."""

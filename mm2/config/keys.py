@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from connect_runtime.api import config_def, config_types
-from connect_runtime.api.config_def import ConfigDef, Importance
+from connect_runtime.api.config_def import ConfigDef, Importance, Type
 from connect_runtime.api.config_validators import Lambda, Range, Validator, ValidList, ValidString
 from connect_runtime.base.bounded_regex import PatternError
 from mm2 import reachability
@@ -19,7 +19,6 @@ from mm2.config import client_keys, java_classes, value_types
 from mm2.topics import filters, flow_config
 from mm2.topics.flow_config import DeliveryMode, OnSourceGap, TargetTopicAccess
 
-Type = config_def.Type
 HIGH, MEDIUM, LOW = Importance
 
 ENABLED = "enabled"

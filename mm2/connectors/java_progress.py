@@ -98,7 +98,7 @@ class JavaProgressReader:
 
     def _apply_offset_sync(self, key: bytes, value: bytes | None) -> None:
         """Apply a record of the offset-syncs topic. Raises
-        `schema_fields.MalformedRecordError`.
+        `MalformedRecordError`.
         """
         name = mm2_records.decode_offset_sync_key(key)
         if name not in self._partitions:

@@ -42,7 +42,7 @@ MAX_TRANSACTIONAL_IDS = 1_000
 
 
 class AuthorizationReader(Protocol):
-    """Reads the authorized operations of one login: `kafka_rights.KafkaRights`."""
+    """Reads the authorized operations of one login: `AuthorizedOperationsClient`."""
 
     def of_topics(
         self, names: Sequence[str], timeout_s: float

@@ -75,7 +75,7 @@ class FieldReader:
         return self._data[self._at - size : self._at].decode(errors="replace")
 
     def version(self, known: int) -> None:
-        """Read a version (INT16). Raises `UnknownRecordVersionError` unless it is `expected`.
+        """Read a version (INT16). Raises `UnknownRecordVersionError` unless it is `known`.
 
         Java only asserts it, so in production it reads any version like the known one.
         """

@@ -287,7 +287,7 @@ def _parse_records_unchecked(
 def encode_batch(records: Sequence[BatchRecord], *, codec: int, sparse: bool = False) -> bytearray:
     """Encode at least one record into a batch without a producer, with a valid CRC.
 
-    Offsets count from 0, whatever the records' offsets are; with `keep_offsets`, they are kept with
+    Offsets count from 0, whatever the records' offsets are; with `sparse`, they are kept with
     their gaps.
     """
     base_offset, base_timestamp, _ = records[0]

@@ -38,7 +38,7 @@ class KafkaAclAdmin:
         clock: Clock,
         gone: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Once `is_shutting_down` returns True, every call ends soon. Raises
+        """Once `gone` returns True, every call ends soon. Raises
         `FatalError` for unsupported settings."""
         self._where = access.where
         self._calls = AdminRequestClient(

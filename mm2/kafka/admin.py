@@ -61,7 +61,7 @@ class KafkaAdmin:
         topics_per_request: int = _TOPICS_PER_REQUEST,
         gone: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Once `is_shutting_down` returns True, calls end soon with
+        """Once `gone` returns True, calls end soon with
         `RetriableError`."""
         self._clock = clock
         self._chunk = topics_per_request

@@ -53,7 +53,7 @@ class BatchedAdminClient:
         gone: Callable[[], bool] = lambda: False,
         advice: Mapping[int, ErrorAdvice] | None = None,
     ) -> None:
-        """Once `is_shutting_down` returns True, calls end soon with
+        """Once `gone` returns True, calls end soon with
         `RetriableError`. `advice` explains error codes to the caller."""
         self.where = access.where
         self._gone = gone

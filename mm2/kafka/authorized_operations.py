@@ -69,7 +69,7 @@ class AuthorizedOperationsClient:
         return found
 
     def of_groups(self, names: Sequence[str], timeout_s: float) -> dict[str, AuthorizedOperations]:
-        """Authorized operations per group; raises the errors of `read_for_topics`."""
+        """Authorized operations per group; raises the errors of `of_topics`."""
         questions = [
             AdminRequest(
                 to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, name),
@@ -92,7 +92,7 @@ class AuthorizedOperationsClient:
         return found
 
     def of_cluster(self, timeout_s: float) -> AuthorizedOperations:
-        """Authorized operations on the cluster; raises the errors of `read_for_topics`. Brokers
+        """Authorized operations on the cluster; raises the errors of `of_topics`. Brokers
         before 2.8 do not report them."""
         question = AdminRequest(
             to=AnyNodeTarget(),

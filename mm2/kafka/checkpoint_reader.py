@@ -51,7 +51,7 @@ def read_checkpoints(
     timeout_s: float,
     noted: Callable[[TopicRecord], object] = lambda _: None,
 ) -> CheckpointTable:
-    """Read the checkpoints of groups that `group_filter` accepts; `on_record` is called with each
+    """Read the checkpoints of groups that `takes_group` accepts; `noted` is called with each
     record.
 
     Raises `TopicMissingError`, which names the existing checkpoints topics, if there is none for

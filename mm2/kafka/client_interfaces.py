@@ -146,7 +146,7 @@ class Admin(Protocol):
         """Create topics; a topic is `done` once the controller has stored it, before all brokers
         know it.
 
-        With `validate_only`, topics are validated only.
+        With `only_try`, topics are validated only.
         """
 
     def grow_topics(self, partitions: Mapping[str, int], timeout_s: float) -> PerTopicResult[None]:
@@ -190,7 +190,7 @@ def observe_topics(
 
 OffsetsToWrite = Mapping[TopicPartition, OffsetAndMetadata]
 ReportedPositions = dict[str, bytes]
-"""Encoded positions per group, opaque to callers of `ConsumerGroups.fetch_changed_positions`.
+"""Encoded positions per group, opaque to callers of `ConsumerGroups.news`.
 Start with an empty one; remove a group to have it returned again."""
 RefusedOffsets = Mapping[TopicPartition, ConnectError]
 """Partitions whose offset was not changed, with the error; usually none."""
@@ -252,7 +252,7 @@ class ConsumerGroups(Protocol):
     def news(
         self, groups: Collection[str], timeout_s: float, *, seen: ReportedPositions
     ) -> PerGroupResult[CommittedPositions]:
-        """Like `fetch_positions`, but without groups whose offsets have not changed since `seen`
+        """Like `positions`, but without groups whose offsets have not changed since `seen`
         was updated.
 
         Unchanged groups are in neither map, if brokers support batched requests (3.0).

@@ -82,7 +82,7 @@ class _QueuedRecord:
 
 
 class FlowLogWriter:
-    """Appends records with one producer. After `failure` is set nothing more is sent: create a new
+    """Appends records with one producer. After `broken` is set nothing more is sent: create a new
     writer.
 
     Invariant: `_unacknowledged` counts the records in `_queue` and the `_handed_over` records that

@@ -28,7 +28,7 @@ class OffsetMapReader:
         keeps: Callable[[MapKey], bool] = lambda _: True,
     ) -> None:
         """`connect` opens the map topic. `where` names the cluster and `flow` the flow ("" if
-        unknown) in messages. `key_filter` as in `OffsetMap`."""
+        unknown) in messages. `keeps` as in `OffsetMap`."""
         self._connect = connect
         self._where = where
         self._flow = flow

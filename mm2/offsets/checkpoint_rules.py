@@ -51,7 +51,7 @@ clients leave it that reset to -1."""
 
 @dataclass(slots=True)
 class CheckpointTable:
-    """Current checkpoints: folds the checkpoints topic for groups that `group_filter` accepts, and
+    """Current checkpoints: folds the checkpoints topic for groups that `takes_group` accepts, and
     includes published ones.
 
     Partition and group names are shared between checkpoints to save memory.
@@ -140,7 +140,7 @@ class CheckpointRules:
     def look(
         self, group: str, positions: CommittedPositions, standing: GroupCheckpoints
     ) -> NewCheckpoints:
-        """Compare a group's offsets on the source with its published checkpoints (`published`).
+        """Compare a group's offsets on the source with its published checkpoints (`standing`).
 
         Offsets that cannot be translated are left out; metadata too long for a checkpoint becomes
         "".

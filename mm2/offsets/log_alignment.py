@@ -50,7 +50,7 @@ class LogDigests:
     ) -> None:
         """Add the next item, which covers `span` offsets from `offset` on.
 
-        `digest` is a signed 64-bit number, `producer_id` the producer id.
+        `digest` is a signed 64-bit number, `writer` the producer id.
         """
         self.skip_to(offset, hole=True)
         self.offsets.append(offset)
@@ -103,7 +103,7 @@ class LogMatches:
     sure: list[MatchedPair]
     """Pairs before which every earlier source record has its copy."""
     unsure: Set[int]
-    """Indexes in `certain` of pairs after which only a bound is known until the next pair."""
+    """Indexes in `sure` of pairs after which only a bound is known until the next pair."""
 
 
 class AlignedRange(NamedTuple):
@@ -263,7 +263,7 @@ def align_logs(
     """Align a source and a target log; None if nothing on the target is known to be from the
     source.
 
-    `assume_unique` asserts that no two source records were ever equal, including deleted ones.
+    `all_differ` asserts that no two source records were ever equal, including deleted ones.
     """
     logs = _LogMatcher(source, target)
     pairs, unknown = logs.extend_chain(

@@ -25,5 +25,5 @@ class LogBounds:
         return self.end + self.pending
 
     def left(self, at: int | None) -> int:
-        """Number of existing offsets from `offset` to the end; None counts from the log start."""
+        """Number of existing offsets from `at` to the end; None counts from the log start."""
         return max(0, self.end - max(self.start if at is None else at, self.start))

@@ -58,7 +58,7 @@ class OwnerSegments:
     __slots__ = ("_valid", "firsts", "name", "values")
 
     def __init__(self, name: MapSegmentKey) -> None:
-        """`any_key` is the key of any of the owner's segments."""
+        """`name` is the key of any of the owner's segments."""
         self.name = name
         self.firsts = array("q")
         self.values: list[bytes] = []
@@ -136,7 +136,7 @@ class OwnerSegments:
         return self._valid
 
     def absorbed(self) -> list[MapSegmentKey]:
-        """Keys of the segments that `select_valid` leaves out."""
+        """Keys of the segments that `whole` leaves out."""
         if len(self.whole()) == len(self):
             return []
         kept = set(self.whole().firsts)
@@ -579,7 +579,7 @@ class OffsetMap:
     """Unreadable records by key, in offset order."""
 
     def fold(self, key: bytes, value: bytes | None, *, offset: int) -> None:
-        """Apply a record, but keep an unreadable one for `list_unreadable` until a later record or
+        """Apply a record, but keep an unreadable one for `unreadable` until a later record or
         tombstone of the same key replaces it."""
         self._unreadable.pop(key, None)
         try:

@@ -47,7 +47,7 @@ class OffsetSyncStore:
     """
 
     keep_history: bool
-    """Whether all syncs read before `mark_ready` are used. Only for callers that know what was
+    """Whether all syncs read before `read_through` are used. Only for callers that know what was
     published before (KAFKA-15905); others use only the last sync of each partition, so that no
     offset translates lower than it did before (KAFKA-13659)."""
     _ready: bool = False
@@ -56,7 +56,7 @@ class OffsetSyncStore:
     def apply(self, key: bytes, value: bytes | None) -> None:
         """Apply one record; None is a tombstone, after which the partition has no syncs.
 
-        Raises `schema_fields.MalformedRecordError` and changes nothing.
+        Raises `MalformedRecordError` and changes nothing.
         """
         if value is None:
             self._partitions.pop(mm2_records.decode_offset_sync_key(key), None)
@@ -216,10 +216,10 @@ class PartitionSyncState:
 
 @dataclass(slots=True)
 class OffsetSyncWriter:
-    """Queues the offset syncs of one task; the caller writes those that `pop_due` returns and
+    """Queues the offset syncs of one task; the caller writes those that `take_due` returns and
     reports the results.
 
-    Invariants: at most `in_flight_max` syncs are in flight; a delayed sync was acknowledged after
+    Invariants: at most `under_way_max` syncs are in flight; a delayed sync was acknowledged after
     the pending one of the same partition.
     """
 
@@ -254,7 +254,7 @@ class OffsetSyncWriter:
         self._delayed.clear()
 
     def take_due(self) -> list[OffsetSync]:
-        """Remove and return the syncs to write now, oldest first; call `on_written` for each
+        """Remove and return the syncs to write now, oldest first; call `answered` for each
         (Java: `firePendingOffsetSyncs`)."""
         taken: list[OffsetSync] = []
         while self._pending and self._under_way < self.under_way_max:

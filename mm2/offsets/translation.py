@@ -28,7 +28,7 @@ class ExactOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierOffset:
-    """A consumer that continues at `downstream` misses nothing and re-reads up to `reread_max`
+    """A consumer that continues at `downstream` misses nothing and re-reads up to `again_max`
     records."""
 
     downstream: int

@@ -79,7 +79,7 @@ class PartitionBatchLimits:
     made_bytes: int = ENCODED_BATCH_BYTES_MAX
     """Maximum bytes of records in a re-encoded batch."""
     records: int = NO_RECORD_LIMIT
-    """Maximum records in a batch below source offset `record_limit_end`."""
+    """Maximum records in a batch below source offset `until`."""
     until: int = -1
     """Source offset at which `records` stops to apply; -1 for none."""
     known_until_s: float = math.inf
@@ -109,7 +109,7 @@ class PartitionBatchLimits:
         return True
 
     def isolate(self, *, count: int, until: int) -> bool:
-        """Halve the record limit below source offset `record_limit_end` to isolate the refused
+        """Halve the record limit below source offset `until` to isolate the refused
         record; returns False if `count` is 1."""
         if count == 1:
             return False

@@ -344,7 +344,7 @@ def create_incident(
     of: str = "",
 ) -> Incident:
     """Create an incident for this partition. Its id makes a repeated incident replace the first
-    one, unless `request_id` names a different request."""
+    one, unless `of` names a different request."""
     setup = attempt.where
     place = source or target or (0, 0)
     return Incident(

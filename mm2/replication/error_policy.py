@@ -20,7 +20,7 @@ _TRANSIENT_CODES = frozenset({UNKNOWN_TOPIC_OR_PARTITION, 56, 100, 103})
 """Errors that brokers also return briefly while topics or leaders move, or from a failed disk.
 
 If the topic was really deleted or recreated, the cluster's metadata soon say so, and the partition
-is halted with another code (`Recovery.on_topic_id`).
+is halted with another code (`Recovery.topic_seen`).
 """
 
 HALT_RETRY_DELAY_S = 30.0
@@ -113,9 +113,9 @@ def react_to_produce_error(
     divided: bool = False,
 ) -> ErrorReaction:
     """Choose the reaction to an error code in the Produce response for source offsets [`offset`,
-    `next_offset`).
+    `behind`).
 
-    `size` is the batch's size in bytes. `is_split` means that the refused batch will be sent split.
+    `size` is the batch's size in bytes. `divided` means that the refused batch will be sent split.
     """
     if code in _REACQUIRE_CODES:
         return ErrorReaction(

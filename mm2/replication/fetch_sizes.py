@@ -20,14 +20,14 @@ NEARBY_ROUND_TRIP_S = 0.002
 
 @dataclass(slots=True)
 class AdaptiveFetchSize:
-    """Fetch size for one source broker: doubled and halved, never below `min_bytes`."""
+    """Fetch size for one source broker: doubled and halved, never below `least_bytes`."""
 
     partition_bytes: int = FETCH_BYTES_MIN
     """Bytes to request per partition (`partition.fetch.bytes`)."""
     least_bytes: int = FETCH_BYTES_MIN
 
     def answered(self, size: int, *, asked: int, elapsed_s: float, rtt_s: float) -> None:
-        """Adapt to a response of `size` bytes to a request for `requested_bytes` bytes that took
+        """Adapt to a response of `size` bytes to a request for `asked` bytes that took
         `elapsed_s`."""
         if elapsed_s <= 0 or size < FULL_RESPONSE_SHARE * asked:
             return

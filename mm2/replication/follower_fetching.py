@@ -19,7 +19,7 @@ LEADER_ONLY_INITIAL_S = 2.0
 
 
 class FetchBroker(NamedTuple):
-    """Broker to fetch from. With `leader_only`, the rack is not sent, so that the leader serves
+    """Broker to fetch from. With `alone`, the rack is not sent, so that the leader serves
     the fetch itself."""
 
     node_id: int

@@ -247,7 +247,7 @@ def format_reset_remedy(
 
 
 def format_skip_remedy(setup: PartitionSetup, *, behind: int) -> str:
-    """End of a message: resume at source offset `next_offset`; no other position makes sense."""
+    """End of a message: resume at source offset `behind`; no other position makes sense."""
     line = setup.operator.reset_topic(
         setup.flow, setup.topic, position=format_position(behind), partition=setup.partition
     )
@@ -479,7 +479,7 @@ def halt_foreign_records(
 ) -> PartitionHalt:
     """Halt: a batch on the mirror topic is not this flow's.
 
-    `mismatch` says how it differs from a batch of MirrorMaker 2. Source offsets below `copied` are
+    `unlike` says how it differs from a batch of MirrorMaker 2. Source offsets below `copied` are
     on the mirror.
     """
     producers = setup.operator.target.show_producers(setup.remote_topic, partition=setup.partition)

@@ -91,7 +91,7 @@ class InFlightBatches:
     def landed(self, sent: SentBatch, base_offset: int, *, alone: bool) -> int | None:
         """Return the target offset of an acknowledged batch; None if `base_offset` cannot be right.
 
-        Unless `is_only_writer`, foreign records may precede the batch and all batches in
+        Unless `alone`, foreign records may precede the batch and all batches in
         flight after it.
         """
         if base_offset == sent.target:

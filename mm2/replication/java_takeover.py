@@ -307,7 +307,7 @@ def take_over_from(
     """Begin an era after the records that MirrorMaker 2 wrote from `begins` on; earlier ones are
     trusted.
 
-    `own_progress` is the source and target offset up to which this flow had copied.
+    `since` is the source and target offset up to which this flow had copied.
     """
     java = attempt.known.java
     assert java is not None

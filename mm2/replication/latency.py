@@ -103,7 +103,7 @@ _UNBOUNDED_MS = 2**63
 class LatencySnapshot(NamedTuple):
     """Latency histogram of a copy process since its start, and when it last replicated.
 
-    `replicated_at_s` and `caught_up_at_s` use the monotonic clock of the process that holds the
+    `crossed_s` and `idle_s` use the monotonic clock of the process that holds the
     snapshot, so that wall-clock changes do not affect them; `NEVER_S` if unset.
     """
 
@@ -189,7 +189,7 @@ class LatencyHistogram:
         self._most = BUCKET_BOUNDS_MS[last] if last < len(BUCKET_BOUNDS_MS) else _UNBOUNDED_MS
 
     def take(self, *, idle_s: float) -> LatencySnapshot:
-        """Return a snapshot and reset `ahead_ms`; `caught_up_at_s` as in `LatencySnapshot`."""
+        """Return a snapshot and reset `ahead_ms`; `idle_s` as in `LatencySnapshot`."""
         ahead_ms, self.ahead_ms = self.ahead_ms, 0
         self.idle_s = max(self.idle_s, idle_s)
         return LatencySnapshot(

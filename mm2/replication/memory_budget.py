@@ -39,7 +39,7 @@ class MemoryBudget:
         return self.decoded_bytes <= self.limit_bytes // 2
 
     def hold(self, size: int, *, opened: bool = False) -> None:
-        """Reserve bytes; with `decoded`, they count as decoded bytes."""
+        """Reserve bytes; with `opened`, they count as decoded bytes."""
         self.held_bytes += size
         self.decoded_bytes += size if opened else 0
 

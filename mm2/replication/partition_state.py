@@ -8,21 +8,13 @@ from random import Random
 
 from connect_runtime.base.backoff import Backoff
 from mm2 import operator_commands
+from mm2.replication import retries
 from mm2.replication.halts import HaltCause, PartitionHalt
 from mm2.replication.retries import RetryCounter
 
-BACKOFF_INITIAL_S = 0.1
-BACKOFF_MAX_S = 10.0
-HALT_RETRY_MAX_S = 600.0
-"""Cap for retries of a halted partition: each one costs a producer epoch and a marker on the
-mirror."""
-TRANSIENT_RETRIES = 5
-"""Number of backed-off retries (a few seconds in total) before a transient error counts as lasting.
-"""
-
 
 class PartitionPhase(enum.Enum):
-    """Phase of a partition's copy. `WAITING` ends by itself; `HALTED` only if the halt has a retry
+    """Phase of a partition's copy. `WAITING` ends by itself; `STOPPED` only if the halt has a retry
     time."""
 
     WAITING = "waiting"
@@ -32,10 +24,6 @@ class PartitionPhase(enum.Enum):
     STOPPED = "stopped"
     FENCED = "fenced"
     CLOSED = "closed"
-
-
-def _create_backoff() -> Backoff:
-    return Backoff(initial_s=BACKOFF_INITIAL_S, max_s=BACKOFF_MAX_S)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +42,7 @@ class PartitionState:
     """Set once the copy was asked to shut down."""
     wake_at_s: float = 0.0
     """When a waiting or halted partition is retried (monotonic seconds; infinity for never)."""
-    backoff: Backoff = field(default_factory=_create_backoff)
+    backoff: Backoff = field(default_factory=retries.create_backoff)
     """Delay between retries; grows until a batch is stored."""
     troubled: bool = False
     """True if a backoff or halt must be reset once a batch is stored."""
@@ -119,7 +107,7 @@ class PartitionState:
         self.troubled = True
         if self._halts.goes_on(stop.cause, now_s):
             return True
-        return self._transient_errors.came(stop.cause, now_s) >= TRANSIENT_RETRIES
+        return self._transient_errors.came(stop.cause, now_s) >= retries.TRANSIENT_RETRIES
 
     def stand_still(self, stop: PartitionHalt, now_s: float) -> None:
         """Halt for good, or for `stop.retry_after_s`, doubled with each repetition of the same
@@ -131,7 +119,7 @@ class PartitionState:
         if stop.retry_after_s is not None:
             self.troubled = True
             doublings = min(self._halts.came(stop.cause, now_s), 16)
-            wait_s = min(stop.retry_after_s * 2.0**doublings, HALT_RETRY_MAX_S)
+            wait_s = min(stop.retry_after_s * 2.0**doublings, retries.HALT_RETRY_MAX_S)
             self.wake_at_s = now_s + wait_s
             self._halts.rest_until(self.wake_at_s)
             note = f"The next attempt is in {wait_s:.0f} s."

@@ -72,7 +72,7 @@ class ProducerFence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewerOwner:
-    """Another owner, or a delayed request of our own, got a newer epoch than `fenced_producer`."""
+    """Another owner, or a delayed request of our own, got a newer epoch than `than`."""
 
     than: ProducerIdentity
 
@@ -99,7 +99,7 @@ def fence_partition(*, wanted: bool = True) -> Script[ProducerFence | FencingFai
     """Fence the partition: ask for permission, find the log end, get a new epoch, run an empty
     transaction, read its marker back.
 
-    If the transactional id is not authorized, or `use_fence` is False, only a new producer id is
+    If the transactional id is not authorized, or `wanted` is False, only a new producer id is
     requested: copying is then at least once.
     """
     allowed = yield RequestAcquisition()

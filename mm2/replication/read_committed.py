@@ -83,7 +83,7 @@ def scan_batches(
     """Sort the batches of one partition in a fetch response (read_committed).
 
     `position` is the offset that was fetched. A truncated last batch is left for the next fetch.
-    `reverse_producers` maps known producer ids to whether they are the reverse flow's; None if
+    `opposite` maps known producer ids to whether they are the reverse flow's; None if
     there is no reverse flow.
     """
     found = SourceScan(position=position)

@@ -265,7 +265,7 @@ class Recovery:
     def wait(
         self, reason: str, now_s: float, *, lasting: PartitionHalt | None = None
     ) -> Instructions:
-        """Acquire again after a backoff; halt with `halt_if_persistent` if the error persisted
+        """Acquire again after a backoff; halt with `lasting` if the error persisted
         for too many retries."""
         if lasting is not None and self._state.lasts(lasting, now_s):
             self._state.stand_still(lasting, now_s)
@@ -274,7 +274,7 @@ class Recovery:
         return [RefreshTargetMetadata()]
 
     def check_fence(self, than: ProducerIdentity, now_s: float) -> Instructions:
-        """Find out whether another owner fenced `fenced_producer`, our producer epoch.
+        """Find out whether another owner fenced `than`, our producer epoch.
 
         A worker group moves partitions between workers: the worker that the group assigns the
         partition to acquires it, and no other may. If this worker is fenced repeatedly while the

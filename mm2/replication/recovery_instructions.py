@@ -26,7 +26,7 @@ class JavaMirrorProgress:
     none was stored."""
     sync: tuple[int, int] | None = None
     """Source and target offset of an offset sync below `next_offset`, chosen by
-    `JavaOffsetSyncs.find_below`; None if there is none."""
+    `JavaOffsetSyncs.below`; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +151,7 @@ class ReadSource:
 class ReadRecoveredState:
     """Read the offset map topic to its current end. Answer: `RecoveredState`.
 
-    With `target_offset`, the answer includes the source position of that target offset.
+    With `target`, the answer includes the source position of that target offset.
     """
 
     target: int | None = None
@@ -191,7 +191,7 @@ class AppendToFlowLog:
     """Append records to the flow's offset map or incident topic, in this order. Answer:
     `InstructionDone`, once stored.
 
-    Outside a script, the answer is `PartitionReplicator.on_segment_stored` with the same `token`.
+    Outside a script, the answer is `PartitionReplicator.recorded` with the same `token`.
     """
 
     items: tuple[FlowLogItem, ...]

@@ -124,7 +124,7 @@ class RetryRecovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipLost:
-    """While the partition was acquired, another owner got a newer epoch than `fenced_producer`,
+    """While the partition was acquired, another owner got a newer epoch than `than`,
     which was ours."""
 
     than: ProducerIdentity

@@ -1,13 +1,27 @@
-"""Counts consecutive occurrences of the same problem."""
+"""Retries of a partition: delays between attempts, and how often one problem occurred in a row."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from connect_runtime.base.backoff import Backoff
 from mm2.replication.halts import HaltCause
 
+BACKOFF_INITIAL_S = 0.1
+BACKOFF_MAX_S = 10.0
+HALT_RETRY_MAX_S = 600.0
+"""Cap for retries of a halted partition: each one costs a producer epoch and a marker on the
+mirror."""
+TRANSIENT_RETRIES = 5
+"""Number of backed-off retries (a few seconds in total) before a transient error counts as lasting.
+"""
 RETRY_COUNTER_RESET_S = 60.0
 """A problem that stays away for this long starts a new series; acquiring a partition takes less."""
+
+
+def create_backoff() -> Backoff:
+    """Delay between attempts to acquire a partition; grows until a batch is stored."""
+    return Backoff(initial_s=BACKOFF_INITIAL_S, max_s=BACKOFF_MAX_S)
 
 
 @dataclass(slots=True)

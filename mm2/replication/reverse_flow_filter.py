@@ -29,7 +29,7 @@ class ReverseFlowFilter:
         self.by_id: dict[int, bool] = {NO_PRODUCER_ID: False}
 
     def learn(self, asked: Iterable[int], *, theirs: Collection[int]) -> None:
-        """Store a lookup's result; `reverse_producers` may contain further producer ids of the
+        """Store a lookup's result; `theirs` may contain further producer ids of the
         reverse flow."""
         for each in asked:
             self.by_id.pop(each, None)

@@ -111,7 +111,7 @@ class TailMatcher:
     """Walks the source from `position` until every record of the tail has its source record.
 
     Batches of both sides are decoded in parts, which count against the memory budget until `close`
-    is called. Invariant: the first `matched_batches` batches of `tail` are matched, and
+    is called. Invariant: the first `paired` batches of `tail` are matched, and
     `_target_side` has the rest of the next one if it was decoded.
     """
 
@@ -218,7 +218,7 @@ class TailMatcher:
         return self.go_on()
 
     def feed_target(self, header: BatchHeader, batch: memoryview) -> MissingInput:
-        """Add the target batch at `next_offset`, to decode it."""
+        """Add the target batch at `wanted`, to decode it."""
         self._reread = SourceBatch(header, batch, header.base_offset, "")
         return self.go_on()
 

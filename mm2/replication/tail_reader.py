@@ -71,7 +71,7 @@ def read_tail(
     everybodys: bool = False,
 ) -> Script[TargetTail | RetryRecovery | OwnershipLost]:
     """Read our batches on the mirror from `start` to our marker, or those of all producers
-    (`all_producers`).
+    (`everybodys`).
 
     Other parameters as in `TargetTail`. Raises `DamagedBatchError` if a batch stays unreadable
     after all retries.

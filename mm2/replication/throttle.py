@@ -67,7 +67,7 @@ class ByteRateLimits:
         return _limit_bytes(wanted, self.flow, sharers=1)
 
     def most_bytes(self, topic: str, wanted: int, *, sharers: int) -> int:
-        """Maximum bytes of one partition per response if `partition_count` partitions of its
+        """Maximum bytes of one partition per response if `sharers` partitions of its
         topic are fetched."""
         found = self.topics.get(topic)
         return wanted if found is None else _limit_bytes(wanted, found, sharers=sharers)

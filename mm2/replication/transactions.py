@@ -39,7 +39,7 @@ class BoundaryStep(enum.Enum):
 class TransactionMode:
     """Whether a partition is copied in transactions, and the state of its transaction.
 
-    Invariant: `is_open` only while `is_active`, or while the mode is about to end with a commit.
+    Invariant: `open` only while `active`, or while the mode is about to end with a commit.
     """
 
     always: bool
@@ -252,7 +252,7 @@ def find_new_owner(
     context: RecoveryContext, *, than: ProducerIdentity
 ) -> Script[bool | PartitionHalt]:
     """Find out whether another owner acquired the partition with a newer epoch than
-    `fenced_producer`, which was ours.
+    `than`, which was ours.
 
     Watches the map for as long as an acquisition may take. Returns True once a newer segment of
     another owner appears. False means that our own transaction timed out, or that a delayed request

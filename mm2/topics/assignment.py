@@ -312,7 +312,7 @@ def find_initial_topics(
 ) -> frozenset[str]:
     """Topics to which the flow's start position applies, at the connector's first snapshot.
 
-    `was_mirrored` tells whether a topic was mirrored under the configuration of `before`.
+    `wanted_before` tells whether a topic was mirrored under the configuration of `before`.
     """
     if not any(share.partitions for share in before):
         return looked.topics
@@ -328,7 +328,7 @@ def plan_assignments(
 ) -> list[PartitionAssignment]:
     """Plan each task's assignment; none is empty.
 
-    `initial_topics` is the result of `find_initial_topics`; None means that all start at their
+    `beginning` is the result of `find_initial_topics`; None means that all start at their
     earliest record anyway.
     """
     held = {each for share in before for each in share.partitions}

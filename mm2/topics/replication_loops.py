@@ -61,7 +61,7 @@ def find_topics_mirrored_by_java(
     """Topics of which MirrorMaker 2 mirrored a partition, according to the reverse flow's topics.
 
     `progress` are partitions with stored offsets or offset syncs; `eras` are the reasons of the
-    reverse flow's eras in mm2. An era with reason `takeover_reason` shows that MirrorMaker 2 had
+    reverse flow's eras in mm2. An era with reason `taken_over` shows that MirrorMaker 2 had
     the partition before.
     """
     return frozenset(

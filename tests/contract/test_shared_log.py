@@ -18,8 +18,9 @@ from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.kafka.internal_topics import InternalTopicManager
 from connect_runtime.kafka.kafka_shared_log import KafkaSharedLog
 from connect_runtime.kafka.topic_admin import TopicAdmin
+from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.internal_topic_settings import InternalTopic, InternalTopicKind
-from connect_runtime.storage.shared_log import KeyedRecord, SharedLog, SharedLogRecord
+from connect_runtime.storage.shared_log import SharedLog, SharedLogRecord
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.threads import ThreadGroup
 from mm2.sandbox.sandbox_cluster import SandboxCluster

@@ -255,7 +255,7 @@ class FakeHerder:
         for each in records:
             self._configs.apply(each.key, each.value, offset=next(self._offset))
 
-    def write_status(self, record: status_records.KeyedRecord) -> None:
+    def write_status(self, record: KeyedRecord) -> None:
         self._statuses.apply(record.key, record.value, offset=0)
 
     def say(self, subject: StatusSubject, state: RunState, **told: Any) -> None:

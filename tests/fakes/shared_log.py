@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
-from connect_runtime.storage.shared_log import KeyedRecord, LogListener, OnRecorded, SharedLogRecord
+from connect_runtime.storage.config_records import KeyedRecord
+from connect_runtime.storage.shared_log import LogListener, OnRecorded, SharedLogRecord
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from connect_runtime.kafka.kafka_shared_log import KafkaSharedLog, LogOptions
 from connect_runtime.kafka.topic_admin import TopicAdmin
 from connect_runtime.network import key_stores
 from connect_runtime.storage import offset_store
-from connect_runtime.storage.config_records import RestartRequest
+from connect_runtime.storage.config_records import KeyedRecord, RestartRequest
 from connect_runtime.storage.config_store import ConfigBackingStore
 from connect_runtime.storage.internal_topic_settings import (
     InternalTopic,
@@ -28,7 +28,7 @@ from connect_runtime.storage.internal_topic_settings import (
     RequiredTopics,
 )
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
-from connect_runtime.storage.shared_log import KeyedRecord, SharedLogRecord, WritePrivilegeLost
+from connect_runtime.storage.shared_log import SharedLogRecord, WritePrivilegeLost
 from connect_runtime.system.clock import SystemClock
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import eventually, kafka

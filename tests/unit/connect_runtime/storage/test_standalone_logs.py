@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.base.errors import FatalError
-from connect_runtime.storage.shared_log import KeyedRecord
+from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.standalone_logs import MemoryLog
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.storage import offset_file_format, offset_store
+from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
-from connect_runtime.storage.shared_log import KeyedRecord, SharedLogRecord
+from connect_runtime.storage.shared_log import SharedLogRecord
 from connect_runtime.storage.standalone_logs import OffsetFileLog
 
 FILE = {"filename": "/tmp/a"}

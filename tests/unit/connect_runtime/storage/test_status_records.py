@@ -4,9 +4,8 @@ import pytest
 
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage import java_json, status_records
+from connect_runtime.storage.config_records import InvalidRecord, KeyedRecord
 from connect_runtime.storage.status_records import (
-    InvalidRecord,
-    KeyedRecord,
     RunState,
     RunStatus,
     TopicStatus,

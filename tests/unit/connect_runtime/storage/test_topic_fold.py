@@ -8,7 +8,7 @@ import pytest
 
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.storage import topic_fold
-from connect_runtime.storage.shared_log import KeyedRecord
+from connect_runtime.storage.config_records import KeyedRecord
 from tests.fakes.shared_log import FakeSharedLog, FakeTopic
 
 RECORDS = tuple(KeyedRecord(key=b"k%d" % number, value=b"v") for number in range(3))

@@ -6,7 +6,7 @@ import pytest
 
 from mm2 import operator_commands
 from mm2.formats import offset_map_records, record_batch, records
-from mm2.replication import batch_limits, partition_state
+from mm2.replication import batch_limits, retries
 from mm2.replication.batch_limits import PartitionBatchLimits
 from mm2.replication.halts import HaltCause
 from mm2.replication.partition_state import PartitionPhase
@@ -262,7 +262,7 @@ def test_what_is_refused_again_and_again_is_a_stop_that_tells_what_to_do(code):
         waits += world.standing.phase is Phase.WAITING
         assert waits < 9
         world.tick(20.0)
-    assert waits == partition_state.TRANSIENT_RETRIES
+    assert waits == retries.TRANSIENT_RETRIES
     assert "the batch of orders-4 offset 0 with" in world.standing.stop.message
     assert operator_commands.extract_remedy(world.standing.stop.message)
     go_on(world.tick(600.0))

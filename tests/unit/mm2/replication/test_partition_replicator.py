@@ -5,7 +5,7 @@ import pytest
 from mm2.formats import offset_map_records, record_batch
 from mm2.formats.offset_map_records import OffsetRun
 from mm2.formats.record_batch import BatchHeader
-from mm2.replication import latency, map_writer, partition_state
+from mm2.replication import latency, map_writer, retries
 from mm2.replication.halts import HaltCause
 from mm2.replication.in_flight import SentBatch
 from mm2.replication.latency import LatencyHistogram, RecordAges
@@ -306,7 +306,7 @@ def test_an_unknown_outcome_backs_off_and_takes_again():
     assert world.kinds == [RefreshTargetMetadata]
     world.tick()
     assert world.standing.phase is Phase.WAITING
-    world.tick(partition_state.BACKOFF_INITIAL_S * 2)
+    world.tick(retries.BACKOFF_INITIAL_S * 2)
     assert (world.standing.phase, world.copy.source.position) == (Phase.COPYING, 0)
 
 
@@ -474,7 +474,7 @@ def test_a_damaged_batch_is_met_at_once_when_nothing_precedes_it():
 
 def test_damage_that_passes_is_read_past():
     world = copying.begun()
-    for _ in range(partition_state.TRANSIENT_RETRIES):
+    for _ in range(retries.TRANSIENT_RETRIES):
         world.offer(copying.damaged(0))
         world.tick(20.0)
     world.copied(LOG[0])
@@ -483,7 +483,7 @@ def test_damage_that_passes_is_read_past():
 
 def test_damage_that_stays_is_a_stop_and_looked_at_again_all_the_same():
     world = copying.begun()
-    for _ in range(partition_state.TRANSIENT_RETRIES):
+    for _ in range(retries.TRANSIENT_RETRIES):
         world.offer(copying.damaged(0))
         assert world.standing.phase is Phase.WAITING
         world.tick(20.0)

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from mm2.replication import partition_state
+from mm2.replication import retries
 from mm2.replication.halts import HaltCause, PartitionHalt
 from mm2.replication.partition_state import PartitionPhase, PartitionState
 
@@ -34,10 +34,10 @@ def test_waits_grow_to_a_bound_until_a_batch_is_stored():
         found.wait("lost", 5.0, random=random)
         waits.append(found.wake_at_s - 5.0)
     assert all(after > before for before, after in itertools.pairwise(waits[:7]))
-    assert max(waits) <= partition_state.BACKOFF_MAX_S
+    assert max(waits) <= retries.BACKOFF_MAX_S
     found.stored()
     found.wait("lost", 5.0, random=random)
-    assert found.wake_at_s - 5.0 <= 2 * partition_state.BACKOFF_INITIAL_S
+    assert found.wake_at_s - 5.0 <= 2 * retries.BACKOFF_INITIAL_S
 
 
 def test_the_first_reason_stays_named_until_something_is_copied():
@@ -69,7 +69,7 @@ def test_what_stands_still_says_why_and_until_when(stop, wake_at_s, restless):
     assert found.restless
 
 
-def retries(found, stop, times):
+def retry_waits(found, stop, times):
     """How long it stands still each time that it is tried and comes to the same."""
     waits, now_s = [], 5.0
     for _ in range(times):
@@ -83,35 +83,34 @@ def retries(found, stop, times):
 
 
 def test_the_same_stop_waits_twice_as_long_each_time_up_to_ten_minutes():
-    waits = retries(PartitionState(), FOR_A_WHILE, 40)
-    assert waits[:6] == [30.0, 60.0, 120.0, 240.0, 480.0, partition_state.HALT_RETRY_MAX_S]
-    assert waits[-1] == partition_state.HALT_RETRY_MAX_S
+    waits = retry_waits(PartitionState(), FOR_A_WHILE, 40)
+    assert waits[:6] == [30.0, 60.0, 120.0, 240.0, 480.0, retries.HALT_RETRY_MAX_S]
+    assert waits[-1] == retries.HALT_RETRY_MAX_S
 
 
 def test_a_batch_that_is_stored_ends_the_row():
     found = PartitionState()
     seen = [found.troubled]
-    retries(found, FOR_A_WHILE, 3)
+    retry_waits(found, FOR_A_WHILE, 3)
     seen.append(found.troubled)
     found.stored()
     assert [*seen, found.troubled] == [False, True, False]
-    assert retries(found, FOR_A_WHILE, 1) == [30.0]
+    assert retry_waits(found, FOR_A_WHILE, 1) == [30.0]
 
 
 def test_another_stop_is_another_row():
     found = PartitionState()
-    retries(found, FOR_A_WHILE, 3)
+    retry_waits(found, FOR_A_WHILE, 3)
     other = PartitionHalt(cause=HaltCause.HANGING, message="hangs", retry_after_s=30.0)
-    assert retries(found, other, 2) == [30.0, 60.0]
+    assert retry_waits(found, other, 2) == [30.0, 60.0]
 
 
 def test_what_may_pass_lasts_after_some_tries_and_at_once_behind_its_stop():
     found, now_s = PartitionState(), 5.0
     tries = [
-        found.lasts(FOR_A_WHILE, now_s + each)
-        for each in range(partition_state.TRANSIENT_RETRIES + 1)
+        found.lasts(FOR_A_WHILE, now_s + each) for each in range(retries.TRANSIENT_RETRIES + 1)
     ]
-    assert tries == [False] * partition_state.TRANSIENT_RETRIES + [True]
+    assert tries == [False] * retries.TRANSIENT_RETRIES + [True]
     found.stand_still(FOR_A_WHILE, now_s)
     assert found.lasts(FOR_A_WHILE, found.wake_at_s + 1.0)
     found.stored()

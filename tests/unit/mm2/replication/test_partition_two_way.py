@@ -8,7 +8,7 @@ import pytest
 
 from mm2 import operator_commands
 from mm2.replication.halts import HaltCause
-from mm2.replication.partition_state import TRANSIENT_RETRIES, PartitionPhase
+from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.recovery_instructions import (
     FindReverseFlowProducers,
     InitProducer,
@@ -16,6 +16,7 @@ from mm2.replication.recovery_instructions import (
     NoResponse,
     ReverseFlowProducers,
 )
+from mm2.replication.retries import TRANSIENT_RETRIES
 from mm2.topics.flow_config import TargetTopicAccess
 from tests.fakes import copying, scripts
 from tests.fakes.copying import World

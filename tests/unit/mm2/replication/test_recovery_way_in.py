@@ -4,7 +4,13 @@ from random import Random
 
 import pytest
 
-from mm2.replication import error_policy, halts, partition_state, producer_fencing, recovery
+from mm2.replication import (
+    error_policy,
+    halts,
+    producer_fencing,
+    recovery,
+    retries,
+)
 from mm2.replication.error_policy import ErrorAction, ErrorReaction
 from mm2.replication.halts import HaltCause, PartitionHalt
 from mm2.replication.map_writer import MapWriter
@@ -123,7 +129,7 @@ def test_a_take_that_fails_waits_and_is_tried_again():
     assert way.kinds == [RequestAcquisition, RefreshTargetMetadata]
     assert way.tick(0.01).kinds == way.kinds[:2]
     way.answers[RequestAcquisition] = scripts.DONE
-    assert way.tick(partition_state.BACKOFF_INITIAL_S * 2).standing.phase is Phase.COPYING
+    assert way.tick(retries.BACKOFF_INITIAL_S * 2).standing.phase is Phase.COPYING
 
 
 def test_waiting_grows_while_nothing_is_copied():
@@ -152,7 +158,7 @@ def test_what_may_pass_by_itself_is_tried_a_few_times_before_it_is_a_stop():
         assert "missing (deleted?)" in way.standing.reason
         way.tick(max(0.0, way.standing.wake_at_s - way.now_s))
         tries += 1
-    assert tries == partition_state.TRANSIENT_RETRIES + 1
+    assert tries == retries.TRANSIENT_RETRIES + 1
     assert way.standing.phase is Phase.STOPPED
     assert "missing (deleted?)" in way.standing.reason
     assert way.tick(error_policy.HALT_RETRY_DELAY_S).standing.phase is Phase.STOPPED
@@ -216,8 +222,8 @@ def fenced_in_a_group(times):
 
 
 def test_two_groups_that_fence_each_other_are_told_though_both_store_batches():
-    assert fenced_in_a_group(partition_state.TRANSIENT_RETRIES).standing.phase is Phase.COPYING
-    way = fenced_in_a_group(partition_state.TRANSIENT_RETRIES + 1)
+    assert fenced_in_a_group(retries.TRANSIENT_RETRIES).standing.phase is Phase.COPYING
+    way = fenced_in_a_group(retries.TRANSIENT_RETRIES + 1)
     assert (way.standing.phase, way.standing.stop.cause) == (Phase.STOPPED, HaltCause.FENCED)
     assert "may run in one group of nodes only" in way.standing.reason
     assert "The next attempt is in 30 s." in way.standing.reason
@@ -231,7 +237,7 @@ def test_two_groups_that_fence_each_other_are_told_though_both_store_batches():
 
 
 def test_fenced_again_and_again_by_nobody_is_not_told():
-    way = fenced_in_a_group(partition_state.TRANSIENT_RETRIES)
+    way = fenced_in_a_group(retries.TRANSIENT_RETRIES)
     way.answers |= taking.answers()
     way.do(way.way.check_fence(taking.US, way.now_s))
     assert (way.standing.phase, way.standing.reason) == (
