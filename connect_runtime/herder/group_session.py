@@ -49,7 +49,7 @@ GroupSessionFailed = MembershipFailed
 GroupSessionEvent: TypeAlias = (
     JoinRequested | AssignmentReceived | CoordinatorLost | GroupSessionFailed
 )
-"""Events for the herder. `GroupSessionFailed` is the last one: the session must be created anew."""
+"""Events for the herder. `GroupSessionFailed` is the last: a new session is needed."""
 
 ReadConfiguredWork: TypeAlias = Callable[[], ConfiguredWork]
 """Returns what the config topic asks to run; called on any thread and must return at once."""

@@ -288,7 +288,7 @@ class MetricsExporter:
                 HTTPStatus.SERVICE_UNAVAILABLE, "the page could not be rendered in time"
             )
             return _to_http_response(busy, request)
-        except Exception as error:  # noqa: BLE001 - whoever asked is told, the log has the rest
+        except Exception as error:  # noqa: BLE001 - answered with an error and logged
             _log.error("rendering %s failed: %r", request.path, error, exc_info=error)
             told = "the page could not be rendered; see the log"
             return _to_http_response(

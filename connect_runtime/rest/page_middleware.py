@@ -69,7 +69,7 @@ class PageMiddleware:
     async def _render(self, make: PageRenderer, asked: PageRequest) -> PageResponse:
         try:
             return await self._lanes.made(mounted_pages.get_thread_pool(make), lambda: make(asked))
-        except Exception as error:  # noqa: BLE001 - whoever asked is told, the log has the rest
+        except Exception as error:  # noqa: BLE001 - answered with an error and logged
             return _build_error_page(error)
 
 

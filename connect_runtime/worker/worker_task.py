@@ -265,7 +265,7 @@ class WorkerTask:
         taken = False
         try:
             taken = take_up()
-        except Exception:  # noqa: BLE001 - of plugins: it will be started anew
+        except Exception:  # noqa: BLE001 - raised by a plugin; the task is restarted
             _LOG.exception("task %s failed to apply its new configuration", self.task)
         finally:
             answer.set_result(taken)

@@ -164,7 +164,7 @@ RetraceFailure = RetryRecovery | OwnershipLost | PartitionHalt
 def retrace_mirror(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, *, copied_to: int = -1
 ) -> Script[MapReconstruction | RetraceFailure]:
-    """Match everything on the mirror from `begins` to our marker, whoever wrote it."""
+    """Match everything on the mirror from `begins` to our marker, regardless of its writer."""
     left = yield from tail_reader.read_tail(attempt, start=begins.target, everybodys=True)
     if not isinstance(left, TargetTail):
         return left
