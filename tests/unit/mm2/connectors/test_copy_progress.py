@@ -27,7 +27,7 @@ def stated(**changed):
     return incident_records.encode(Incident(**(given | changed)))
 
 
-def test_a_incident_is_told_with_its_ranges_and_counted():
+def test_an_incident_is_told_with_its_ranges_and_counted():
     found = IncidentCounts()
     assert found.stored(*stated()) == (
         "incident not-paired: orders-4, source offsets [0, 30), mirror offsets [40, 50): "

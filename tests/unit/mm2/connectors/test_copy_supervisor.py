@@ -186,7 +186,7 @@ def test_what_a_copy_could_not_append_ends_with_it():
     assert made.log == [b"1", b"of the new one"]
 
 
-def test_a_incident_is_told_once_it_is_stored(caplog):
+def test_an_incident_is_told_once_it_is_stored(caplog):
     made = Supervised()
     made.turn()
     key, value = incident_records.encode(LOST)

@@ -76,7 +76,7 @@ def test_no_kind_is_left_out_of_the_table_above():
 
 
 @given(incidents)
-def test_a_incident_is_read_back(stated):
+def test_an_incident_is_read_back(stated):
     assert incident_records.decode(*incident_records.encode(stated)) == stated
 
 

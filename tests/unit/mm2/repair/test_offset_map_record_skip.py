@@ -64,7 +64,7 @@ def incidents(cluster):
     return [incident_records.decode(key, value) for key, value in log]
 
 
-def test_a_incident_names_it_and_a_tombstone_replaces_it(cluster):
+def test_an_incident_names_it_and_a_tombstone_replaces_it(cluster):
     log = cluster.topics[MAP].log
     log += [(GARBAGE, b"x"), (GARBAGE, b"y")]
     found = skip(cluster, 1)

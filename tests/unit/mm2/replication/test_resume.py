@@ -382,7 +382,7 @@ def test_without_a_fence_an_open_transaction_is_waited_for():
     assert played.outcome.lasting.cause is HaltCause.HANGING
 
 
-def test_a_new_producer_id_is_recorded_with_a_incident_before_the_copy_goes_on():
+def test_a_new_producer_id_is_recorded_with_an_incident_before_the_copy_goes_on():
     known = taking.known(taking.anchor(0, 40), producers={5: 1})
     played = paired(
         position(), copied(40, b"a", producer=(5, 0)), known=known, ReadRecoveredState=known

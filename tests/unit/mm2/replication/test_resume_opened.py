@@ -282,7 +282,7 @@ def test_what_an_older_transform_changed_does_not_pair_and_is_told():
     begun_anew(played, source=0, target_from=40)
 
 
-def test_what_makes_another_thing_each_time_is_copied_again_with_a_incident():
+def test_what_makes_another_thing_each_time_is_copied_again_with_an_incident():
     loose = Filter(change=b"new ")
     loose.deterministic = False
     played = paired(copied(40, b"new a"), transform=loose, written_by=loose)

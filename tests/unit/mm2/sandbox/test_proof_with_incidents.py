@@ -93,7 +93,7 @@ def test_a_tombstone_that_the_cleaner_took_may_stand_or_not():
     assert kinds(judged(now, mirror(before), before)) == {}
 
 
-def test_what_a_incident_names_on_the_target_does_not_count():
+def test_what_an_incident_names_on_the_target_does_not_count():
     """The tail could not be paired: it is copied again behind the marker, as far as it is there."""
     before = source()
     now = cleaned(before, upto=36)
@@ -102,7 +102,7 @@ def test_what_a_incident_names_on_the_target_does_not_count():
     assert kinds(judged(now, target, before, ignored=[(MARKER + 20, MARKER + 30)])) == {}
 
 
-def test_what_a_incident_names_on_the_source_may_be_lacking():
+def test_what_an_incident_names_on_the_source_may_be_lacking():
     before = source()
     now = before[25:]
     assert kinds(judged(now, mirror(before[:10] + now), before, lacking=[(10, 25)])) == {}
@@ -159,7 +159,7 @@ def stated(kind: IncidentKind, source: OffsetRange) -> Incident:
     ("kind", "missing"),
     [(IncidentKind.SOURCE_GONE, 5), (IncidentKind.NEW_ERA_REQUESTED, 0)],
 )
-def test_a_incident_that_says_more_is_gone_than_is(kind, missing):
+def test_an_incident_that_says_more_is_gone_than_is(kind, missing):
     """An operator may leave out what is still there; the source's deletion does not."""
     before = source(keys=40)
     now = before[25:]
@@ -185,7 +185,7 @@ def test_a_doubled_record_that_the_source_no_longer_has():
     assert kinds(judged(now, target, before)) == {KIND.DUPLICATED: 1}
 
 
-def test_records_copied_again_without_a_incident_that_names_them():
+def test_records_copied_again_without_an_incident_that_names_them():
     before = source()
     now = cleaned(before, upto=36)
     again = [each for each in now if each[0] >= 20]
@@ -230,7 +230,7 @@ def test_an_altered_record_that_the_source_no_longer_has():
     assert kinds(judged(now, target, before)) == {KIND.EXTRA: 1}
 
 
-def test_a_wrong_last_value_even_where_a_incident_excuses_all():
+def test_a_wrong_last_value_even_where_an_incident_excuses_all():
     target = mirror(source())
     last = target[-1]
     target.append((MARKER + 40, raw(39 % 8, b"wrong")))
