@@ -32,7 +32,7 @@ class ExitCode:
 
     number: int
     name: str
-    means: str
+    meaning: str
     """Meaning for commands that have no entry of their own in `COMMAND_EXIT_CODES`."""
 
 
@@ -42,30 +42,30 @@ EXIT_CODES: Mapping[int, ExitCode] = {
         ExitCode(
             number=DONE,
             name="done",
-            means="the command succeeded; everything it checked is healthy",
+            meaning="the command succeeded; everything it checked is healthy",
         ),
         ExitCode(
             number=FAILED,
             name="problem",
-            means="a problem was found, or the command failed",
+            meaning="a problem was found, or the command failed",
         ),
         ExitCode(
             number=BAD_INPUT,
             name="bad input",
-            means="wrong usage or an invalid configuration; nothing was done",
+            meaning="wrong usage or an invalid configuration; nothing was done",
         ),
         ExitCode(
             number=UNKNOWN,
             name="unknown",
-            means="health could not be determined because some answers are missing",
+            meaning="health could not be determined because some answers are missing",
         ),
         ExitCode(
             number=UNREACHABLE,
             name="unreachable",
-            means="nothing could be determined: neither a process nor a cluster answered",
+            meaning="nothing could be determined: neither a process nor a cluster answered",
         ),
-        ExitCode(number=INTERRUPTED, name="interrupted", means="ended by Ctrl-C (SIGINT)"),
-        ExitCode(number=TERMINATED, name="terminated", means="ended by SIGTERM"),
+        ExitCode(number=INTERRUPTED, name="interrupted", meaning="ended by Ctrl-C (SIGINT)"),
+        ExitCode(number=TERMINATED, name="terminated", meaning="ended by SIGTERM"),
     )
 }
 
@@ -115,7 +115,7 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         FAILED: "the lag of a flow is above --max-records or --max-seconds, or a cluster is "
         "unreachable",
         UNKNOWN: "the lag of a flow is not known",
-        UNREACHABLE: EXIT_CODES[UNREACHABLE].means,
+        UNREACHABLE: EXIT_CODES[UNREACHABLE].meaning,
     },
     "offsets rebuild": {
         DONE: "the offset map has every offset that can be determined",
@@ -168,8 +168,8 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         "metrics.required is not false; nothing was started",
         UNKNOWN: "--until-caught-up: other nodes run all tasks of a flow; use mm2 lag to check "
         "them",
-        INTERRUPTED: EXIT_CODES[INTERRUPTED].means,
-        TERMINATED: EXIT_CODES[TERMINATED].means,
+        INTERRUPTED: EXIT_CODES[INTERRUPTED].meaning,
+        TERMINATED: EXIT_CODES[TERMINATED].meaning,
     },
     "sandbox down": {
         DONE: "no sandbox is running now",
@@ -206,7 +206,7 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         FAILED: "a flow is not healthy: a cluster is unreachable, a partition or task has stopped, "
         "data loss is near, or the flow is paused, stopped or starting",
         UNKNOWN: "the state of a flow is not known",
-        UNREACHABLE: EXIT_CODES[UNREACHABLE].means,
+        UNREACHABLE: EXIT_CODES[UNREACHABLE].meaning,
     },
     "throttle": {DONE: "the limit is set", **_FLOW_CONTROL_CODES},
     "topic reset": {
@@ -223,7 +223,7 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         BAD_INPUT: "wrong usage, an invalid configuration, or a topic that no flow knows",
         UNKNOWN: "no flow that answered knows the topic, and another flow, or a process on this "
         "machine, did not answer",
-        UNREACHABLE: EXIT_CODES[UNREACHABLE].means,
+        UNREACHABLE: EXIT_CODES[UNREACHABLE].meaning,
     },
 }
 """Meaning of each exit code of each command; the key is the command without `mm2`."""
@@ -236,7 +236,7 @@ def list_meanings(command: str) -> dict[int, str]:
     listed only for `run`. Raises `KeyError` if the command is unknown.
     """
     own = COMMAND_EXIT_CODES[command]
-    return dict(sorted({BAD_INPUT: EXIT_CODES[BAD_INPUT].means, **own}.items()))
+    return dict(sorted({BAD_INPUT: EXIT_CODES[BAD_INPUT].meaning, **own}.items()))
 
 
 def format_help(command: str, *, width: int = 78) -> str:
@@ -253,7 +253,7 @@ def format_help(command: str, *, width: int = 78) -> str:
     return "\n".join(lines)
 
 
-def worst_of(codes: Collection[int]) -> int:
+def combine_exit_codes(codes: Collection[int]) -> int:
     """The exit code for several results.
 
     UNREACHABLE only if all results are; otherwise the highest code, with UNREACHABLE counted as
@@ -278,7 +278,7 @@ def render_reference_page() -> str:
         "",
         "| code | name | meaning |",
         "|---|---|---|",
-        *(f"| {each.number} | {each.name} | {each.means} |" for each in EXIT_CODES.values()),
+        *(f"| {each.number} | {each.name} | {each.meaning} |" for each in EXIT_CODES.values()),
         "",
         "A command that checks several flows or clusters exits with 4 if none answered, with 3 if "
         "some did not answer, and with 1 if all answered and a problem was found. For `status` and "

@@ -47,10 +47,19 @@ def insert_note(message: str, note: str) -> str:
 
 
 def build_move_command(
-    verb: str, origin: str, destination: str, *more: str, file: str = DEFAULT_CONFIG_FILE
+    verb: str, origin: str, destination: str, *extra_arguments: str, file: str = DEFAULT_CONFIG_FILE
 ) -> str:
-    """The command `mm2 failover` or `mm2 failback` (`verb`); `more` are further arguments."""
-    words = ["mm2", verb, "--from", origin, "--to", destination, *build_config_option(file), *more]
+    """The command `mm2 failover` or `mm2 failback` (`verb`); `extra_arguments` are further arguments."""
+    words = [
+        "mm2",
+        verb,
+        "--from",
+        origin,
+        "--to",
+        destination,
+        *build_config_option(file),
+        *extra_arguments,
+    ]
     return shlex.join(words)
 
 
@@ -101,7 +110,7 @@ class ClusterCommands:
 
     # Topics
 
-    def set_topic(self, topic: str, settings: Mapping[str, str]) -> str:
+    def set_topic_configs(self, topic: str, settings: Mapping[str, str]) -> str:
         """Set topic configs. A value with commas is put in brackets, as the tool requires."""
         words = [
             f"{name}=[{value}]" if "," in value else f"{name}={value}"
@@ -126,7 +135,7 @@ class ClusterCommands:
             words += ["--config", f"{name}={value}"]
         return self._tool("topics", *words)
 
-    def show_settings(self, topic: str) -> str:
+    def show_topic_configs(self, topic: str) -> str:
         """Show all configs of a topic, including defaults."""
         return self._tool(
             "configs", "--describe", "--all", "--entity-type", "topics", "--entity-name", topic
@@ -258,7 +267,7 @@ class OperatorCommands:
             words += ["--partition", str(partition)]
         return shlex.join([*words, "--from", position, "--config", self.file])
 
-    def rebuild(self, flow: str, topic: str) -> str:
+    def rebuild_offset_map(self, flow: str, topic: str) -> str:
         """Rebuild the offset map from both logs; "" on a plain Connect worker."""
         if self.connector:
             return ""
@@ -277,12 +286,12 @@ class OperatorCommands:
             words += ["--from", position]
         return shlex.join([*words, "--config", self.file])
 
-    def go_on(self, flow: str, topic: str | None) -> str:
+    def resume(self, flow: str, topic: str | None) -> str:
         """Resume a paused flow, or only `topic`."""
         words = ["mm2", "resume", flow, *([] if topic is None else ["--topic", topic])]
         return shlex.join([*words, "--config", self.file])
 
-    def other_positions(self, position: str) -> str:
+    def describe_other_positions(self, position: str) -> str:
         """A sentence that lists the alternatives to `position` in the `reset_topic` command."""
         if self.connector:
             return "Replication resumes at the record after the offset in the PATCH request."

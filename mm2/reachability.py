@@ -45,6 +45,6 @@ class UnreachableCluster:
         return f"{self.side.value} {self.cluster}{broker} unreachable{since}{reason}"
 
 
-def format_utc_time(at_ms: int) -> str:
+def format_utc_time(timestamp_ms: int) -> str:
     """Wall-clock milliseconds as `22:03:28Z`."""
-    return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC).strftime("%H:%M:%SZ")
+    return datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC).strftime("%H:%M:%SZ")

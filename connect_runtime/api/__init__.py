@@ -16,7 +16,7 @@ from connect_runtime.api.config_def import (
     Width,
     with_prefix,
 )
-from connect_runtime.api.config_types import Password, invalid
+from connect_runtime.api.config_types import Password, build_invalid_value_error
 from connect_runtime.api.config_validators import (
     CaseInsensitiveValidString,
     Composite,
@@ -218,12 +218,12 @@ __all__ = [
     "ValidList",
     "ValidString",
     "Width",
+    "build_invalid_value_error",
     "converter_config",
     "date_builder",
     "decimal_builder",
     "decimal_schema",
     "group_partitions",
-    "invalid",
     "time_builder",
     "timestamp_builder",
     "with_prefix",

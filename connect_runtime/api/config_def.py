@@ -112,7 +112,7 @@ class ConfigKey:
     def has_default(self) -> bool:
         return self.default is not NO_DEFAULT
 
-    def fresh_default(self) -> Any:
+    def copy_default(self) -> Any:
         """Return the default; a list is copied, so that callers may change it."""
         return list(self.default) if isinstance(self.default, list) else self.default
 
@@ -148,13 +148,15 @@ class ConfigDef:
         return self._groups
 
     def define(
-        self, name: str, of: Type, documentation: str, **options: Unpack[KeyOptions]
+        self, name: str, value_type: Type, documentation: str, **options: Unpack[KeyOptions]
     ) -> ConfigDef:
         """Add a key and return this definition.
 
         The key is required unless a `default` is passed.
         """
-        return self.add(ConfigKey(name=name, type=of, documentation=documentation, **options))
+        return self.add(
+            ConfigKey(name=name, type=value_type, documentation=documentation, **options)
+        )
 
     def add(self, key: ConfigKey) -> ConfigDef:
         """Add a key and return this definition.
@@ -191,7 +193,7 @@ class ConfigDef:
         if key.name in props:
             value = config_types.parse_value(key.name, props[key.name], key.type, load=load)
         elif key.has_default:
-            value = key.fresh_default()
+            value = key.copy_default()
         else:
             raise ConfigError(_describe_missing_key(key.name))
         key.ensure_valid(value)
@@ -246,7 +248,7 @@ class ConfigDef:
             except ConfigError as error:
                 result.error_messages.append(str(error))
         elif key.has_default:
-            result.value = key.fresh_default()
+            result.value = key.copy_default()
         else:
             result.error_messages.append(_describe_missing_key(key.name))
         try:
@@ -387,19 +389,19 @@ def _format_in_units(value: int, units: tuple[tuple[str, int], ...]) -> str:
 
 
 def embed(
-    into: ConfigDef,
+    target: ConfigDef,
     child: ConfigDef,
     *,
     key_prefix: str,
     group: str,
     first_order: int = 0,
 ) -> None:
-    """Add the child's keys to `into` as `<key_prefix><name>`, in documentation order.
+    """Add the child's keys to `target` as `<key_prefix><name>`, in documentation order.
 
     The child's validators and recommenders still receive the names without the prefix.
     """
     for order, key in enumerate(sort_keys_for_docs(child), start=first_order):
-        into.add(
+        target.add(
             dataclasses.replace(
                 key,
                 name=key_prefix + key.name,

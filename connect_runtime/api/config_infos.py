@@ -123,11 +123,13 @@ def build_key_info(key: ConfigKey, *, prefix: str = "") -> ConfigKeyInfo:
     )
 
 
-def build_value_info(result: ConfigValue, of: Type | None, *, prefix: str = "") -> ConfigValueInfo:
-    item = Type.STRING if of is Type.LIST else of
+def build_value_info(
+    result: ConfigValue, value_type: Type | None, *, prefix: str = ""
+) -> ConfigValueInfo:
+    item = Type.STRING if value_type is Type.LIST else value_type
     return ConfigValueInfo(
         name=prefix + result.name,
-        value=config_types.convert_to_text(result.value, of),
+        value=config_types.convert_to_text(result.value, value_type),
         recommended_values=tuple(
             config_types.convert_to_text(each, item) for each in result.recommended_values
         ),

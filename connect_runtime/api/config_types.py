@@ -69,9 +69,9 @@ class Password:
         return HIDDEN_PASSWORD
 
 
-def invalid(name: str, value: object, why: str = "") -> ConfigError:
+def build_invalid_value_error(name: str, value: object, reason: str = "") -> ConfigError:
     """Build the ConfigError that a validator raises for an invalid value."""
-    ending = f": {why}" if why else ""
+    ending = f": {reason}" if reason else ""
     return ConfigError(
         f"Invalid value {format_for_message(value)} for configuration {name}{ending}"
     )
@@ -88,8 +88,8 @@ def format_for_message(value: object) -> str:
     return f"class {get_class_name(value)}" if isinstance(value, type) else str(value)
 
 
-def get_class_name(of: type) -> str:
-    return f"{of.__module__}.{of.__qualname__}"
+def get_class_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def load_class(name: str) -> type:
@@ -152,7 +152,7 @@ def _require_class(result: object, name: str) -> type:
 
 
 def parse_value(
-    name: str, value: object, of: Type, *, load: ClassLoader = find_imported_class
+    name: str, value: object, value_type: Type, *, load: ClassLoader = find_imported_class
 ) -> Any:
     """Parse a value as the given type; None stays None. Raises ConfigError.
 
@@ -161,11 +161,11 @@ def parse_value(
     if value is None:
         return None
     text = value.strip(JAVA_BLANKS) if isinstance(value, str) else None
-    match of:
+    match value_type:
         case Type.BOOLEAN:
             return _parse_boolean(name, value, text)
         case Type.SHORT | Type.INT | Type.LONG:
-            return _parse_integer(name, value, of)
+            return _parse_integer(name, value, value_type)
         case Type.DOUBLE:
             return _parse_double(name, value, text)
         case Type.LIST:
@@ -188,7 +188,7 @@ def _describe_type(value: object) -> str:
 
 def _parse_string(name: str, value: object, text: str | None) -> str:
     if text is None:
-        raise invalid(
+        raise build_invalid_value_error(
             name, value, f"Expected value to be a string, but it was a {_describe_type(value)}"
         )
     return text
@@ -199,7 +199,7 @@ def _parse_boolean(name: str, value: object, text: str | None) -> bool:
         return value
     known = {"true": True, "false": False}.get((text or "").lower())
     if known is None:
-        raise invalid(name, value, "Expected value to be either true or false")
+        raise build_invalid_value_error(name, value, "Expected value to be either true or false")
     return known
 
 
@@ -211,11 +211,11 @@ def _parse_integer(name: str, value: object, of: Type) -> int:
     elif isinstance(value, int) and not isinstance(value, bool):
         number = value
     else:
-        raise invalid(
+        raise build_invalid_value_error(
             name, value, f"Expected value to be a {described}, but it was a {_describe_type(value)}"
         )
     if number is None or not -(1 << bits - 1) <= number < 1 << bits - 1:
-        raise invalid(name, value, f"Not a number of type {of}")
+        raise build_invalid_value_error(name, value, f"Not a number of type {of}")
     return number
 
 
@@ -223,11 +223,11 @@ def _parse_double(name: str, value: object, text: str | None) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if text is None:
-        raise invalid(
+        raise build_invalid_value_error(
             name, value, f"Expected value to be a double, but it was a {_describe_type(value)}"
         )
     if not _NUMBER.fullmatch(text):
-        raise invalid(name, value, f"Not a number of type {Type.DOUBLE}")
+        raise build_invalid_value_error(name, value, f"Not a number of type {Type.DOUBLE}")
     return math.nan if "NaN" in text else float(text.rstrip("dDfF"))
 
 
@@ -235,7 +235,7 @@ def _parse_list(name: str, value: object, text: str | None) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return list(value)
     if text is None:
-        raise invalid(name, value, "Expected a comma separated list.")
+        raise build_invalid_value_error(name, value, "Expected a comma separated list.")
     return [each.strip(_ITEM_BLANKS) for each in text.split(",")] if text else []
 
 
@@ -243,18 +243,20 @@ def _parse_class(name: str, value: object, load: ClassLoader) -> type:
     if isinstance(value, type):
         return value
     if not isinstance(value, str):
-        raise invalid(name, value, "Expected a Class instance or class name.")
+        raise build_invalid_value_error(name, value, "Expected a Class instance or class name.")
     try:
         return load(value.strip(JAVA_BLANKS))
     except LookupError as error:
-        raise invalid(name, value, f"Class {value} could not be found.") from error
+        raise build_invalid_value_error(
+            name, value, f"Class {value} could not be found."
+        ) from error
 
 
-def convert_to_text(value: Any, of: Type | None) -> str | None:
+def convert_to_text(value: Any, value_type: Type | None) -> str | None:
     """Format a parsed value as configuration text; passwords are masked, None stays None."""
     if value is None:
         return None
-    if of is Type.LIST and isinstance(value, Sequence) and not isinstance(value, str):
+    if value_type is Type.LIST and isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(format_for_message(each) for each in value)
     if isinstance(value, type):
         return get_class_name(value)

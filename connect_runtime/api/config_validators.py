@@ -33,11 +33,15 @@ class Range:
 
     def ensure_valid(self, name: str, value: Any) -> None:
         if value is None:
-            raise config_types.invalid(name, None, "Value must be non-null")
+            raise config_types.build_invalid_value_error(name, None, "Value must be non-null")
         if self._least is not None and value < self._least:
-            raise config_types.invalid(name, value, f"Value must be at least {self._least}")
+            raise config_types.build_invalid_value_error(
+                name, value, f"Value must be at least {self._least}"
+            )
         if self._most is not None and value > self._most:
-            raise config_types.invalid(name, value, f"Value must be no more than {self._most}")
+            raise config_types.build_invalid_value_error(
+                name, value, f"Value must be no more than {self._most}"
+            )
 
     def __str__(self) -> str:
         least = "" if self._least is None else f"{self._least},"
@@ -53,7 +57,7 @@ class ValidString:
 
     def ensure_valid(self, name: str, value: Any) -> None:
         if value not in self.allowed:
-            raise config_types.invalid(
+            raise config_types.build_invalid_value_error(
                 name, value, f"String must be one of: {', '.join(self.allowed)}"
             )
 
@@ -69,7 +73,7 @@ class CaseInsensitiveValidString:
 
     def ensure_valid(self, name: str, value: Any) -> None:
         if not isinstance(value, str) or value.upper() not in self._allowed:
-            raise config_types.invalid(
+            raise config_types.build_invalid_value_error(
                 name, value, f"String must be one of (case insensitive): {', '.join(self._allowed)}"
             )
 
@@ -118,7 +122,9 @@ class ListSize:
 
     def ensure_valid(self, name: str, value: Any) -> None:
         if value is not None and len(value) > self._most:
-            raise config_types.invalid(name, value, f"exceeds maximum list size of [{self._most}].")
+            raise config_types.build_invalid_value_error(
+                name, value, f"exceeds maximum list size of [{self._most}]."
+            )
 
     def __str__(self) -> str:
         return f"List containing maximum of {self._most} elements"
@@ -129,7 +135,7 @@ class NonNull:
 
     def ensure_valid(self, name: str, value: Any) -> None:
         if value is None:
-            raise config_types.invalid(name, None, "entry must be non null")
+            raise config_types.build_invalid_value_error(name, None, "entry must be non null")
 
     def __str__(self) -> str:
         return "non-null string"
@@ -140,7 +146,7 @@ class NonEmptyString:
 
     def ensure_valid(self, name: str, value: Any) -> None:
         if value == "":
-            raise config_types.invalid(name, value, "String must be non-empty")
+            raise config_types.build_invalid_value_error(name, value, "String must be non-empty")
 
     def __str__(self) -> str:
         return "non-empty string"
@@ -153,10 +159,10 @@ class NonEmptyStringWithoutControlChars:
         if value is None:
             return
         if not value:
-            raise config_types.invalid(name, value, "String may not be empty")
+            raise config_types.build_invalid_value_error(name, value, "String may not be empty")
         found = [ord(each) for each in value if ord(each) < 32 or 127 <= ord(each) < 160]
         if found:
-            raise config_types.invalid(
+            raise config_types.build_invalid_value_error(
                 name,
                 value,
                 "String may not contain control sequences but had the following ASCII chars: "
@@ -168,11 +174,11 @@ class NonEmptyStringWithoutControlChars:
 
 
 class Lambda:
-    """Validates with a function; `described` is the description of the allowed values."""
+    """Validates with a function; `description` is the description of the allowed values."""
 
-    def __init__(self, check: Callable[[str, Any], None], described: str) -> None:
+    def __init__(self, check: Callable[[str, Any], None], description: str) -> None:
         self._check = check
-        self._described = described
+        self._described = description
 
     def ensure_valid(self, name: str, value: Any) -> None:
         self._check(name, value)

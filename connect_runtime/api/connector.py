@@ -63,7 +63,7 @@ class TransactionBoundaries(enum.Enum):
 class Connector(abc.ABC):
     """Base class of connectors; derive from SourceConnector or SinkConnector."""
 
-    carries_out: ClassVar[frozenset[str]] = frozenset()
+    self_applied_keys: ClassVar[frozenset[str]] = frozenset()
     """Common connector keys that the connector applies itself instead of the worker.
 
     For connectors whose tasks move the data themselves, for example `transforms` and `predicates`.

@@ -163,7 +163,7 @@ class SinkTaskContext(TaskContext, Protocol):
         Raises ConnectError for a partition that is not assigned.
         """
 
-    def retry_after_ms(self, timeout_ms: int) -> None:
+    def set_retry_delay_ms(self, timeout_ms: int) -> None:
         """Set the delay until the next `put`: exact after a `RetriableError`, otherwise a maximum.
 
         Java's `timeout`.
@@ -221,7 +221,7 @@ class ForeignTaskRun:
     """
 
     worker_id: str
-    began_ms: int
+    started_ms: int
     """Start time by that worker's clock."""
     ended_ms: int | None = None
     """End time by that worker's clock; None if it never reported an end (killed, partitioned,
@@ -255,7 +255,7 @@ class DatedTaskConfig:
 
     config: Mapping[str, str | None] = field(repr=False)
     """As written: `${…}` references are unresolved."""
-    at_ms: int
+    published_ms: int
     """When it was published: wall-clock milliseconds of the leader at that time; -1 if unknown."""
 
 
@@ -263,18 +263,18 @@ class DatedTaskConfig:
 class LastTaskRuns:
     """The worker that ran each task of a connector last, by task number.
 
-    A task is in `ours`, in `others`, or, if it never ran, in neither.
+    A task is in `own_start_ms`, in `foreign`, or, if it never ran, in neither.
     """
 
-    ours: Mapping[int, int] = field(default_factory=dict)
+    own_start_ms: Mapping[int, int] = field(default_factory=dict)
     """Start of the last run by a worker of this implementation: wall-clock milliseconds of that
     worker."""
-    others: Mapping[int, ForeignTaskRun] = field(default_factory=dict)
+    foreign: Mapping[int, ForeignTaskRun] = field(default_factory=dict)
     """Last runs by Java workers."""
-    given: Mapping[int, Sequence[DatedTaskConfig]] = field(default_factory=dict)
+    configs: Mapping[int, Sequence[DatedTaskConfig]] = field(default_factory=dict)
     """Published configurations of each task that are still known, oldest first; always the newest.
     """
-    quiet: LeaderlessPeriod | None = None
+    leaderless_period: LeaderlessPeriod | None = None
     """None if no leaderless period is known."""
 
 
@@ -302,7 +302,7 @@ class PipelineTaskContext(TaskContext, Protocol):
         connectors.
         """
 
-    def confirmed_at_s(self) -> float:
+    def last_heartbeat_s(self) -> float:
         """Return when the newest successful heartbeat was sent, by `clock.now_s`.
 
         The task belonged to this worker at that time. A response that reports a rebalance in
@@ -310,10 +310,10 @@ class PipelineTaskContext(TaskContext, Protocol):
         a standalone worker. May be called from any thread; returns at once.
         """
 
-    def confirm_soon(self) -> None:
+    def request_heartbeat(self) -> None:
         """Request a heartbeat now instead of at the next interval.
 
-        For callers that wait until `confirmed_at_s` passes the present time. May be called from any
+        For callers that wait until `last_heartbeat_s` passes the present time. May be called from any
         thread; returns at once.
         """
 

@@ -86,7 +86,7 @@ class Schema:
     struct_fields: tuple[Field, ...] | None = None
     keys: Schema | None = None
     elements: Schema | None = None
-    plain: Any = field(init=False)
+    python_class: Any = field(init=False)
     """The Python class whose every value is valid, if there is one: no further validation is
     needed."""
     _by_name: Mapping[str, Field] = field(init=False)
@@ -97,7 +97,7 @@ class Schema:
         if self.type is SchemaType.STRUCT:
             object.__setattr__(self, "struct_fields", fields)
         plain = None if self.name in LOGICAL_NAMES else _PLAIN_CLASSES.get(self.type)
-        object.__setattr__(self, "plain", plain)
+        object.__setattr__(self, "python_class", plain)
         object.__setattr__(self, "_by_name", {each.name: each for each in fields})
         parameters = None if self.parameters is None else frozenset(self.parameters.items())
         described = (self.type, self.optional, self.name, self.version, self.doc, parameters)
@@ -138,7 +138,7 @@ class Schema:
             raise DataError(f"No schema defined for the values of type {self.type}")
         return self.elements
 
-    def equal_but_for_default(self, other: Schema) -> bool:
+    def equals_ignoring_default(self, other: Schema) -> bool:
         return self._hash == other._hash and all(
             getattr(self, name) == getattr(other, name) for name in _COMPARED_FIELDS
         )
@@ -148,7 +148,7 @@ class Schema:
             return True
         if not isinstance(other, Schema):
             return NotImplemented
-        return self.equal_but_for_default(other) and self.default == other.default
+        return self.equals_ignoring_default(other) and self.default == other.default
 
     def __hash__(self) -> int:
         return self._hash

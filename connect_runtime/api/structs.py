@@ -159,7 +159,7 @@ def validate_value(described: Schema, value: Any, *, field: str | None = None) -
 
 
 def _validate_at(described: Schema, value: Any, where: str) -> None:
-    if type(value) is described.plain:
+    if type(value) is described.python_class:
         return
     if value is None:
         if not described.optional:
@@ -214,7 +214,7 @@ def _describe_range_error(described: Schema, value: Any) -> str | None:
 def _validate_elements(described: Schema, value: Any, where: str) -> None:
     match described.type:
         case SchemaType.STRUCT:
-            if not is_same_struct(value.schema, described):
+            if not is_compatible_struct(value.schema, described):
                 raise DataError(f"Struct schemas do not match, {where}")
             value.validate()
         case SchemaType.ARRAY:
@@ -226,7 +226,7 @@ def _validate_elements(described: Schema, value: Any, where: str) -> None:
                 _validate_at(described.value_schema, each, f"value of map {where}")
 
 
-def is_same_struct(of_value: Schema, described: Schema) -> bool:
+def is_compatible_struct(of_value: Schema, described: Schema) -> bool:
     """Return whether a struct with the schema `of_value` is valid for the schema `described`.
 
     The schemas must be equal; only the struct that is itself the default may lack the default.
@@ -235,4 +235,4 @@ def is_same_struct(of_value: Schema, described: Schema) -> bool:
         return True
     default = described.default
     is_default = isinstance(default, Struct) and of_value == default.schema
-    return is_default and of_value.equal_but_for_default(described)
+    return is_default and of_value.equals_ignoring_default(described)

@@ -63,21 +63,24 @@ R = TypeVar("R", bound=RunnableWorker)
 
 
 def serve_worker(
-    make: Callable[[], R], stop: StopSignals, *, begin: Callable[[R], None] | None = None
+    build_worker: Callable[[], R],
+    stop: StopSignals,
+    *,
+    after_start: Callable[[R], None] | None = None,
 ) -> int:
     """Build a worker, run it until a signal or a failure, and return the exit code.
 
-    `begin` is called after the start and may raise `ConnectError`. `stop` is entered: its first
+    `after_start` is called after the start and may raise `ConnectError`. `stop` is entered: its first
     signal stops the worker cleanly. A start that is blocked, because no broker answers, is
     abandoned after a signal.
     """
     try:
-        made = make()
+        made = build_worker()
     except ConnectError as error:
         _LOG.error("stopping due to error: %s", error)
         return EXIT_BAD_SETTINGS
     _LOG.info("Kafka Connect starting")
-    starting = ThreadGroup(on_unasked_end=_ignore_thread_death).start(
+    starting = ThreadGroup(on_unexpected_end=_ignore_thread_death).start(
         "start", lambda _: made.start()
     )
     if not _wait_for_start(starting, stop):
@@ -85,8 +88,8 @@ def serve_worker(
         return EXIT_SIGNAL_BASE + (stop.signal_number or 0)
     try:
         code = _get_start_exit_code(starting.failure)
-        if not code and begin is not None and not stop.asked.is_set():
-            code = _run_after_start(made, begin)
+        if not code and after_start is not None and not stop.stop_requested.is_set():
+            code = _run_after_start(made, after_start)
         return code or _wait_for_end(made, stop)
     finally:
         _LOG.info("Kafka Connect stopping")
@@ -101,7 +104,7 @@ def _ignore_thread_death(_: ThreadDied) -> None:
 def _wait_for_start(starting: OwnedThread, stop: StopSignals) -> bool:
     """Wait until the start has ended, or for a short time after a signal; return whether it has."""
     while not starting.join(_POLL_INTERVAL_S):
-        if stop.asked.is_set():
+        if stop.stop_requested.is_set():
             return starting.join(_INTERRUPTED_START_TIMEOUT_S)
     return True
 
@@ -131,7 +134,7 @@ def _run_after_start(made: R, begin: Callable[[R], None]) -> int:
 
 
 def _wait_for_end(made: RunnableWorker, stop: StopSignals) -> int:
-    while not stop.asked.is_set():
+    while not stop.stop_requested.is_set():
         if made.wait(_POLL_INTERVAL_S):
             if made.failure is None:
                 return EXIT_DONE

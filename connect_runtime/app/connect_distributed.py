@@ -64,33 +64,33 @@ def build_worker_mode(
         config_log=logs.config,
         status_log=logs.status,
         offset_log=logs.offset,
-        fenced=logs.fenced,
+        fenced_writer=logs.fenced_writer,
         admin=logs.admin,
         make_group=functools.partial(_build_group, settings),
-        offers=settings.offers,
-        among_peers=True,
-        check=functools.partial(_check_conflicting_clusters, config.group_id, logs.admin),
+        connect_protocol=settings.connect_protocol,
+        has_peers=True,
+        check_startup=functools.partial(_check_conflicting_clusters, config.group_id, logs.admin),
     )
 
 
 def _build_group(settings: DistributedSettings, around: WorkerGroupDeps) -> WorkerGroup:
     rebalances = RebalanceMetrics(clock=SystemClock(), sampling=settings.config.metrics.sampling)
     made = KafkaWorkerGroup(
-        settings.group(worker_id=around.worker_id, url=around.url),
+        settings.build_group_settings(worker_id=around.worker_id, url=around.url),
         clock=SystemClock(),
         rng=random.Random(),  # noqa: S311 - spreads retries
-        on_taken=rebalances.told,
+        on_taken=rebalances.record_event,
     )
     around.metrics.rebalances = lambda: rebalances.count
     for each in (rebalances.readings, made.readings):
-        around.metrics.add(each)
+        around.metrics.add_readings(each)
     return made
 
 
 def _check_conflicting_clusters(group_id: str, admin: TopicAdmin, seen: StartupSnapshot) -> None:
     """Raise `FatalError` if another Connect cluster certainly uses the same internal topics."""
     rival = conflicting_cluster.find_conflicting_cluster(
-        admin.groups(CONFLICT_CHECK_TIMEOUT_S),
+        admin.list_groups(CONFLICT_CHECK_TIMEOUT_S),
         InternalTopicsContent(config=seen.configs.snapshot(), statuses=seen.statuses.snapshot()),
         own_group=group_id,
         own_address=conflicting_cluster.parse_worker_address(seen.worker_id),

@@ -44,12 +44,12 @@ def build_worker(settings: StandaloneSettings) -> WorkerProcess:
             config_log=MemoryLog("configurations in memory"),
             status_log=MemoryLog("statuses in memory"),
             offset_log=OffsetFileLog(settings.offset_file, on_broken=on_broken),
-            fenced=None,
+            fenced_writer=None,
             admin=TopicAdmin(settings.access, client_id="connect-admin", clock=SystemClock()),
             make_group=make_group,
-            offers=ConnectProtocol.COMPATIBLE,
-            among_peers=False,
-            check=lambda _: None,
+            connect_protocol=ConnectProtocol.COMPATIBLE,
+            has_peers=False,
+            check_startup=lambda _: None,
         )
 
     return WorkerProcess(kind)
@@ -92,7 +92,7 @@ def _run_standalone(files: tuple[pathlib.Path, ...], stop: StopSignals) -> int:
     return command_line.serve_worker(
         lambda: build_worker(given),
         stop,
-        begin=lambda process: create_connectors(process, connectors),
+        after_start=lambda process: create_connectors(process, connectors),
     )
 
 

@@ -35,19 +35,19 @@ class DistributedSettings(WorkerSettings):
     config: DistributedConfig
     topics: RequiredTopics
     membership: GroupRebalanceConfig
-    offers: ConnectProtocol
+    connect_protocol: ConnectProtocol
     """`connect.protocol`: the newest protocol that this worker supports."""
     connections: ConnectionSettings
     """Connections to the group's coordinator."""
 
-    def group(self, *, worker_id: str, url: str) -> WorkerGroupSettings:
+    def build_group_settings(self, *, worker_id: str, url: str) -> WorkerGroupSettings:
         """Build the group's settings; `url` is the advertised URL, `worker_id` its host:port."""
         return WorkerGroupSettings(
-            part=GroupSessionSettings(
+            session=GroupSessionSettings(
                 membership=self.membership,
                 url=url,
-                offers=self.offers,
-                delay_max_ms=round(self.config.rebalance_delay_s * 1000),
+                protocol=self.connect_protocol,
+                max_rebalance_delay_ms=round(self.config.rebalance_delay_s * 1000),
             ),
             connections=dataclasses.replace(
                 self.connections, client_id=self.config.client_id or f"connect-{worker_id}"
@@ -105,17 +105,17 @@ def _validate_and_build(
         rest_listeners.warn_exposed_listeners(account, parts.rest, in_group=True)
     warnings = account.finish()
     assert topics is not None
-    assert parts.safety is not None
+    assert parts.security is not None
     config = worker_config.parse_distributed_config(parts.properties)
     found = worker_keys.DISTRIBUTED.parse(parts.properties)
-    connections = worker_settings.build_connection_settings(parts.properties, found, parts.safety)
+    connections = worker_settings.build_connection_settings(parts.properties, found, parts.security)
     return DistributedSettings(
         **worker_settings.build_common_settings(source, parts, warnings),
         herder=_build_herder_settings(config),
         config=config,
         topics=topics,
         membership=_build_member_settings(config, connections),
-        offers=ConnectProtocol[config.protocol.upper()],
+        connect_protocol=ConnectProtocol[config.protocol.upper()],
         connections=connections,
     )
 
@@ -125,11 +125,11 @@ def _read_topic_settings(account: ErrorCollector) -> RequiredTopics | None:
         found = internal_topic_settings.read_required_topics(account.values)
     except InvalidTopicSettings as error:
         for key, text in error.problems:
-            account.refuse(key, text)
+            account.add_problem(key, text)
         return None
     for each in found.warnings:
         key, _, text = each.partition(" ")
-        account.warn(key, text)
+        account.add_warning(key, text)
     return found
 
 
@@ -137,19 +137,19 @@ def _validate_group_settings(account: ErrorCollector) -> None:
     enabled = ExactlyOnceSourceMode.ENABLED.value
     if account.values.get(_EXACTLY_ONCE_KEY, "").strip().lower() == enabled:
         text = "source records cannot be written in transactions by this version: remove it, or run"
-        account.refuse(_EXACTLY_ONCE_KEY, f"{text} such source connectors elsewhere")
+        account.add_problem(_EXACTLY_ONCE_KEY, f"{text} such source connectors elsewhere")
     if _is_unsigned(account):
-        account.warn(
+        account.add_warning(
             _PROTOCOL_KEY,
             "REQUESTS BETWEEN WORKERS ARE NOT SIGNED: anyone who can reach the REST API of a worker"
             " can set the task configurations of its connectors (KIP-507). Set connect.protocol="
             f"{_SESSIONED} once every worker of the group supports it (Kafka 2.4)",
         )
-    if not account.wrong & {_IDLE_KEY, _REBALANCE_TIMEOUT_KEY}:
+    if not account.invalid_keys & {_IDLE_KEY, _REBALANCE_TIMEOUT_KEY}:
         found = worker_keys.DISTRIBUTED.validate_all(account.values)
         idle_ms, rebalance_ms = found[_IDLE_KEY].value, found[_REBALANCE_TIMEOUT_KEY].value
         if 0 <= idle_ms < rebalance_ms:
-            account.warn(
+            account.add_warning(
                 _IDLE_KEY,
                 f"is {idle_ms} and less than {_REBALANCE_TIMEOUT_KEY}, {rebalance_ms}: the "
                 "connection to the"
@@ -165,7 +165,7 @@ def _is_unsigned(account: ErrorCollector) -> bool:
 def _require_signed_requests(account: ErrorCollector) -> None:
     """Reject protocols without signatures: their internal requests would bypass the password."""
     if _is_unsigned(account):
-        account.refuse(
+        account.add_problem(
             _PROTOCOL_KEY,
             "does not sign requests between workers, so anyone could send them without a password:"
             f" with basic authentication (rest.extension.classes), set {_SESSIONED} on all workers"
@@ -177,13 +177,13 @@ def _require_signed_requests(account: ErrorCollector) -> None:
 def _build_herder_settings(config: DistributedConfig) -> HerderSettings:
     return HerderSettings(
         sync_timeout_s=config.sync_timeout_s,
-        unsync_backoff_s=config.unsync_backoff_s,
+        sync_retry_backoff_s=config.sync_retry_backoff_s,
         rebalance_delay_max_s=config.rebalance_delay_s,
         topics_tracked=config.topic_tracking,
         session_keys=SessionKeySettings(
             ttl_ms=round(config.key_ttl_s * 1000),
             generation_algorithm=config.key_algorithm,
-            size_bits=config.key_size,
+            key_size_bits=config.key_size,
             signature_algorithm=config.signature_algorithm,
             verification_algorithms=config.verification_algorithms,
         ),

@@ -67,9 +67,9 @@ class FleetMemberAddress:
     url: str
     worker_id: str
     https: HttpsContexts | None
-    shared: NamespaceRouter | None
+    internal_router: NamespaceRouter | None
     """Router of the internal server; None: no requests from or to other nodes."""
-    own: NamespaceRouter
+    loopback_router: NamespaceRouter
     """Router of the loopback server."""
 
 
@@ -81,7 +81,7 @@ def join_immediately(_: Callable[[], bool]) -> None:
     """Join without waiting for other members."""
 
 
-def ignore_trouble(_: str) -> None:
+def ignore_problem(_: str) -> None:
     """Do nothing with problems that delay the start."""
 
 
@@ -97,9 +97,9 @@ class FleetMember:
         place: FleetMemberAddress,
         on_leading: Callable[[FleetMember], None],
         before_joining: Callable[[Callable[[], bool]], None],
-        on_trouble: Callable[[str], None] = ignore_trouble,
+        on_trouble: Callable[[str], None] = ignore_problem,
     ) -> None:
-        """See `WorkerFleet.member`."""
+        """See `WorkerFleet.create_member`."""
         self.namespace = namespace
         self._prefix = prefix
         self._settings = settings
@@ -117,27 +117,27 @@ class FleetMember:
         """
         place, core = self._place, self._core
         try:
-            core.reach()
-            peers = None if place.shared is None else self._peers()
+            core.look_up_cluster()
+            peers = None if place.internal_router is None else self._peers()
             parts = core.assemble(
                 WorkerAddress(worker_id=place.worker_id, url=place.url, peers=peers)
             )
             self._served.append(
-                place.own.put(
+                place.loopback_router.mount(
                     self.namespace, rest_app.build_applications(parts, _API_SETTINGS).main
                 )
             )
-            if place.shared is not None:
+            if place.internal_router is not None:
                 keys = self._settings.herder.session_keys
                 shared = rest_app.build_internal_application(
                     parts,
                     _API_SETTINGS,
                     keys,
                     receiver=place.url,
-                    must_be_signed=self._settings.offers is ConnectProtocol.SESSIONED,
+                    must_be_signed=self._settings.connect_protocol is ConnectProtocol.SESSIONED,
                 )
-                self._served.append(place.shared.put(self.namespace, shared))
-            core.begin()
+                self._served.append(place.internal_router.mount(self.namespace, shared))
+            core.join_group()
         except BaseException:
             self.stop()
             raise
@@ -149,9 +149,9 @@ class FleetMember:
         return self._core.herder
 
     @property
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether it leads its group since the last rebalance."""
-        return self._core.leads
+        return self._core.is_leader
 
     @property
     def leader_url(self) -> str:
@@ -160,19 +160,19 @@ class FleetMember:
         return url if "://" in url else ""
 
     @property
-    def assigned(self) -> ConnectorsAndTasks:
+    def assignment(self) -> ConnectorsAndTasks:
         """Connectors and tasks assigned to it in the last rebalance."""
-        return self._core.assigned
+        return self._core.assignment
 
     @property
-    def assigned_offset(self) -> int:
+    def assignment_offset(self) -> int:
         """Config topic offset of the last assignment; -1 before the first."""
-        return self._core.assigned_offset
+        return self._core.assignment_offset
 
     @property
-    def begun(self) -> Mapping[StatusSubject, StartedItem]:
+    def started_items(self) -> Mapping[StatusSubject, StartedItem]:
         """Connectors and tasks that it has started, with their configurations and statuses."""
-        return self._core.begun
+        return self._core.started_items
 
     @property
     def failure(self) -> str | None:
@@ -180,17 +180,17 @@ class FleetMember:
         return self._core.failure
 
     @property
-    def published(self) -> tuple[MetricFamily, ...]:
+    def all_families(self) -> tuple[MetricFamily, ...]:
         """All its current metrics, including those of its plugins."""
-        return () if self._core.metrics is None else self._core.metrics.published
+        return () if self._core.metrics is None else self._core.metrics.all_families
 
     @property
     def own_metrics(self) -> tuple[MetricFamily, ...]:
         """Its own current metrics, without those of its plugins."""
-        return () if self._core.metrics is None else self._core.metrics.own
+        return () if self._core.metrics is None else self._core.metrics.worker_families
 
     @property
-    def rebalances(self) -> int:
+    def rebalance_count(self) -> int:
         """Number of rebalances of its group that it took part in."""
         return 0 if self._core.metrics is None else self._core.metrics.rebalances()
 
@@ -220,7 +220,7 @@ class FleetMember:
             signed_ms=_CLOCK.wall_ms(),
             nonce=secrets.token_hex(16),
         )
-        return request.headers(
+        return request.build_headers(
             self.herder.config().session_key,
             algorithm=self._settings.herder.session_keys.signature_algorithm,
         )
@@ -235,7 +235,7 @@ def _build_member_mode(
     """Build a member's mode; no conflict check, because fleets derive group and topic names."""
     return dataclasses.replace(
         connect_distributed.build_worker_mode(settings, on_broken, on_trouble=on_trouble),
-        check=lambda _: before_joining(functools.partial(_has_members, settings)),
+        check_startup=lambda _: before_joining(functools.partial(_has_members, settings)),
     )
 
 
@@ -253,7 +253,7 @@ def _has_members(settings: DistributedSettings) -> bool:
         doing=f"describing group {group}",
     )
     try:
-        return any(each.members for each in asked.ask(question, MEMBER_CHECK_TIMEOUT_S).groups)
+        return any(each.members for each in asked.send(question, MEMBER_CHECK_TIMEOUT_S).groups)
     except ConnectError as error:
         _LOG.info("cannot determine the members of the group: %s", error)
         return False
@@ -308,12 +308,12 @@ class WorkerFleet:
         self,
         internal: InternalRestSettings | None,
         *,
-        served: PagesByPath = _NO_PAGES,
+        pages: PagesByPath = _NO_PAGES,
         on_change: Callable[[AuditedRequest], None] = lambda _: None,
     ) -> None:
         """`internal`: settings of the internal server; None: no requests from other nodes.
 
-        `served`: read-only pages on both servers, without a password. Other machines see them only
+        `pages`: read-only pages on both servers, without a password. Other machines see them only
         if a port was configured. `on_change` is called after each request to the loopback server
         that may change something.
         """
@@ -321,23 +321,23 @@ class WorkerFleet:
         self._shared, self._own = NamespaceRouter(), NamespaceRouter()
         self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
         self._told_apart = [str(uuid.uuid4())] if internal is None else []
-        self._loopback = RestServer(_LOOPBACK_SETTINGS, on_unasked_end=_log_thread_death)
+        self._loopback = RestServer(_LOOPBACK_SETTINGS, on_thread_death=_log_thread_death)
         guarded = BasicAuthMiddleware(self._own, users=_AnyUser(self._password))
         hosts = host_check.collect_allowed_hosts(
             _LOOPBACK_SETTINGS if internal is None else internal.settings
         )
         own = HostCheckMiddleware(AuditLog(guarded, on_change), hosts=hosts)
-        self._outer_own = PageMiddleware(own, served, hosts=hosts)
+        self._outer_own = PageMiddleware(own, pages, hosts=hosts)
         self._is_chosen = internal is not None and _is_port_chosen(internal)
         self._outer_shared = PageMiddleware(
             HostCheckMiddleware(self._shared, hosts=hosts),
-            served if self._is_chosen else _NO_PAGES,
+            pages if self._is_chosen else _NO_PAGES,
             hosts=hosts,
         )
         self._internal: RestServer | None = None
         if internal is not None:
             self._internal = RestServer(
-                internal.settings, main_https=internal.https, on_unasked_end=_log_thread_death
+                internal.settings, main_https=internal.https, on_thread_death=_log_thread_death
             )
 
     def open(self) -> None:
@@ -364,13 +364,13 @@ class WorkerFleet:
         return UNREACHABLE_URL if self._internal is None else self._internal.advertised_url
 
     @property
-    def front_url(self) -> str:
+    def pages_url(self) -> str:
         """URL of the pages: on the internal server, otherwise on loopback. Valid after `open`."""
         if self._internal is not None and self._is_chosen:
             return self._internal.advertised_url.rstrip("/")
         return self.loopback.url
 
-    def member(
+    def create_member(
         self,
         settings: DistributedSettings,
         *,
@@ -378,7 +378,7 @@ class WorkerFleet:
         prefix: str,
         on_leading: Callable[[FleetMember], None],
         before_joining: Callable[[Callable[[], bool]], None] = join_immediately,
-        on_trouble: Callable[[str], None] = ignore_trouble,
+        on_trouble: Callable[[str], None] = ignore_problem,
     ) -> FleetMember:
         """Create a worker without starting it.
 
@@ -400,8 +400,8 @@ class WorkerFleet:
             url=self.advertised_url,
             worker_id="/".join([where, "->".join(namespace), *self._told_apart]),
             https=self._https,
-            shared=None if internal is None else self._shared,
-            own=self._own,
+            internal_router=None if internal is None else self._shared,
+            loopback_router=self._own,
         )
         return FleetMember(
             settings,

@@ -58,7 +58,7 @@ def _find_jaas_file(options: str) -> str:
 
 def _read_text(file: pathlib.Path, encoding: str) -> str:
     try:
-        return files.read_bounded(file, most=_MAX_FILE_BYTES).decode(encoding)
+        return files.read_bounded(file, max_bytes=_MAX_FILE_BYTES).decode(encoding)
     except OSError as error:
         raise ConfigError(f"basic authentication: cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -118,7 +118,7 @@ def _read_rest_settings(account: ErrorCollector) -> RestSettings:
             response_headers.parse_rules(found.response_headers)
         except ConfigError as error:
             key, _, text = str(error).partition(": ")
-            account.refuse(key, text)
+            account.add_problem(key, text)
             if properties.pop(key, None) is None:
                 return RestSettings()
         else:
@@ -134,7 +134,7 @@ def _read_https(
         return rest_tls.read_https_contexts(account.values, files=files, prefix=prefix)
     except HttpsConfigError as error:
         for key, text in error.problems:
-            account.refuse(key, text)
+            account.add_problem(key, text)
         return None
 
 
@@ -145,10 +145,10 @@ def _read_basic_auth_users(
     try:
         found = read_users(environment, folder)
     except ConfigError as error:
-        account.refuse(_EXTENSIONS_KEY, str(error))
+        account.add_problem(_EXTENSIONS_KEY, str(error))
     else:
         if not found:
-            account.warn(_EXTENSIONS_KEY, "the users file is empty: everyone is admitted")
+            account.add_warning(_EXTENSIONS_KEY, "the users file is empty: everyone is admitted")
     return found
 
 
@@ -162,7 +162,7 @@ def warn_exposed_listeners(
 
     `in_group`: other workers must be able to reach this one.
     """
-    if account.wrong & {_LISTENERS_KEY, _ADMIN_LISTENERS_KEY}:
+    if account.invalid_keys & {_LISTENERS_KEY, _ADMIN_LISTENERS_KEY}:
         return
     has_users = bool(rest.users)
     found = rest.settings
@@ -175,7 +175,7 @@ def warn_exposed_listeners(
         has_users=has_users,
     )
     if in_group and _LISTENERS_KEY not in account.values:
-        account.warn(
+        account.add_warning(
             _LISTENERS_KEY,
             f"is not set: the REST API listens on {found.listeners[0]}, which other hosts cannot"
             " reach. To run a group on several hosts, set listeners=https://HOST:PORT and enable"
@@ -196,7 +196,7 @@ def _warn_exposed(
         each for each in beyond if not has_users and not _requires_client_certificate(each, https)
     ]
     if anybody:
-        account.warn(
+        account.add_warning(
             key,
             f"OPEN TO THE NETWORK WITHOUT AUTHENTICATION at {_format_addresses(anybody)}: "
             "anyone who can reach"
@@ -208,7 +208,7 @@ def _warn_exposed(
         )
     plain = [each for each in beyond if has_users and each.scheme == "http"]
     if plain:
-        account.warn(
+        account.add_warning(
             key,
             "passwords of the REST API's users are sent unencrypted over the network at "
             f"{_format_addresses(plain)}:"

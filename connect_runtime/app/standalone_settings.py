@@ -41,7 +41,7 @@ class ConnectorFile:
 def read_connector_file(path: pathlib.Path) -> ConnectorFile:
     """Read a connector file. Raises `ConfigError`, whose message contains no values."""
     try:
-        content = files.read_bounded(path, most=_MAX_FILE_BYTES)
+        content = files.read_bounded(path, max_bytes=_MAX_FILE_BYTES)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     try:
@@ -67,7 +67,7 @@ def _parse_json(content: bytes) -> ConnectorFile:
     except UnreadableBody as error:
         alone = str(error)
     try:
-        request = request_bodies.parse_create_request(content, others=True)
+        request = request_bodies.parse_create_request(content, ignore_unknown=True)
     except UnreadableBody as error:
         words = str(error)
         both = (

@@ -111,13 +111,13 @@ class WorkerMode:
     config_log: SharedLog
     status_log: SharedLog
     offset_log: SharedLog
-    fenced: FencedWriter | None
+    fenced_writer: FencedWriter | None
     admin: TopicAdmin
     make_group: Callable[[WorkerGroupDeps], WorkerGroup]
-    offers: ConnectProtocol
-    among_peers: bool
+    connect_protocol: ConnectProtocol
+    has_peers: bool
     """Whether there are other workers to forward requests to."""
-    check: Callable[[StartupSnapshot], None]
+    check_startup: Callable[[StartupSnapshot], None]
     """Called once the stores are read; raises `FatalError` if the worker must not run."""
 
 
@@ -131,10 +131,12 @@ class _EventPoster:
     def __init__(self, posts: HerderInbox) -> None:
         self._inbox = posts
 
-    def on_reached(self, connector: str, state: TargetState, error: str | None) -> None:
+    def on_target_state_reached(
+        self, connector: str, state: TargetState, error: str | None
+    ) -> None:
         self._inbox.post(ConnectorStateReached(connector=connector, state=state, error=error))
 
-    def on_reconfiguration_wanted(self, connector: str) -> None:
+    def on_reconfiguration_requested(self, connector: str) -> None:
         self._inbox.post(TaskReconfigurationRequested(connector))
 
 
@@ -143,16 +145,16 @@ BuildWorkerMode = Callable[[Callable[[str], None]], WorkerMode]
 
 
 class WorkerAssembly:
-    """Call `reach`, `assemble`, `begin` and `stop` from one thread; read properties from any."""
+    """Call `look_up_cluster`, `assemble`, `join_group` and `stop` from one thread; read properties from any."""
 
     def __init__(
-        self, make_kind: BuildWorkerMode, *, on_leading: Callable[[], None] = _do_nothing
+        self, build_mode: BuildWorkerMode, *, on_leading: Callable[[], None] = _do_nothing
     ) -> None:
         """`on_leading`: see `BackgroundActionDeps`. Raises `FatalError` if the client library
         rejects the settings."""
         self._ended = threading.Event()
         self._broken: str | None = None
-        self.kind = kind = make_kind(self.give_up)
+        self.kind = kind = build_mode(self.fail)
         self._on_leading = on_leading
         self._clock = SystemClock()
         self._calls = ThreadPool(
@@ -164,11 +166,11 @@ class WorkerAssembly:
         self._inbox = HerderInbox()
         self._tickets = PendingReplies()
         self._configs = ConfigBackingStore(
-            kind.config_log, clock=self._clock, on_change=self._changed, fenced=kind.fenced
+            kind.config_log, clock=self._clock, on_change=self._changed, fenced=kind.fenced_writer
         )
         self._statuses = StatusBackingStore(kind.status_log, clock=self._clock)
         self._offsets = LogOffsetBackingStore(kind.offset_log)
-        self._standing = WorkerGroupState(speaks=kind.offers)
+        self._standing = WorkerGroupState(protocol=kind.connect_protocol)
         self._home: WorkerAddress | None = None
         self._cluster_id: str | None = None
         self._loop: HerderLoop | None = None
@@ -184,9 +186,9 @@ class WorkerAssembly:
         return self._broken
 
     @property
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether this worker leads its group since the last rebalance."""
-        return self._standing.leads
+        return self._standing.is_leader
 
     @property
     def leader_url(self) -> str:
@@ -194,24 +196,24 @@ class WorkerAssembly:
         return self._standing.leader_url
 
     @property
-    def assigned(self) -> ConnectorsAndTasks:
+    def assignment(self) -> ConnectorsAndTasks:
         """Connectors and tasks assigned in the last rebalance."""
         return self._standing.assigned
 
     @property
-    def assigned_offset(self) -> int:
+    def assignment_offset(self) -> int:
         """Config topic offset of the last assignment; -1 before the first."""
         return self._standing.config_offset
 
     @property
-    def begun(self) -> Mapping[StatusSubject, StartedItem]:
+    def started_items(self) -> Mapping[StatusSubject, StartedItem]:
         """Connectors and tasks that were started, with their configurations and statuses."""
-        return {} if self._worker is None else self._worker.begun.seen()
+        return {} if self._worker is None else self._worker.started_items.snapshot()
 
-    def reach(self) -> None:
+    def look_up_cluster(self) -> None:
         """Look up the id of the Kafka cluster. Raises `ConnectError` if no broker answers."""
         end = Deadline.after(CLUSTER_ID_TIMEOUT_S, now_s=self._clock.now_s())
-        self._cluster_id = self.kind.admin.cluster_id(end)
+        self._cluster_id = self.kind.admin.get_cluster_id(end)
         _LOG.info("connected to Kafka cluster %s", self._cluster_id)
 
     def assemble(self, home: WorkerAddress) -> RestDependencies:
@@ -238,7 +240,9 @@ class WorkerAssembly:
         around = self._surroundings(home, self.metrics, member)
         self._worker = Worker(around, _EventPoster(self._inbox))
         checks = ConnectorValidator(
-            installed=settings.plugins, worker=self.kind.config, resolve=settings.resolve
+            installed=settings.plugins,
+            worker=self.kind.config,
+            resolve=settings.resolve_connector_config,
         )
         ordered = self._make_orders(around, checks=checks, peers=home.peers, levels=levels)
         self._loop = self._make_loop(ordered, around, member)
@@ -251,13 +255,13 @@ class WorkerAssembly:
             users=settings.users,
         )
 
-    def begin(self) -> None:
+    def join_group(self) -> None:
         """Read the internal topics and join the group. If it raises `ConnectError`, call `stop`."""
         assert self._loop is not None, "call assemble first"
         assert self._home is not None
         for store in (self._offsets, self._statuses, self._configs):
             store.start(TOPIC_READ_TIMEOUT_S)
-        self.kind.check(
+        self.kind.check_startup(
             StartupSnapshot(
                 worker_id=self._home.worker_id, configs=self._configs, statuses=self._statuses
             )
@@ -268,10 +272,10 @@ class WorkerAssembly:
         """Wait for up to `timeout_s`; return whether the worker has failed (see `failure`)."""
         return self._ended.wait(timeout_s)
 
-    def give_up(self, why: str) -> None:
+    def fail(self, reason: str) -> None:
         """Report the failure of a vital component, which ends `wait`. Callable from any thread."""
-        _LOG.error("this worker cannot continue: %s", why)
-        self._broken = self._broken or why
+        _LOG.error("this worker cannot continue: %s", reason)
+        self._broken = self._broken or reason
         self._ended.set()
 
     def stop(self) -> None:
@@ -285,7 +289,7 @@ class WorkerAssembly:
 
     def _stop_herder(self) -> None:
         if self._loop is not None:
-            self._loop.ask_stop()
+            self._loop.request_stop()
             if not self._loop.join(self.kind.config.graceful_stop_s + _HERDER_STOP_MARGIN_S):
                 _LOG.error("the herder did not stop in time, and is abandoned")
         self._inbox.close()
@@ -302,16 +306,16 @@ class WorkerAssembly:
         return WorkerHerder(
             WorkerHerderDeps(
                 loop=driven,
-                standing=self._standing,
+                group_state=self._standing,
                 inbox=self._inbox,
-                asked=self._tickets,
-                orders=ordered,
+                pending_replies=self._tickets,
+                background_actions=ordered,
                 configs=self._configs,
                 statuses=self._statuses,
-                validation=checks,
-                keys=self.kind.settings.herder.session_keys,
-                calls=self._calls,
-                plugin_calls=self._plugin_calls,
+                plugin_validator=checks,
+                session_key_settings=self.kind.settings.herder.session_keys,
+                thread_pool=self._calls,
+                plugin_thread_pool=self._plugin_calls,
                 cluster_id=self._cluster_id,
                 is_standalone=isinstance(self.kind.config, StandaloneConfig),
             )
@@ -331,17 +335,17 @@ class WorkerAssembly:
             statuses=self._statuses,
             worker=self._worker,
             offsets=ConnectorOffsetRequests(around),
-            peers=peers,
-            signs_with=self.kind.settings.herder.session_keys.signature_algorithm,
+            peer_client=peers,
+            signature_algorithm=self.kind.settings.herder.session_keys.signature_algorithm,
             validate=checks.validate,
-            calls=self._calls,
-            plugin_calls=self._plugin_calls,
-            levels=levels,
+            thread_pool=self._calls,
+            plugin_thread_pool=self._plugin_calls,
+            log_levels=levels,
             worker_id=around.worker_id,
             generation=around.generation,
-            on_leading=self._on_leading,
+            on_leadership_acquired=self._on_leading,
         )
-        return BackgroundActionRunner(hands, asked=self._tickets, post=self._inbox.post)
+        return BackgroundActionRunner(hands, pending_replies=self._tickets, post=self._inbox.post)
 
     def _surroundings(
         self, home: WorkerAddress, metrics: WorkerMetrics, membership: WorkerGroup
@@ -356,11 +360,13 @@ class WorkerAssembly:
             clients=KafkaTaskClients(files=settings.files, clock=self._clock),
             statuses=self._statuses,
             offsets=self._offsets,
-            resolve=settings.resolve,
+            resolve=settings.resolve_connector_config,
             membership=membership,
             metrics=metrics,
-            given=self._configs.given,
-            quiet=lambda: self._configs.quiet(settings.herder.session_keys.ttl_ms),
+            published_task_configs=self._configs.given,
+            leaderless_period=lambda: self._configs.find_leaderless_period(
+                settings.herder.session_keys.ttl_ms
+            ),
             clock=self._clock,
         )
 
@@ -374,9 +380,9 @@ class WorkerAssembly:
                 configs=self._configs,
                 statuses=self._statuses,
                 worker=self._worker,
-                calls=self._plugin_calls,
-                keys=settings.herder.session_keys,
-                resolve=around.resolved,
+                thread_pool=self._plugin_calls,
+                session_key_settings=settings.herder.session_keys,
+                resolve=around.resolve_for_plugin,
             )
         )
         return HerderLoop(
@@ -385,10 +391,10 @@ class WorkerAssembly:
                 configs=self._configs,
                 statuses=self._statuses,
                 group=member,
-                questions=asks,
-                orders=ordered,
+                blocking_actions=asks,
+                background_actions=ordered,
                 inbox=self._inbox,
-                standing=self._standing,
+                group_state=self._standing,
                 on_end=self._ended.set,
                 clock=self._clock,
             )

@@ -19,15 +19,15 @@ _LOG = logging.getLogger(__name__)
 class WorkerProcess:
     """Call `start` and `stop` from one thread; `wait` and `failure` from any."""
 
-    def __init__(self, make_kind: BuildWorkerMode) -> None:
+    def __init__(self, build_mode: BuildWorkerMode) -> None:
         """Raises `FatalError` if the client library rejects the settings."""
-        self.core = WorkerAssembly(make_kind)
+        self.core = WorkerAssembly(build_mode)
         settings = self.core.kind.settings
         self._rest = RestServer(
             settings.rest,
             main_https=settings.https,
             admin_https=settings.admin_https,
-            on_unasked_end=self._thread_ended,
+            on_thread_death=self._thread_ended,
         )
         self._exporter: MetricsExporter | None = None
 
@@ -48,19 +48,19 @@ class WorkerProcess:
         """
         kind = self.core.kind
         try:
-            self.core.reach()
+            self.core.look_up_cluster()
             self._rest.start()
             parts = self.core.assemble(
                 WorkerAddress(
                     worker_id=self._rest.worker_id,
                     url=self._rest.advertised_url,
-                    peers=self._peers() if kind.among_peers else None,
+                    peers=self._peers() if kind.has_peers else None,
                 )
             )
             assert self.core.metrics is not None
             self._serve_metrics(self.core.metrics)
             self._rest.attach(rest_app.build_applications(parts, kind.settings.rest))
-            self.core.begin()
+            self.core.join_group()
         except BaseException:
             self.stop()
             raise
@@ -89,4 +89,4 @@ class WorkerProcess:
         return RestClient(tls=None if https is None else https.client)
 
     def _thread_ended(self, ended: ThreadDied) -> None:
-        self.core.give_up(f"thread {ended.name} failed: {ended.error!r}")
+        self.core.fail(f"thread {ended.name} failed: {ended.error!r}")

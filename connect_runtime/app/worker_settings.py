@@ -61,11 +61,11 @@ def validate_broker_security(
     """Parse the security settings; None if they are invalid, which is reported to `account`."""
     parsed = security_settings.parse_security(values, files=files)
     for each in parsed.errors:
-        account.refuse(each.key, each.problem, allowed=each.allowed)
+        account.add_problem(each.key, each.problem, allowed=each.allowed)
     if parsed.security is None:
         return None
     for broken in tls.find_unusable_certificates(parsed.security):
-        account.refuse(broken.store, broken.problem)
+        account.add_problem(broken.store, broken.problem)
     return parsed.security
 
 
@@ -85,7 +85,7 @@ def warn_about_client_security(
         for each in security_settings.parse_security({**inherited, **own}, files=files).errors:
             text = f"{each.problem}; {each.allowed}: tasks cannot create such a client unless"
             text += " the connector overrides this"
-            account.warn(f"{kind.value}{each.key}", text)
+            account.add_warning(f"{kind.value}{each.key}", text)
 
 
 def parse_broker_access(
@@ -98,12 +98,12 @@ def parse_broker_access(
     try:
         return cluster_access.parse_cluster_access(values, files=files)
     except FatalError as error:
-        account.refuse("", str(error))
+        account.add_problem("", str(error))
         return None
 
 
 def build_connection_settings(
-    values: Mapping[str, str], found: Mapping[str, Any], safety: SecuritySettings
+    values: Mapping[str, str], parsed: Mapping[str, Any], security: SecuritySettings
 ) -> ConnectionSettings:
     """Build the connection settings of a group member from raw and parsed properties.
 
@@ -115,10 +115,10 @@ def build_connection_settings(
         | values.keys()
     )
     return connection_settings.create_connection_settings(
-        {name: str(found[name]) for name in names & connection_settings.CONNECTION_KEYS},
-        bootstrap=tuple(found["bootstrap.servers"]),
-        security=safety,
-        client_id=found["client.id"],
+        {name: str(parsed[name]) for name in names & connection_settings.CONNECTION_KEYS},
+        bootstrap=tuple(parsed["bootstrap.servers"]),
+        security=security,
+        client_id=parsed["client.id"],
     )
 
 
@@ -144,7 +144,7 @@ class WorkerSettings:
     files: StoreFiles
     """Reads certificate files; relative paths start at the working directory."""
     plugins: PluginRegistry
-    resolve: ResolveConnectorConfig
+    resolve_connector_config: ResolveConnectorConfig
     herder: HerderSettings
     warnings: tuple[str, ...] = ()
     """Warnings to log once."""
@@ -194,7 +194,7 @@ class WorkerSettingsParts:
     rest: RestConfiguration
     properties: Mapping[str, str] = field(repr=False)
     """The properties without those that concern only the REST API."""
-    safety: SecuritySettings | None
+    security: SecuritySettings | None
     access: KafkaClusterAccess | None
     files: StoreFiles
     plugins: PluginRegistry
@@ -215,12 +215,12 @@ def read_common_settings(
     safety = validate_broker_security(account, properties, files=files)
     warn_about_client_security(account, properties, files=files)
     access = None
-    if safety is not None and "bootstrap.servers" not in account.wrong:
+    if safety is not None and "bootstrap.servers" not in account.invalid_keys:
         access = parse_broker_access(account, properties, files=files)
     parts = WorkerSettingsParts(
         rest=rest,
         properties=properties,
-        safety=safety,
+        security=safety,
         access=access,
         files=files,
         plugins=_discover_plugins(account, source.discover),
@@ -248,25 +248,25 @@ def build_common_settings(
         "access": parts.access,
         "files": parts.files,
         "plugins": parts.plugins,
-        "resolve": resolve,
+        "resolve_connector_config": resolve,
         "warnings": warnings,
     }
 
 
 def _validate_keys(account: ErrorCollector, definition: ConfigDef) -> None:
     for each in worker_config.find_problems(account.values, definition):
-        account.refuse(each.key, each.text)
+        account.add_problem(each.key, each.text)
     for key in worker_config.find_unknown_properties(account.values, definition):
         if key in _CLIENT_KEYS or key.startswith("security."):
             continue  # a key of the worker's own clients, which validate it
-        account.warn(
+        account.add_warning(
             key,
             "has no effect: it is not a key of Kafka Connect's worker",
             nearest=config_errors.find_nearest_name(key, definition.keys),
         )
     for key, text in _KEYS_WITHOUT_EFFECT.items():
         if key in account.values:
-            account.warn(key, text)
+            account.add_warning(key, text)
 
 
 def _discover_plugins(account: ErrorCollector, discover: DiscoverPlugins) -> PluginRegistry:
@@ -279,7 +279,7 @@ def _discover_plugins(account: ErrorCollector, discover: DiscoverPlugins) -> Plu
         try:
             found.find(name, kind)
         except ConfigError as error:
-            account.refuse(key, str(error))
+            account.add_problem(key, str(error))
     return found
 
 
@@ -290,7 +290,7 @@ def _read_file_paths(account: ErrorCollector) -> list[str]:
         path = pathlib.Path(each)
         if not path.is_absolute() or not path.exists():
             problem = "does not exist" if path.is_absolute() else "is not an absolute path"
-            account.refuse(
+            account.add_problem(
                 worker_keys.FILE_PATHS_KEY, f"{each} {problem}", allowed="absolute paths that exist"
             )
             return []

@@ -104,14 +104,14 @@ class BoundedPattern:
     def _match_within_limits(self, name: str) -> bool | None:
         """Return whether the whole name matches; None after too many steps or a defect of `re`."""
         try:
-            if self.steps(len(name)) <= STEPS_MAX:
+            if self.estimate_steps(len(name)) <= STEPS_MAX:
                 return self._compiled.fullmatch(name) is not None
             program = _build_nfa(self.text)
             return None if program is None else program.fullmatch(name)
         except (RecursionError, SystemError):  # CPython: "The span of capturing group is wrong"
             return None
 
-    def steps(self, length: int) -> int:
+    def estimate_steps(self, length: int) -> int:
         """Upper bound of the steps that `re` needs for a name of this length (rounded up)."""
         rounded = max(NAME_LENGTH_MAX, 1 << (length - 1).bit_length())
         if rounded not in self._steps:
@@ -140,7 +140,7 @@ def _compile_cached(pattern: str) -> BoundedPattern:
         # ASCII, because Java's \d, \w, \s and (?i) match ASCII only by default.
         parsed = _parse_pattern(pattern)
         compiled = BoundedPattern(pattern, _compiler.compile(parsed, parsed.state.flags), parsed)
-        is_bounded = compiled.steps(NAME_LENGTH_MAX) <= STEPS_MAX
+        is_bounded = compiled.estimate_steps(NAME_LENGTH_MAX) <= STEPS_MAX
         if not is_bounded:
             program = _build_nfa(pattern)
             is_bounded = program is not None and program.max_re_steps(NAME_LENGTH_MAX) <= STEPS_MAX

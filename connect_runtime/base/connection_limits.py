@@ -27,7 +27,7 @@ class ClientConnectionLimits:
     """All connections, except those over loopback."""
     per_address: int
     """Connections per client address, except loopback."""
-    local: int
+    loopback: int
     """Connections over loopback."""
 
 
@@ -50,7 +50,7 @@ def identify_client(host: str) -> str:
 class OpenConnections(Generic[T]):
     """The open connections of one server. Not thread-safe.
 
-    Call `admit` when a connection is accepted and `leave` when it is closed.
+    Call `admit` when a connection is accepted and `remove` when it is closed.
     """
 
     limits: ClientConnectionLimits
@@ -70,23 +70,23 @@ class OpenConnections(Generic[T]):
         if self._is_full(client) and (victim := self._select_victim(client)) is None:
             return connection
         if victim is not None:
-            self.leave(victim)
+            self.remove(victim)
         self._client[connection] = client
         self._counts[client] += 1
         self._idle[connection] = None
         return victim
 
-    def wait(self, connection: T) -> None:
+    def mark_idle(self, connection: T) -> None:
         """Mark the connection idle: the server waits for a request, or for the client to read the
         response. Idempotent."""
         if connection in self._client and connection not in self._idle:
             self._idle[connection] = None
 
-    def answer(self, connection: T) -> None:
+    def mark_busy(self, connection: T) -> None:
         """Mark the connection busy: a request is being answered."""
         self._idle.pop(connection, None)
 
-    def leave(self, connection: T) -> None:
+    def remove(self, connection: T) -> None:
         """Unregister a closed connection. Idempotent."""
         client = self._client.pop(connection, None)
         self._idle.pop(connection, None)
@@ -101,14 +101,14 @@ class OpenConnections(Generic[T]):
 
     def _is_full(self, client: str) -> bool:
         if client == LOOPBACK:
-            return self._counts[client] >= self.limits.local
+            return self._counts[client] >= self.limits.loopback
         others = len(self._client) - self._counts[LOOPBACK]
         return self._counts[client] >= self.limits.per_address or others >= self.limits.total
 
     def _select_victim(self, client: str) -> T | None:
         """Return the connection to close: the longest idle one of `client` if it is at its own
         limit, else of the client with the most connections."""
-        most = self.limits.local if client == LOOPBACK else self.limits.per_address
+        most = self.limits.loopback if client == LOOPBACK else self.limits.per_address
         if self._counts[client] >= most:
             return next((each for each in self._idle if self._client[each] == client), None)
         found = {self._client[each]: None for each in self._idle}
@@ -120,7 +120,7 @@ class OpenConnections(Generic[T]):
         assert self._counts == Counter(self._client.values())
         assert self._idle.keys() <= self._client.keys()
         local = self._counts[LOOPBACK]
-        assert local <= self.limits.local
+        assert local <= self.limits.loopback
         assert len(self._client) - local <= self.limits.total
         assert all(
             count <= self.limits.per_address

@@ -99,7 +99,7 @@ class MetricRegistry:
     Invariants: a metric name is declared once; the value of a counter never decreases.
     """
 
-    published: tuple[MetricFamily, ...] = ()
+    all_families: tuple[MetricFamily, ...] = ()
     _values: dict[str, dict[tuple[str, ...], float]] = field(default_factory=dict)
     _distributions: dict[str, dict[tuple[str, ...], HistogramValue]] = field(default_factory=dict)
     _metrics: dict[str, Metric] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class MetricRegistry:
         series[labels] = added
         self._changed.add(metric.name)
 
-    def replace(self, metric: Metric, series: Series) -> None:
+    def set_series(self, metric: Metric, series: Series) -> None:
         """Replace all series of a gauge; series that are not in `series` are removed."""
         assert metric.kind is MetricKind.GAUGE, metric.name
         assert all(len(labels) == len(metric.labels) for labels in series), metric.name
@@ -153,7 +153,7 @@ class MetricRegistry:
             self._values[metric.name] = dict(series)
             self._changed.add(metric.name)
 
-    def forget(self, metric: Metric, labels: tuple[str, ...]) -> None:
+    def remove_series(self, metric: Metric, labels: tuple[str, ...]) -> None:
         """Remove all series of a counter or histogram whose labels start with `labels`.
 
         If counted again, the series restarts at 0, which Prometheus handles as a counter reset.
@@ -166,8 +166,8 @@ class MetricRegistry:
 
     def publish(self) -> None:
         """Replace `published` with the current values."""
-        before = {each.metric.name: each for each in self.published}
-        self.published = tuple(
+        before = {each.metric.name: each for each in self.all_families}
+        self.all_families = tuple(
             MetricFamily(
                 metric=metric,
                 series=dict(self._values[name]),

@@ -38,7 +38,7 @@ class AllowedHosts:
     names: frozenset[str] = frozenset()
     suffixes: tuple[str, ...] = ()
     """Domain suffixes, each with a leading dot."""
-    everything: bool = False
+    allow_all: bool = False
     """True accepts every host name."""
 
     def allows(self, host: str | None) -> bool:
@@ -46,7 +46,7 @@ class AllowedHosts:
 
         None, a missing header, is accepted: browsers always send it.
         """
-        if host is None or self.everything:
+        if host is None or self.allow_all:
             return True
         match = _HOST_PATTERN.fullmatch(host.strip())
         if match is None:
@@ -66,7 +66,7 @@ def parse_allowed_hosts(names: Iterable[str]) -> AllowedHosts:
     return AllowedHosts(
         names=frozenset(each for each in given if not each.startswith("*")),
         suffixes=tuple(each[1:] for each in given if each.startswith("*.")),
-        everything="*" in given,
+        allow_all="*" in given,
     )
 
 

@@ -31,10 +31,10 @@ class Deadline:
         """Create the deadline `timeout_s` from now."""
         return cls(now_s + timeout_s)
 
-    def left_s(self, now_s: float) -> float:
+    def remaining_s(self, now_s: float) -> float:
         """Seconds left, never negative, so it can be used as a wait timeout."""
         return max(0.0, self.at_s - now_s)
 
-    def passed(self, now_s: float) -> bool:
+    def is_expired(self, now_s: float) -> bool:
         """Return whether the deadline has been reached."""
         return now_s >= self.at_s

@@ -77,12 +77,12 @@ class WindowedStat:
 
     def observe(self, value: float, now_s: float) -> None:
         """Observe one value."""
-        self.observe_many(1, value, least=value, most=value, now_s=now_s)
+        self.observe_many(1, value, minimum=value, maximum=value, now_s=now_s)
 
     def observe_many(
-        self, count: int, added: float, *, least: float, most: float, now_s: float
+        self, count: int, total: float, *, minimum: float, maximum: float, now_s: float
     ) -> None:
-        """Observe `count` values at once, whose sum is `added`."""
+        """Observe `count` values at once, whose sum is `total`."""
         assert count > 0, count
         windows = self._windows
         if not windows or now_s - windows[-1].begun_s >= self.sampling.window_s:
@@ -90,15 +90,15 @@ class WindowedStat:
             del windows[: -self.sampling.windows - 1]
         window = windows[-1]
         window.count += count
-        window.sum += added
+        window.sum += total
         window.last_s = now_s
-        if most > window.max:
-            window.max = most
-        if least < window.min:
-            window.min = least
-        self.total += added
+        if maximum > window.max:
+            window.max = maximum
+        if minimum < window.min:
+            window.min = minimum
+        self.total += total
 
-    def figures(self, now_s: float) -> WindowedValues:
+    def compute(self, now_s: float) -> WindowedValues:
         """Compute the statistics of the last `windows` x `window_s` seconds."""
         count, added, most, least, begun_s = 0, 0.0, -math.inf, math.inf, now_s
         for each in self._windows:

@@ -93,13 +93,13 @@ def get_sink_group_id(
 
 
 def build_admin_config(
-    worker: WorkerConfig, config: Mapping[str, str | None], of: str
+    worker: WorkerConfig, config: Mapping[str, str | None], owner: str
 ) -> ClientConfig:
     """Build the configuration of an admin client; inherits the worker's own client settings.
 
-    `of` is the id of the connector or task.
+    `owner` is the id of the connector or task.
     """
-    return _build_admin_config_as(worker, config, client_id=f"adminclient-{of}")
+    return _build_admin_config_as(worker, config, client_id=f"adminclient-{owner}")
 
 
 def build_offsets_admin_config(
@@ -212,8 +212,8 @@ def _build_config(
     properties = {
         **base,
         "client.id": f"connector-{client_id}",
-        "bootstrap.servers": worker.bootstrap,
-        **worker.under(kind.value),
+        "bootstrap.servers": worker.bootstrap_servers,
+        **worker.get_prefixed(kind.value),
         **overrides,
     }
     return ClientConfig(client_id=properties["client.id"], properties=properties)

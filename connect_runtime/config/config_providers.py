@@ -37,10 +37,10 @@ def find_provider_names(text: str) -> list[str]:
     return [each.provider for each in config_placeholders.find_placeholders(text)]
 
 
-def rewrite_placeholders(text: str, spell: Callable[[str, str, str], str]) -> str:
-    """Replace each placeholder with `spell(provider, path, key)`; path is "" if there is none."""
+def rewrite_placeholders(text: str, format_placeholder: Callable[[str, str, str], str]) -> str:
+    """Replace each placeholder with `format_placeholder(provider, path, key)`; path is "" if there is none."""
     return config_placeholders.replace_placeholders(
-        text, lambda each: spell(each.provider, each.path or "", each.key)
+        text, lambda each: format_placeholder(each.provider, each.path or "", each.key)
     )
 
 
@@ -74,10 +74,10 @@ BUILT_IN_PROVIDERS: Mapping[str, ConfigProvider] = {
 
 @dataclass(frozen=True, slots=True)
 class ResolvedText:
-    """Text with its placeholders replaced; `secret` if a provider contributed."""
+    """Text with its placeholders replaced; `is_secret` if a provider contributed."""
 
     text: str = field(repr=False)
-    secret: bool
+    is_secret: bool
 
 
 class ConfigTransformer:
@@ -126,10 +126,11 @@ class ConfigTransformer:
             return text[found.start : found.end] if filled is None else filled
 
         return ResolvedText(
-            config_placeholders.replace_placeholders(text, fill), secret=self.fills(text)
+            config_placeholders.replace_placeholders(text, fill),
+            is_secret=self.has_placeholders(text),
         )
 
-    def fills(self, text: str) -> bool:
+    def has_placeholders(self, text: str) -> bool:
         """Return whether the text contains a placeholder of one of these providers."""
         return any(
             self._strict or found.provider in self._declared
@@ -200,7 +201,7 @@ def _read_file(file: pathlib.Path) -> str:
     if "\0" in str(file):
         raise ProviderError("a path must not contain a NUL character")
     try:
-        content = files.read_bounded(file, most=_MAX_FILE_BYTES)
+        content = files.read_bounded(file, max_bytes=_MAX_FILE_BYTES)
     except OSError as error:
         raise ProviderError(f"cannot read {file}: {error.strerror}") from None
     try:

@@ -76,7 +76,7 @@ class ConnectorConfig:
     transforms: tuple[str, ...]
     predicates: tuple[str, ...]
     errors: ErrorHandlingConfig
-    not_offered: Mapping[str, str]
+    unsupported_settings: Mapping[str, str]
     """Unsupported settings, with the reason why the connector cannot run."""
 
 
@@ -171,18 +171,18 @@ def find_sink_topic_problems(props: Mapping[str, str | None]) -> dict[str, str]:
     return {}
 
 
-def find_unsupported_settings(found: Mapping[str, Any], given: Iterable[str]) -> dict[str, str]:
+def find_unsupported_settings(parsed: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
     """Return the settings that this version does not support, with the reason and remedy.
 
-    `found` are parsed values, without invalid ones; `given` are all names, including those without
+    `parsed` are parsed values, without invalid ones; `names` are all names, including those without
     a definition. `errors.log.enable` is always accepted, because an error that fails the task is
     logged anyway.
     """
     messages = {
-        name: text for name, wanted, text in _UNSUPPORTED_SETTINGS if wanted(found.get(name))
+        name: text for name, wanted, text in _UNSUPPORTED_SETTINGS if wanted(parsed.get(name))
     }
-    if TOPIC_CREATION_GROUPS in found:
-        for name in sorted(each for each in given if each.startswith(TOPIC_CREATION)):
+    if TOPIC_CREATION_GROUPS in parsed:
+        for name in sorted(each for each in names if each.startswith(TOPIC_CREATION)):
             messages[name] = _TOPIC_CREATION_UNSUPPORTED
     return messages
 
@@ -247,7 +247,7 @@ def _parse_common_config(
             log=found["errors.log.enable"],
             log_messages=found["errors.log.include.messages"],
         ),
-        "not_offered": find_unsupported_settings(found, props),
+        "unsupported_settings": find_unsupported_settings(found, props),
     }
 
 
@@ -287,32 +287,34 @@ def check_sink_topics(values: ConfigValues, config: ConnectorProps) -> None:
         add_error(values, name, message)
 
 
-def check_consumer_group(values: ConfigValues, config: ConnectorProps, *, workers: str) -> None:
-    """Add an error if a sink's group is `workers`, the group of the Connect workers."""
+def check_consumer_group(
+    values: ConfigValues, config: ConnectorProps, *, worker_group: str
+) -> None:
+    """Add an error if a sink's group is `worker_group`, the group of the Connect workers."""
     if _GROUP_ID_OVERRIDE in config:
         group = config[_GROUP_ID_OVERRIDE]
-        if group == workers:
-            message = f"Consumer group {group} conflicts with Connect worker group {workers}"
+        if group == worker_group:
+            message = f"Consumer group {group} conflicts with Connect worker group {worker_group}"
             add_error(values, _GROUP_ID_OVERRIDE, message, value=group)
-    elif f"connect-{values['name'].value}" == workers:
+    elif f"connect-{values['name'].value}" == worker_group:
         name = values["name"].value
         message = (
             f"Consumer group for sink connector named {name} conflicts with Connect worker group"
-            f" {workers}"
+            f" {worker_group}"
         )
         add_error(values, "name", message)
 
 
 def check_unsupported_settings(
-    values: ConfigValues, config: ConnectorProps, *, carried_out: Collection[str] = ()
+    values: ConfigValues, config: ConnectorProps, *, self_applied_keys: Collection[str] = ()
 ) -> None:
     """Add errors for unsupported settings, except to keys that already have an error.
 
-    `carried_out` are the keys that the connector applies itself.
+    `self_applied_keys` are the keys that the connector applies itself.
     """
     found = {name: each.value for name, each in values.items() if not each.error_messages}
     for name, message in find_unsupported_settings(found, config).items():
-        if name not in carried_out:
+        if name not in self_applied_keys:
             add_error(values, name, message, value=config.get(name))
 
 

@@ -36,7 +36,7 @@ _CONVERTER_BASES = {
 
 def _check_aliases(name: str, value: Any) -> None:
     if value is not None and len(set(value)) != len(value):
-        raise config_types.invalid(name, value, "Duplicate alias provided.")
+        raise config_types.build_invalid_value_error(name, value, "Duplicate alias provided.")
 
 
 _ALIASES_VALIDATOR = Composite(
@@ -64,7 +64,9 @@ def _check_pattern(name: str, value: Any) -> None:
     try:
         bounded_regex.compile_pattern(value or "")
     except PatternError as error:
-        raise config_types.invalid(name, value, f"Invalid regex: {error.reason}") from None
+        raise config_types.build_invalid_value_error(
+            name, value, f"Invalid regex: {error.reason}"
+        ) from None
 
 
 _ValidString = ValidString
@@ -112,7 +114,9 @@ def _check_name(name: str, value: Any) -> None:
     NonEmptyStringWithoutControlChars().ensure_valid(name, value)
     refused = explain_invalid_name(value or "")
     if refused:
-        raise config_types.invalid(name, ascii(value), f"The name of a connector {refused}")
+        raise config_types.build_invalid_value_error(
+            name, ascii(value), f"The name of a connector {refused}"
+        )
 
 
 def _define_connector_keys() -> ConfigDef:

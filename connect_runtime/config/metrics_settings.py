@@ -44,7 +44,7 @@ class WorkerMetricsSettings:
 def validate_listener(name: str, value: Any) -> None:
     """Validate `prometheus.listener`. Raises `ConfigError`."""
     if value and _parse_listener(value) is None:
-        raise config_types.invalid(
+        raise config_types.build_invalid_value_error(
             name, value, "Value must have the form http://host:port, such as http://:9404"
         )
 

@@ -31,19 +31,19 @@ class ResolvedProperties:
     """Pairs as in the file, by key."""
     values: Mapping[str, str] = field(repr=False)
     """Resolved values; without the keys in `unfilled`."""
-    filled: frozenset[str]
+    provided_keys: frozenset[str]
     """Keys whose value came from a provider."""
-    unfilled: frozenset[str]
+    unresolved_keys: frozenset[str]
     """Keys whose placeholders cannot be resolved."""
     providers: Mapping[str, ConfigProvider]
-    refused: tuple[ConfigProblem, ...]
-    warned: tuple[ConfigProblem, ...]
+    problems: tuple[ConfigProblem, ...]
+    warnings: tuple[ConfigProblem, ...]
 
 
 def read_text(path: pathlib.Path) -> str:
     """Read a properties file in Kafka's encoding, ISO-8859-1. Raises `SettingsError`."""
     try:
-        return files.read_bounded(path, most=MAX_FILE_BYTES).decode("iso-8859-1")
+        return files.read_bounded(path, max_bytes=MAX_FILE_BYTES).decode("iso-8859-1")
     except OSError as error:
         raise config_errors.build_unreadable_error(
             str(path), f"cannot be read: {error.strerror}"
@@ -120,11 +120,11 @@ def _resolve_pairs(
         file=file,
         pairs=found,
         values=filler.values,
-        filled=frozenset(filler.filled),
-        unfilled=frozenset(each.key for each in filler.problems),
+        provided_keys=frozenset(filler.filled),
+        unresolved_keys=frozenset(each.key for each in filler.problems),
         providers=declared,
-        refused=(*refused, *filler.problems),
-        warned=tuple(warned),
+        problems=(*refused, *filler.problems),
+        warnings=tuple(warned),
     )
 
 
@@ -142,7 +142,7 @@ class _PlaceholderFiller:
             self.problems.append(_build_pair_problem(pair, f"cannot be resolved: {error}"))
             return
         self.values[pair.key] = resolved.text
-        if resolved.secret:
+        if resolved.is_secret:
             self.filled.add(pair.key)
 
 
@@ -170,16 +170,16 @@ class ErrorCollector:
 
     def __init__(self, given: ResolvedProperties) -> None:
         self._given = given
-        self._problems: list[ConfigProblem] = list(given.refused)
-        self._warnings: list[ConfigProblem] = list(given.warned)
+        self._problems: list[ConfigProblem] = list(given.problems)
+        self._warnings: list[ConfigProblem] = list(given.warnings)
         self.values = given.values
 
-    def refuse(self, key: str, text: str, *, allowed: str | None = None) -> None:
+    def add_problem(self, key: str, text: str, *, allowed: str | None = None) -> None:
         """Record a problem; `key` "" stands for the whole file.
 
         `text` may be a message of Java's ConfigDef.
         """
-        if key in self.wrong:
+        if key in self.invalid_keys:
             return
         match = _INVALID_VALUE_PATTERN.fullmatch(text)
         if match is not None:
@@ -196,7 +196,7 @@ class ErrorCollector:
             )
         )
 
-    def warn(self, key: str, text: str, *, nearest: str | None = None) -> None:
+    def add_warning(self, key: str, text: str, *, nearest: str | None = None) -> None:
         """Record a warning about a setting without effect or with an unexpected one."""
         self._warnings.append(
             ConfigProblem(
@@ -205,9 +205,9 @@ class ErrorCollector:
         )
 
     @property
-    def wrong(self) -> set[str]:
+    def invalid_keys(self) -> set[str]:
         """Keys with a problem."""
-        return {each.key for each in self._problems if each.key} | self._given.unfilled
+        return {each.key for each in self._problems if each.key} | self._given.unresolved_keys
 
     def finish(self) -> tuple[str, ...]:
         """Return the warnings as lines, or raise `SettingsError` with all problems."""
@@ -238,7 +238,7 @@ class ErrorCollector:
         return (
             each
             for each in self.values
-            if each in self._given.filled or config_errors.is_sensitive(each)
+            if each in self._given.provided_keys or config_errors.is_sensitive(each)
         )
 
 

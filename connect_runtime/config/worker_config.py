@@ -62,7 +62,7 @@ class WorkerConfig:
 
     raw: Mapping[str, str] = field(repr=False)
     """All properties as given, for lookups by prefix."""
-    bootstrap: str
+    bootstrap_servers: str
     key_converter: str
     value_converter: str
     header_converter: str
@@ -77,7 +77,7 @@ class WorkerConfig:
     topic_tracking: bool
     metrics: WorkerMetricsSettings
 
-    def under(self, prefix: str) -> dict[str, str]:
+    def get_prefixed(self, prefix: str) -> dict[str, str]:
         """Return the properties with this prefix, without the prefix."""
         return config_def.with_prefix(self.raw, prefix)
 
@@ -93,7 +93,7 @@ class DistributedConfig(WorkerConfig):
     rebalance_timeout_s: float
     rebalance_delay_s: float
     sync_timeout_s: float
-    unsync_backoff_s: float
+    sync_retry_backoff_s: float
     exactly_once: ExactlyOnceSourceMode
     key_ttl_s: float
     key_algorithm: str
@@ -123,7 +123,7 @@ def parse_distributed_config(properties: Mapping[str, str]) -> DistributedConfig
         rebalance_timeout_s=_get_seconds(found, "rebalance.timeout.ms"),
         rebalance_delay_s=_get_seconds(found, "scheduled.rebalance.max.delay.ms"),
         sync_timeout_s=_get_seconds(found, "worker.sync.timeout.ms"),
-        unsync_backoff_s=_get_seconds(found, "worker.unsync.backoff.ms"),
+        sync_retry_backoff_s=_get_seconds(found, "worker.unsync.backoff.ms"),
         exactly_once=ExactlyOnceSourceMode(found["exactly.once.source.support"].lower()),
         key_ttl_s=_get_seconds(found, "inter.worker.key.ttl.ms"),
         key_algorithm=found["inter.worker.key.generation.algorithm"],
@@ -156,7 +156,7 @@ def find_unknown_properties(properties: Iterable[str], definition: ConfigDef) ->
 def _parse_common_config(properties: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "raw": dict(properties),
-        "bootstrap": ",".join(found["bootstrap.servers"]),
+        "bootstrap_servers": ",".join(found["bootstrap.servers"]),
         "key_converter": found["key.converter"],
         "value_converter": found["value.converter"],
         "header_converter": found["header.converter"],

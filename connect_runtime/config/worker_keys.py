@@ -90,14 +90,16 @@ _NON_EMPTY = NonEmptyString()
 
 def _check_replication_factor(name: str, value: Any) -> None:
     if value is None or (value < 1 and value != -1):
-        raise config_types.invalid(
+        raise config_types.build_invalid_value_error(
             name, value, "Value must be -1 for the brokers' default, or at least 1"
         )
 
 
 def _check_key_size(name: str, value: Any) -> None:
     if value is not None and value < _MIN_KEY_BITS:
-        raise config_types.invalid(name, value, f"Value must be at least {_MIN_KEY_BITS}")
+        raise config_types.build_invalid_value_error(
+            name, value, f"Value must be at least {_MIN_KEY_BITS}"
+        )
 
 
 _KEY_SIZE_VALIDATOR = Lambda(_check_key_size, f"[{_MIN_KEY_BITS},...]")

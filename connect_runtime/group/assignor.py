@@ -42,7 +42,7 @@ class MemberLoads:
     tasks: dict[str, list[ConnectorTaskId]]
 
     @classmethod
-    def of(
+    def from_members(
         cls, members: Mapping[str, ConnectorsAndTasks], *, without: Set[WorkItem]
     ) -> MemberLoads:
         """Start from the work that members report, except the items in `without`."""
@@ -68,7 +68,7 @@ class MemberLoads:
 
     def add(self, member: str, items: Iterable[WorkItem]) -> None:
         """Assign items to a member."""
-        more = ConnectorsAndTasks.of(items)
+        more = ConnectorsAndTasks.from_items(items)
         self.connectors[member] += more.connectors
         self.tasks[member] += more.tasks
 
@@ -77,13 +77,13 @@ class MemberLoads:
         self.connectors[member] = [each for each in self.connectors[member] if each not in items]
         self.tasks[member] = [each for each in self.tasks[member] if each not in items]
 
-    def hand_out(self, items: Iterable[WorkItem]) -> None:
+    def assign_evenly(self, items: Iterable[WorkItem]) -> None:
         """Assign items to the least loaded members, connectors and tasks separately."""
-        fresh = ConnectorsAndTasks.of(items)
+        fresh = ConnectorsAndTasks.from_items(items)
         spread_evenly(self.connectors, fresh.connectors)
         spread_evenly(self.tasks, fresh.tasks)
 
-    def too_many(self, configured: ConnectorsAndTasks) -> dict[str, frozenset[WorkItem]]:
+    def find_surplus_work(self, configured: ConnectorsAndTasks) -> dict[str, frozenset[WorkItem]]:
         """Return the work to revoke per member so that all configured work can be balanced.
 
         Empty while no member runs anything or nothing is configured.
@@ -98,7 +98,7 @@ class MemberLoads:
             if member in connectors or member in tasks
         }
 
-    def work(self, member: str) -> ConnectorsAndTasks:
+    def get_work(self, member: str) -> ConnectorsAndTasks:
         """Return all work assigned to a member."""
         return ConnectorsAndTasks(
             connectors=tuple(self.connectors[member]), tasks=tuple(self.tasks[member])
@@ -159,10 +159,10 @@ class DelayedRebalance:
 class LostAssignments:
     """The decision about lost work."""
 
-    waiting: DelayedRebalance
+    delayed_rebalance: DelayedRebalance
     reassign: Sequence[WorkItem] = ()
     """Work to assign like new items."""
-    given: Mapping[str, Sequence[WorkItem]] = field(default_factory=dict)
+    returned: Mapping[str, Sequence[WorkItem]] = field(default_factory=dict)
     """Work that candidates get back, by member id."""
 
 
@@ -189,16 +189,18 @@ def handle_lost_assignments(
     waits the whole delay although nothing was lost.
     """
     if not lost and not waiting.revoked_before:
-        return LostAssignments(waiting=DelayedRebalance())
+        return LostAssignments(delayed_rebalance=DelayedRebalance())
     all_present = loads.members >= members_before
     if (waiting.scheduled_ms is None and all_present) or times.delay_max_ms == 0:
-        return LostAssignments(waiting=waiting, reassign=lost)
+        return LostAssignments(delayed_rebalance=waiting, reassign=lost)
     if waiting.scheduled_ms is None or times.now_ms < waiting.scheduled_ms:
-        return LostAssignments(waiting=_schedule_rebalance(waiting, loads.idle, times))
+        return LostAssignments(delayed_rebalance=_schedule_rebalance(waiting, loads.idle, times))
     present = [member for member in waiting.candidates if member in loads.members]
     if not present:
-        return LostAssignments(waiting=DelayedRebalance(), reassign=lost)
-    return LostAssignments(waiting=DelayedRebalance(), given=_assign_round_robin(lost, present))
+        return LostAssignments(delayed_rebalance=DelayedRebalance(), reassign=lost)
+    return LostAssignments(
+        delayed_rebalance=DelayedRebalance(), returned=_assign_round_robin(lost, present)
+    )
 
 
 def _schedule_rebalance(
@@ -219,7 +221,7 @@ def _assign_round_robin(
 ) -> dict[str, list[WorkItem]]:
     """Assign connectors and tasks separately, each starting with the first member."""
     given: dict[str, list[WorkItem]] = {member: [] for member in members}
-    apart = ConnectorsAndTasks.of(lost)
+    apart = ConnectorsAndTasks.from_items(lost)
     kinds: tuple[Sequence[WorkItem], ...] = (apart.connectors, apart.tasks)
     for items in kinds:
         for item, member in zip(items, itertools.cycle(members), strict=False):
@@ -243,7 +245,7 @@ class AssignorState:
     members: frozenset[str] = frozenset()
     """Members of the round."""
     generation: int = -1
-    waiting: DelayedRebalance = field(default_factory=DelayedRebalance)
+    delayed_rebalance: DelayedRebalance = field(default_factory=DelayedRebalance)
     revoking_rounds: int = 0
     """Number of consecutive rounds that needed to revoke work."""
 
@@ -294,26 +296,26 @@ def plan_cooperative_assignment(
     """Compute the next step towards running all configured work exactly once and balanced."""
     configured = round_.configured.work()
     compared = _compare_with_last_round(round_, state, configured=frozenset(configured.items))
-    loads = MemberLoads.of(round_.members, without=compared.withdrawn)
+    loads = MemberLoads.from_members(round_.members, without=compared.withdrawn)
     decision = handle_lost_assignments(
         compared.missing,
         loads,
-        state.waiting,
+        state.delayed_rebalance,
         members_before=state.members,
         times=times,
     )
-    for member, items in decision.given.items():
+    for member, items in decision.returned.items():
         loads.add(member, items)
-    state = dataclasses.replace(state, waiting=decision.waiting)
-    if state.waiting.scheduled_ms is None:
-        needed = loads.too_many(configured)
+    state = dataclasses.replace(state, delayed_rebalance=decision.delayed_rebalance)
+    if state.delayed_rebalance.scheduled_ms is None:
+        needed = loads.find_surplus_work(configured)
         state = _update_revocation_delay(state, needed=bool(needed), times=times)
-        to_revoke = needed if state.waiting.scheduled_ms is None else {}
+        to_revoke = needed if state.delayed_rebalance.scheduled_ms is None else {}
     else:
         state, to_revoke = _set_revoked_before(state, value=False), {}
     for member, gone in to_revoke.items():
         loads.remove(member, gone)
-    loads.hand_out(itertools.chain(compared.created, decision.reassign))
+    loads.assign_evenly(itertools.chain(compared.created, decision.reassign))
     return _build_plan(
         round_, loads, state=state, compared=compared, to_revoke=to_revoke, now_ms=times.now_ms
     )
@@ -353,7 +355,7 @@ def _update_revocation_delay(
     state: AssignorState, *, needed: bool, times: RebalanceTimes
 ) -> AssignorState:
     """Decide whether a needed (`needed`) revocation is delayed. No delay is active before."""
-    waiting = state.waiting
+    waiting = state.delayed_rebalance
     if not needed:
         rounds = 0 if waiting.revoked_before else state.revoking_rounds
         return _set_revoked_before(dataclasses.replace(state, revoking_rounds=rounds), value=False)
@@ -363,12 +365,12 @@ def _update_revocation_delay(
     delay_ms = compute_revocation_backoff_ms(rounds, times.delay_max_ms)
     if delay_ms:
         waiting = dataclasses.replace(waiting, scheduled_ms=times.now_ms + delay_ms)
-    return dataclasses.replace(state, revoking_rounds=rounds, waiting=waiting)
+    return dataclasses.replace(state, revoking_rounds=rounds, delayed_rebalance=waiting)
 
 
 def _set_revoked_before(state: AssignorState, *, value: bool) -> AssignorState:
-    waiting = dataclasses.replace(state.waiting, revoked_before=value)
-    return dataclasses.replace(state, waiting=waiting)
+    waiting = dataclasses.replace(state.delayed_rebalance, revoked_before=value)
+    return dataclasses.replace(state, delayed_rebalance=waiting)
 
 
 def compute_revocation_backoff_ms(rounds: int, delay_max_ms: int) -> int:
@@ -386,14 +388,14 @@ def _build_plan(
     to_revoke: Mapping[str, frozenset[WorkItem]],
     now_ms: int,
 ) -> AssignmentPlan:
-    running = {member: loads.work(member) for member in round_.members}
+    running = {member: loads.get_work(member) for member in round_.members}
     revoked: dict[str, ConnectorsAndTasks] = {}
     for member, held in round_.members.items():
         withdrawn = [item for item in held.items if item in compared.withdrawn]
-        revoked[member] = ConnectorsAndTasks.of(
+        revoked[member] = ConnectorsAndTasks.from_items(
             [*withdrawn, *connectors_and_tasks.sort_items(to_revoke.get(member, ()))]
         )
-    scheduled_ms = state.waiting.scheduled_ms
+    scheduled_ms = state.delayed_rebalance.scheduled_ms
     known = itertools.chain(compared.missing, *(held.items for held in running.values()))
     return AssignmentPlan(
         assigned={
@@ -422,4 +424,4 @@ def plan_eager_assignment(
     given: dict[str, list[WorkItem]] = {member: [] for member in ordered}
     for item, member in zip(configured.work().items, itertools.cycle(ordered), strict=False):
         given[member].append(item)
-    return {member: ConnectorsAndTasks.of(items) for member, items in given.items()}
+    return {member: ConnectorsAndTasks.from_items(items) for member, items in given.items()}

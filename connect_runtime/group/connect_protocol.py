@@ -63,7 +63,7 @@ class ConnectProtocol(enum.Enum):
         return self.value[1]
 
     @classmethod
-    def of_wire_name(cls, name: str) -> ConnectProtocol:
+    def from_wire_name(cls, name: str) -> ConnectProtocol:
         """Return the protocol with this wire name. Raises ValueError for an unknown name."""
         for each in cls:
             if each.wire_name == name.lower():
@@ -73,7 +73,7 @@ class ConnectProtocol(enum.Enum):
             f"{[each.wire_name for each in cls]}; check whether other clients use the group.id"
         )
 
-    def offered(self) -> tuple[ConnectProtocol, ...]:
+    def list_supported(self) -> tuple[ConnectProtocol, ...]:
         """Return the protocols that a worker with this setting supports, preferred first."""
         newest_first = sorted(ConnectProtocol, key=lambda each: -each.version)
         return tuple(each for each in newest_first if each.version <= self.version)

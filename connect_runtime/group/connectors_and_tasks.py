@@ -23,7 +23,7 @@ class ConnectorsAndTasks:
     tasks: tuple[ConnectorTaskId, ...] = ()
 
     @classmethod
-    def of(cls, items: Iterable[WorkItem]) -> ConnectorsAndTasks:
+    def from_items(cls, items: Iterable[WorkItem]) -> ConnectorsAndTasks:
         """Separate items into connectors and tasks, keeping their order."""
         connectors, tasks = [], []
         for item in items:
@@ -49,7 +49,7 @@ class ConnectorsAndTasks:
             tasks=tuple(each for each in self.tasks if each not in lacking),
         )
 
-    def then(self, more: ConnectorsAndTasks) -> ConnectorsAndTasks:
+    def union(self, more: ConnectorsAndTasks) -> ConnectorsAndTasks:
         """Return these items, followed by the other items of `more`."""
         known = frozenset(self.items)
         return ConnectorsAndTasks(
@@ -59,7 +59,7 @@ class ConnectorsAndTasks:
         )
 
     @property
-    def counted(self) -> str:
+    def summary(self) -> str:
         """Counts for messages in which all names would be too long."""
         return f"{len(self.connectors)} connector(s) and {len(self.tasks)} task(s)"
 
@@ -101,7 +101,7 @@ def make_java_sort_key(name: str) -> bytes:
 
 def sort_items(items: Iterable[WorkItem]) -> list[WorkItem]:
     """Sort connectors by name, then tasks by connector and number."""
-    work = ConnectorsAndTasks.of(items)
+    work = ConnectorsAndTasks.from_items(items)
     places = {each.connector: make_java_sort_key(each.connector) for each in work.tasks}
     tasks = sorted(work.tasks, key=lambda each: (places[each.connector], each.task))
     return [*sorted(work.connectors, key=make_java_sort_key), *tasks]

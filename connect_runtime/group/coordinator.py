@@ -24,43 +24,43 @@ INCONSISTENT_PROTOCOL = 23
 class CoordinatorErrorAction(enum.Enum):
     """How a member reacts to the error code of a coordinator's response."""
 
-    FINE = enum.auto()
+    NONE = enum.auto()
     """No error."""
-    AGAIN = enum.auto()
+    REJOIN = enum.auto()
     """Rejoin immediately."""
-    LATER = enum.auto()
+    RETRY_LATER = enum.auto()
     """Repeat the request after a backoff."""
-    MOVED = enum.auto()
+    FIND_COORDINATOR = enum.auto()
     """Find the coordinator, then repeat."""
-    MEMBER_GONE = enum.auto()
+    JOIN_AS_NEW_MEMBER = enum.auto()
     """Join as a new member."""
-    GENERATION_GONE = enum.auto()
+    REJOIN_SAME_ID = enum.auto()
     """Rejoin with the same member id."""
-    ID_GIVEN = enum.auto()
+    REJOIN_WITH_NEW_ID = enum.auto()
     """Rejoin with the member id in the response (KIP-394)."""
     FATAL = enum.auto()
     """Stop: the configuration or the cluster must be changed."""
 
 
 _COORDINATOR_ERRORS = {
-    0: CoordinatorErrorAction.FINE,
-    14: CoordinatorErrorAction.LATER,
-    15: CoordinatorErrorAction.MOVED,
-    16: CoordinatorErrorAction.MOVED,
+    0: CoordinatorErrorAction.NONE,
+    14: CoordinatorErrorAction.RETRY_LATER,
+    15: CoordinatorErrorAction.FIND_COORDINATOR,
+    16: CoordinatorErrorAction.FIND_COORDINATOR,
 }
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR"""
 _JOIN_ERRORS = {
     **_COORDINATOR_ERRORS,
-    25: CoordinatorErrorAction.MEMBER_GONE,
-    27: CoordinatorErrorAction.AGAIN,
-    79: CoordinatorErrorAction.ID_GIVEN,
+    25: CoordinatorErrorAction.JOIN_AS_NEW_MEMBER,
+    27: CoordinatorErrorAction.REJOIN,
+    79: CoordinatorErrorAction.REJOIN_WITH_NEW_ID,
 }
 """UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED"""
 _SYNC_ERRORS = {
     **_COORDINATOR_ERRORS,
-    22: CoordinatorErrorAction.GENERATION_GONE,
-    25: CoordinatorErrorAction.MEMBER_GONE,
-    27: CoordinatorErrorAction.AGAIN,
+    22: CoordinatorErrorAction.REJOIN_SAME_ID,
+    25: CoordinatorErrorAction.JOIN_AS_NEW_MEMBER,
+    27: CoordinatorErrorAction.REJOIN,
 }
 """ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS"""
 _FATAL_HEARTBEAT_ERRORS = frozenset({GROUP_AUTHORIZATION_FAILED, 82})
@@ -91,9 +91,9 @@ class GroupMembershipError(FatalError):
 def classify_lookup_error(code: int) -> CoordinatorErrorAction:
     """Return the reaction to an error of FindCoordinator."""
     if code == 0:
-        return CoordinatorErrorAction.FINE
+        return CoordinatorErrorAction.NONE
     return (
-        CoordinatorErrorAction.LATER
+        CoordinatorErrorAction.RETRY_LATER
         if code in cluster_metadata.RETRIABLE_LOOKUP_ERRORS
         else CoordinatorErrorAction.FATAL
     )
@@ -114,7 +114,7 @@ def classify_heartbeat_error(code: int) -> CoordinatorErrorAction:
     membership lasts until the session times out."""
     if code in _FATAL_HEARTBEAT_ERRORS:
         return CoordinatorErrorAction.FATAL
-    return _SYNC_ERRORS.get(code, CoordinatorErrorAction.LATER)
+    return _SYNC_ERRORS.get(code, CoordinatorErrorAction.RETRY_LATER)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,9 +128,9 @@ class CoordinatorLookup:
     rng: random.Random
     node: int | None = None
     """Broker id of the coordinator; None while it is unknown."""
-    silent_s: float | None = None
+    lost_since_s: float | None = None
     """When the last coordinator was lost; None once one has responded."""
-    asked: int | None = None
+    pending_token: int | None = None
     """Token of the lookup in flight."""
     retry: Backoff = field(init=False)
     _not_before_s: float = -math.inf
@@ -141,7 +141,7 @@ class CoordinatorLookup:
             initial_s=self.settings.retry_backoff_s, max_s=self.settings.retry_backoff_max_s
         )
 
-    def message(self) -> RequestBuilder:
+    def build_request(self) -> RequestBuilder:
         """Return the lookup request."""
         group_id = self.settings.group_id
         if self._one_by_one:
@@ -149,51 +149,51 @@ class CoordinatorLookup:
         return request_builders.find_coordinators(request_builders.GROUP_COORDINATOR, [group_id])
 
     @property
-    def silence_end_s(self) -> float:
+    def work_deadline_s(self) -> float:
         """When a member must stop its work for lack of a coordinator; inf while there is one."""
-        if self.silent_s is None:
+        if self.lost_since_s is None:
             return math.inf
-        return self.silent_s + self.settings.heartbeat_interval_s
+        return self.lost_since_s + self.settings.heartbeat_interval_s
 
     def due_s(self) -> float:
         """When to send a lookup; inf if none is needed."""
-        known = self.node is not None or self.asked is not None
+        known = self.node is not None or self.pending_token is not None
         return math.inf if known else self._not_before_s
 
-    def old_broker(self) -> None:
+    def use_single_lookup(self) -> None:
         """Switch to lookups of a single group, for brokers before 3.0 (KIP-699)."""
-        self.asked = None
+        self.pending_token = None
         self._one_by_one = True
 
     @property
-    def asks_old_way(self) -> bool:
+    def uses_single_lookup(self) -> bool:
         """Whether lookups are for a single group."""
         return self._one_by_one
 
-    def found(self, node: int) -> None:
+    def on_found(self, node: int) -> None:
         """Store the result of a lookup."""
-        self.asked = None
+        self.pending_token = None
         self.node = node
 
-    def failed(self, now_s: float) -> None:
+    def on_failed(self, now_s: float) -> None:
         """Schedule another lookup after a backoff."""
-        self.asked = None
+        self.pending_token = None
         self._not_before_s = now_s + self.retry.next_delay_s(self.rng)
 
-    def heard(self) -> None:
+    def on_response(self) -> None:
         """Record a valid response of the coordinator."""
-        self.silent_s = None
+        self.lost_since_s = None
         self.retry.reset()
 
-    def lost(self, now_s: float) -> None:
+    def on_lost(self, now_s: float) -> None:
         """Record that the node is not the coordinator or does not respond. The first retry has no
         backoff."""
         self.node = None
-        if self.silent_s is None:
-            self.silent_s = now_s
+        if self.lost_since_s is None:
+            self.lost_since_s = now_s
             self._not_before_s = now_s
         else:
             self._not_before_s = now_s + self.retry.next_delay_s(self.rng)
 
     def check_invariants(self) -> None:
-        assert self.node is None or self.asked is None, self
+        assert self.node is None or self.pending_token is None, self

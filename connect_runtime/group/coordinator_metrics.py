@@ -33,14 +33,14 @@ class CoordinatorMetrics:
         self._rebalance_ended_s: float | None = None
         self._failures = WindowedStat(sampling)
 
-    def sent(self, api: str, now_s: float) -> None:
+    def record_request(self, api: str, now_s: float) -> None:
         """Record that a request (`RequestBuilder.api`) was sent. Other APIs are ignored."""
         if api == _HEARTBEAT_API:
             self._heartbeat_sent_s = now_s
         elif api == _JOIN_GROUP_API and self._rebalance_started_s is None:
             self._rebalance_started_s = now_s
 
-    def answered(self, api: str, *, code: int | None, took_s: float, now_s: float) -> None:
+    def record_response(self, api: str, *, code: int | None, took_s: float, now_s: float) -> None:
         """Record the error code of a response (0 for none); None if there was no response.
 
         Heartbeats count whatever their error code. As in Java, a JoinGroup counts as a failure if
@@ -65,17 +65,17 @@ class CoordinatorMetrics:
         self._rounds_ms.observe((now_s - begun_s) * _MS_PER_S, now_s)
         self._rebalance_started_s, self._rebalance_ended_s = None, now_s
 
-    def numbers(self, now_s: float) -> dict[str, float]:
+    def collect(self, now_s: float) -> dict[str, float]:
         """Return all metrics except those of assigned work."""
-        rounds, failures = self._rounds_ms.figures(now_s), self._failures.figures(now_s)
-        beats = self._heartbeats_ms.figures(now_s)
+        rounds, failures = self._rounds_ms.compute(now_s), self._failures.compute(now_s)
+        beats = self._heartbeats_ms.compute(now_s)
         return {
             "heartbeat-rate": beats.count_rate,
             "heartbeat-total": float(self._heartbeats),
             "heartbeat-response-time-max": beats.max,
             "last-heartbeat-seconds-ago": _count_seconds_since(self._heartbeat_sent_s, now_s),
-            **_collect_request_metrics("join", self._joins, self._joins_ms.figures(now_s)),
-            **_collect_request_metrics("sync", self._syncs, self._syncs_ms.figures(now_s)),
+            **_collect_request_metrics("join", self._joins, self._joins_ms.compute(now_s)),
+            **_collect_request_metrics("sync", self._syncs, self._syncs_ms.compute(now_s)),
             "rebalance-latency-avg": rounds.avg,
             "rebalance-latency-max": rounds.max,
             "rebalance-latency-total": rounds.total,

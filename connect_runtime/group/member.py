@@ -55,9 +55,9 @@ class GroupMember:
 
     def __init__(self, options: GroupRebalanceConfig, *, rng: random.Random) -> None:
         self.state = MemberState.UNJOINED
-        self.search = CoordinatorLookup(settings=options, rng=rng)
-        self.pulse = HeartbeatTimer(settings=options, rng=rng)
-        self._out = MemberStepOutput(settings=options, search=self.search)
+        self.coordinator_lookup = CoordinatorLookup(settings=options, rng=rng)
+        self.heartbeat_timer = HeartbeatTimer(settings=options, rng=rng)
+        self._out = MemberStepOutput(settings=options, coordinator_lookup=self.coordinator_lookup)
         self._options = options
         self._rng = rng
         self._retry = Backoff(initial_s=options.retry_backoff_s, max_s=options.retry_backoff_max_s)
@@ -78,14 +78,19 @@ class GroupMember:
         self._handle_event(event, now_s)
         if self.state in member_state.ACTIVE_STATES:
             self._advance(now_s)
-        return self._out.take()
+        return self._out.pop_instructions()
 
     def due_s(self) -> float:
         """When to send `MemberTick` if nothing else happens; inf for never."""
         if self.state not in member_state.ACTIVE_STATES:
             return math.inf
         join_s = self._join_not_before_s if self._may_prepare else math.inf
-        return min(self.pulse.due_s(), self.search.due_s(), self._coordinator_timeout_s, join_s)
+        return min(
+            self.heartbeat_timer.due_s(),
+            self.coordinator_lookup.due_s(),
+            self._coordinator_timeout_s,
+            join_s,
+        )
 
     @property
     def generation(self) -> GroupGeneration:
@@ -98,10 +103,12 @@ class GroupMember:
         return self.generation.member_id if self.state is MemberState.STABLE else ""
 
     def check_invariants(self) -> None:
-        self.pulse.check_invariants()
-        self.search.check_invariants()
-        assert self.pulse.beats == (self.state in member_state.IN_GROUP_STATES), self.state
-        assert self.pulse.in_flight == (self._heartbeat_token is not None), self.state
+        self.heartbeat_timer.check_invariants()
+        self.coordinator_lookup.check_invariants()
+        assert self.heartbeat_timer.is_active == (self.state in member_state.IN_GROUP_STATES), (
+            self.state
+        )
+        assert self.heartbeat_timer.in_flight == (self._heartbeat_token is not None), self.state
         assert self.state is not MemberState.JOINING or self._round_token is not None
         assert self.state in member_state.REBALANCING_STATES or self._round_token is None, (
             self.state
@@ -120,7 +127,7 @@ class GroupMember:
             case GroupResponseReceived() | GroupRequestFailed() if event.token == self._leave_token:
                 self._leave_token = None
                 self._finish_close()
-            case RejoinRequested(reason) if self.state is MemberState.OUT:
+            case RejoinRequested(reason) if self.state is MemberState.LEFT:
                 self._rejoin_reason, self.state = reason, MemberState.UNJOINED
             case _ if self.state in member_state.ACTIVE_STATES:
                 self._handle_active_event(event, now_s)
@@ -128,29 +135,29 @@ class GroupMember:
     def _handle_active_event(self, event: MemberEvent, now_s: float) -> None:
         match event:
             case WorkerLoopTicked():
-                self.pulse.ticked(now_s)
+                self.heartbeat_timer.on_loop_tick(now_s)
             case HeartbeatRequested():
-                self.pulse.hurry(now_s)
+                self.heartbeat_timer.request_now(now_s)
             case RejoinRequested(reason):
                 self._rejoin_reason = reason
             case LeaveRequested(reason):
                 self._leave_group(reason)
-                self.search.asked = None  # ignore its response
-                self.state = MemberState.OUT
+                self.coordinator_lookup.pending_token = None  # ignore its response
+                self.state = MemberState.LEFT
             case JoinPrepared() if event.token == self._preparing:
                 self._preparing = None
                 self._send_join(event.protocols)
             case AssignmentsComputed() if (
                 self._awaits_assignments and event.generation == self.generation.number
             ):
-                self._round_token = self._out.sync(event.answers)
+                self._round_token = self._out.send_sync(event.assignments)
             case GroupResponseReceived():
                 self._handle_response(event, now_s)
             case GroupRequestFailed():
                 self._handle_request_failure(event, now_s)
 
     def _handle_response(self, event: GroupResponseReceived, now_s: float) -> None:
-        if event.token == self.search.asked:
+        if event.token == self.coordinator_lookup.pending_token:
             self._on_coordinator_found(event.body, now_s)
         elif event.token == self._heartbeat_token:
             self._heartbeat_token = None
@@ -163,16 +170,20 @@ class GroupMember:
                 self._on_sync_response(event.body, now_s)
 
     def _handle_request_failure(self, event: GroupRequestFailed, now_s: float) -> None:
-        searching = event.token == self.search.asked
-        if event.token not in {self.search.asked, self._heartbeat_token, self._round_token}:
+        searching = event.token == self.coordinator_lookup.pending_token
+        if event.token not in {
+            self.coordinator_lookup.pending_token,
+            self._heartbeat_token,
+            self._round_token,
+        }:
             return
         unknown_question = isinstance(event.failure, UnsupportedVersion)
-        if searching and unknown_question and not self.search.asks_old_way:
-            self.search.old_broker()
+        if searching and unknown_question and not self.coordinator_lookup.uses_single_lookup:
+            self.coordinator_lookup.use_single_lookup()
         elif isinstance(event.failure, FatalError):
             self._fail(event.failure)
         elif searching:
-            self.search.failed(now_s)
+            self.coordinator_lookup.on_failed(now_s)
         else:
             self._lose_coordinator(str(event.failure), now_s)
 
@@ -190,12 +201,12 @@ class GroupMember:
         Not to a coordinator that does not respond to heartbeats: it would not respond to JoinGroup
         either, which takes much longer to detect.
         """
-        answers = self.search.silent_s is None or not self.pulse.beats
+        answers = self.coordinator_lookup.lost_since_s is None or not self.heartbeat_timer.is_active
         waits = (
             self.state in {MemberState.UNJOINED, MemberState.STABLE}
             and self._rejoin_reason is not None
         )
-        return waits and answers and self.search.node is not None
+        return waits and answers and self.coordinator_lookup.node is not None
 
     @property
     def _may_prepare(self) -> bool:
@@ -205,37 +216,39 @@ class GroupMember:
     def _coordinator_timeout_s(self) -> float:
         """When to stop all work for lack of a coordinator."""
         waits = self._has_work and self.state is not MemberState.JOINING
-        return self.search.silence_end_s if waits else math.inf
+        return self.coordinator_lookup.work_deadline_s if waits else math.inf
 
     def _advance(self, now_s: float) -> None:
-        if now_s >= self.pulse.tick_end_s:
+        if now_s >= self.heartbeat_timer.loop_deadline_s:
             self._leave_for_slow_tick()
-        if now_s >= self.pulse.session_end_s:
+        if now_s >= self.heartbeat_timer.session_deadline_s:
             timeout_s = self._options.session_timeout_s
             self._lose_coordinator(f"no response to heartbeats for {timeout_s:g} s", now_s)
         if now_s >= self._coordinator_timeout_s:
             self._stop_work("the group's coordinator was unavailable for too long")
-        if now_s >= self.search.due_s():
-            self.search.asked = self._out.find()
+        if now_s >= self.coordinator_lookup.due_s():
+            self.coordinator_lookup.pending_token = self._out.send_find_coordinator()
         if self._may_prepare and now_s >= self._join_not_before_s:
-            if self._has_work and now_s >= self.pulse.lapse_s(led=self._is_leader):
+            if self._has_work and now_s >= self.heartbeat_timer.reassigned_at_s(
+                was_leader=self._is_leader
+            ):
                 self._stop_work("the group may have assigned it to others in the meantime")
-            self._preparing = self._out.prepare()
-        if now_s >= self.pulse.beat_s:
-            self.pulse.sent(now_s)
-            self._heartbeat_token = self._out.heartbeat()
+            self._preparing = self._out.request_prepare()
+        if now_s >= self.heartbeat_timer.next_heartbeat_s:
+            self.heartbeat_timer.on_sent(now_s)
+            self._heartbeat_token = self._out.send_heartbeat()
 
     def _leave_for_slow_tick(self) -> None:
         limit_s = self._options.rebalance_timeout_s
         reason = f"the worker's loop did not respond within {limit_s:g} s"
-        self._out.tell(PollTimeoutExpired(reason))
+        self._out.add(PollTimeoutExpired(reason))
         self._leave_group(reason)
         self._rejoin_reason = reason
 
     def _stop_work(self, reason: str) -> None:
         self._has_work = False
         self._rejoin_reason = f"the work was stopped: {reason}"
-        self._out.tell(AbandonAssignment(reason))
+        self._out.add(AbandonAssignment(reason))
 
     # the coordinator
 
@@ -243,20 +256,22 @@ class GroupMember:
         (answer, *_) = getattr(body, "coordinators", ()) or (body,)
         code = int(getattr(answer, "error_code", -1))
         match coordinator.classify_lookup_error(code):
-            case CoordinatorErrorAction.FINE:
-                self.search.found(int(answer.node_id))
-                self.pulse.resume(now_s)
-                self._out.note(f"broker {self.search.node} is the coordinator")
-            case CoordinatorErrorAction.LATER:
-                self.search.failed(now_s)
+            case CoordinatorErrorAction.NONE:
+                self.coordinator_lookup.on_found(int(answer.node_id))
+                self.heartbeat_timer.resume(now_s)
+                self._out.log(f"broker {self.coordinator_lookup.node} is the coordinator")
+            case CoordinatorErrorAction.RETRY_LATER:
+                self.coordinator_lookup.on_failed(now_s)
             case _:
                 self._fail_with_code("finding the coordinator", code)
 
     def _lose_coordinator(self, reason: str, now_s: float) -> None:
-        if self.search.node is not None:
-            self._out.note(f"broker {self.search.node} is not the coordinator any more: {reason}")
-        self.search.lost(now_s)
-        self.pulse.pause()
+        if self.coordinator_lookup.node is not None:
+            self._out.log(
+                f"broker {self.coordinator_lookup.node} is not the coordinator any more: {reason}"
+            )
+        self.coordinator_lookup.on_lost(now_s)
+        self.heartbeat_timer.pause()
         self._heartbeat_token = None
         if self.state in member_state.REBALANCING_STATES:
             self._reset_membership(reason)
@@ -267,36 +282,36 @@ class GroupMember:
     def _send_join(self, protocols: tuple[tuple[str, bytes], ...]) -> None:
         if not self._may_join:
             return  # repeated when there is a coordinator
-        self._out.note(f"joining the group ({self._rejoin_reason})")
+        self._out.log(f"joining the group ({self._rejoin_reason})")
         self._stop_heartbeats(MemberState.JOINING)
-        self._round_token = self._out.join(protocols, reason=self._rejoin_reason or "")
+        self._round_token = self._out.send_join(protocols, reason=self._rejoin_reason or "")
         self._rejoin_reason = None
 
     def _on_join_response(self, body: Any, now_s: float) -> None:
         code = int(body.error_code)
         action = coordinator.classify_join_error(code)
-        if action is not CoordinatorErrorAction.FINE:
-            if action is CoordinatorErrorAction.ID_GIVEN:
+        if action is not CoordinatorErrorAction.NONE:
+            if action is CoordinatorErrorAction.REJOIN_WITH_NEW_ID:
                 self._out.generation = GroupGeneration(member_id=body.member_id)
             self._on_rebalance_error("joining the group", code, action=action, now_s=now_s)
             return
-        self.search.heard()
+        self.coordinator_lookup.on_response()
         if self._is_foreign(body, "protocol_type", self._options.protocol_type):
             return
         self._out.generation = GroupGeneration(
             number=int(body.generation_id), member_id=body.member_id, protocol=body.protocol_name
         )
         self.state = MemberState.SYNCING
-        self.pulse.start(now_s)
+        self.heartbeat_timer.start(now_s)
         self._leader = body.leader
         self._is_leader = body.leader == body.member_id
         if self._is_leader:
             self._request_assignments(body)
         else:
-            self._round_token = self._out.sync({})
+            self._round_token = self._out.send_sync({})
 
     def _request_assignments(self, body: Any) -> None:
-        self._out.tell(
+        self._out.add(
             ComputeAssignments(
                 generation=self.generation.number,
                 member_id=self.generation.member_id,
@@ -308,17 +323,17 @@ class GroupMember:
     def _on_sync_response(self, body: Any, now_s: float) -> None:
         code = int(body.error_code)
         action = coordinator.classify_sync_error(code)
-        if action is not CoordinatorErrorAction.FINE:
+        if action is not CoordinatorErrorAction.NONE:
             self._on_rebalance_error("syncing the group", code, action=action, now_s=now_s)
             return
-        self.search.heard()
+        self.coordinator_lookup.on_response()
         foreign_type = self._is_foreign(body, "protocol_type", self._options.protocol_type)
         if foreign_type or self._is_foreign(body, "protocol_name", self.generation.protocol):
             return
         self.state = MemberState.STABLE
         self._retry.reset()
         self._has_work = True
-        self._out.tell(
+        self._out.add(
             RebalanceCompleted(
                 generation=self.generation.number,
                 member_id=self.generation.member_id,
@@ -348,12 +363,12 @@ class GroupMember:
         reason = f"{doing} was answered with {request_errors.format_error_code(code)}"
         if action is CoordinatorErrorAction.FATAL:
             self._fail_with_code(doing, code)
-        elif action is CoordinatorErrorAction.MOVED:
+        elif action is CoordinatorErrorAction.FIND_COORDINATOR:
             self._lose_coordinator(reason, now_s)
         else:
-            self.search.heard()
+            self.coordinator_lookup.on_response()
             self._reset_membership(reason, action)
-            if action is CoordinatorErrorAction.LATER:
+            if action is CoordinatorErrorAction.RETRY_LATER:
                 self._postpone_join(now_s)
 
     # heartbeats
@@ -361,18 +376,18 @@ class GroupMember:
     def _on_heartbeat_response(self, code: int, now_s: float) -> None:
         reason = f"a heartbeat was answered with {request_errors.format_error_code(code)}"
         action = coordinator.classify_heartbeat_error(code)
-        if action is not CoordinatorErrorAction.MOVED:
-            self.search.heard()
+        if action is not CoordinatorErrorAction.FIND_COORDINATOR:
+            self.coordinator_lookup.on_response()
         match action:
-            case CoordinatorErrorAction.FINE:
-                self.pulse.confirmed(now_s)
-            case CoordinatorErrorAction.AGAIN:
-                self.pulse.answered(now_s)
+            case CoordinatorErrorAction.NONE:
+                self.heartbeat_timer.on_confirmed(now_s)
+            case CoordinatorErrorAction.REJOIN:
+                self.heartbeat_timer.on_response(now_s)
                 if self.state is MemberState.STABLE:
                     self._rejoin_reason = self._rejoin_reason or "the group is rebalancing"
-            case CoordinatorErrorAction.LATER:
-                self.pulse.failed(now_s)
-            case CoordinatorErrorAction.MOVED:
+            case CoordinatorErrorAction.RETRY_LATER:
+                self.heartbeat_timer.on_failed(now_s)
+            case CoordinatorErrorAction.FIND_COORDINATOR:
                 self._lose_coordinator(reason, now_s)
             case CoordinatorErrorAction.FATAL:
                 self._fail_with_code("sending a heartbeat", code)
@@ -382,15 +397,15 @@ class GroupMember:
     # leaving
 
     def _reset_membership(
-        self, reason: str, action: CoordinatorErrorAction = CoordinatorErrorAction.AGAIN
+        self, reason: str, action: CoordinatorErrorAction = CoordinatorErrorAction.REJOIN
     ) -> None:
         """End the membership in the current generation and rejoin."""
-        if action is CoordinatorErrorAction.MEMBER_GONE:
+        if action is CoordinatorErrorAction.JOIN_AS_NEW_MEMBER:
             self._out.generation = GroupGeneration()
-        elif action is CoordinatorErrorAction.GENERATION_GONE:
+        elif action is CoordinatorErrorAction.REJOIN_SAME_ID:
             self._out.generation = GroupGeneration(member_id=self.generation.member_id)
-        if action is not CoordinatorErrorAction.ID_GIVEN:
-            self._out.note(f"out of the round: {reason}")
+        if action is not CoordinatorErrorAction.REJOIN_WITH_NEW_ID:
+            self._out.log(f"out of the round: {reason}")
         self._rejoin_reason = self._rejoin_reason or reason
         self._stop_heartbeats(MemberState.UNJOINED)
 
@@ -399,14 +414,14 @@ class GroupMember:
 
     def _stop_heartbeats(self, state: MemberState) -> None:
         self._round_token = self._heartbeat_token = None
-        self.pulse.stop()
+        self.heartbeat_timer.stop()
         self.state = state
 
     def _leave_group(self, reason: str) -> None:
         """Leave the group at once, without waiting for the response."""
-        if self.search.node is not None and self.generation.member_id:
-            self._out.leave(reason)
-        self._out.note(f"leaving the group: {reason}")
+        if self.coordinator_lookup.node is not None and self.generation.member_id:
+            self._out.send_leave(reason)
+        self._out.log(f"leaving the group: {reason}")
         self._out.generation = GroupGeneration()
         self._preparing = None
         self._stop_heartbeats(MemberState.UNJOINED)
@@ -416,15 +431,15 @@ class GroupMember:
             return
         self._preparing = None
         self._stop_heartbeats(MemberState.CLOSING)
-        if self.search.node is not None and self.generation.member_id:
-            self._out.note(f"leaving the group: {reason}")
-            self._leave_token = self._out.leave(reason)
+        if self.coordinator_lookup.node is not None and self.generation.member_id:
+            self._out.log(f"leaving the group: {reason}")
+            self._leave_token = self._out.send_leave(reason)
         else:
             self._finish_close()
 
     def _finish_close(self) -> None:
         self.state = MemberState.CLOSED
-        self._out.tell(MembershipClosed())
+        self._out.add(MembershipClosed())
 
     def _fail_with_code(self, doing: str, code: int) -> None:
         what = f"group {self._options.group_id}: {doing}"
@@ -432,4 +447,4 @@ class GroupMember:
 
     def _fail(self, error: FatalError) -> None:
         self._stop_heartbeats(MemberState.FAILED)
-        self._out.tell(MembershipFailed(error))
+        self._out.add(MembershipFailed(error))

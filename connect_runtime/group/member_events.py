@@ -173,7 +173,7 @@ class AssignmentsComputed:
     """The leader's result of `ComputeAssignments`: assignment by member id, for every member."""
 
     generation: int
-    answers: Mapping[str, bytes]
+    assignments: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,9 +72,9 @@ def sync_group(
     generation: int,
     protocol_type: str,
     protocol: str,
-    answers: Mapping[str, bytes],
+    assignments: Mapping[str, bytes],
 ) -> RequestBuilder:
-    """Send (leader) or wait for assignments. `answers`: assignment by member id; empty if not
+    """Send (leader) or wait for assignments. `assignments`: assignment by member id; empty if not
     leader."""
 
     def build(version: int, m: Any) -> Any:
@@ -87,7 +87,7 @@ def sync_group(
             member_id=member_id,
             assignments=tuple(
                 m.SyncGroupRequestAssignment(member_id=to, assignment=answer)
-                for to, answer in answers.items()
+                for to, answer in assignments.items()
             ),
             **named,
         )
@@ -123,41 +123,41 @@ class MemberStepOutput:
     """Collects a member's instructions. Requests are sent to `search.node`, which must be known."""
 
     settings: GroupRebalanceConfig
-    search: CoordinatorLookup
+    coordinator_lookup: CoordinatorLookup
     generation: GroupGeneration = field(default_factory=GroupGeneration)
     _tokens: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _instructions: list[MemberInstruction] = field(default_factory=list)
 
-    def take(self) -> list[MemberInstruction]:
+    def pop_instructions(self) -> list[MemberInstruction]:
         """Return all instructions since the last call, in order."""
         instructions, self._instructions = self._instructions, []
         return instructions
 
-    def tell(self, instruction: MemberInstruction) -> None:
+    def add(self, instruction: MemberInstruction) -> None:
         """Add an instruction."""
         self._instructions.append(instruction)
 
-    def note(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """Add a line for the log."""
-        self.tell(MemberLogLine(f"group {self.settings.group_id}: {text}"))
+        self.add(MemberLogLine(f"group {self.settings.group_id}: {text}"))
 
     # Each of these methods returns the token that identifies the result.
 
-    def prepare(self) -> int:
+    def request_prepare(self) -> int:
         token = next(self._tokens)
-        self.tell(PrepareJoin(token))
+        self.add(PrepareJoin(token))
         return token
 
-    def find(self) -> int:
+    def send_find_coordinator(self) -> int:
         timeout_s = self.settings.request_timeout_s
         return self._send(
-            self.search.message(),
+            self.coordinator_lookup.build_request(),
             AnyNodeTarget(),
             lane=member_events.GROUP_PURPOSE,
             timeout_s=timeout_s,
         )
 
-    def join(self, protocols: Sequence[tuple[str, bytes]], *, reason: str) -> int:
+    def send_join(self, protocols: Sequence[tuple[str, bytes]], *, reason: str) -> int:
         message = join_group(
             self.settings.group_id,
             member_id=self.generation.member_id,
@@ -169,18 +169,18 @@ class MemberStepOutput:
         )
         return self._send_to_round(message)
 
-    def sync(self, answers: Mapping[str, bytes]) -> int:
+    def send_sync(self, answers: Mapping[str, bytes]) -> int:
         message = sync_group(
             self.settings.group_id,
             member_id=self.generation.member_id,
             generation=self.generation.number,
             protocol_type=self.settings.protocol_type,
             protocol=self.generation.protocol,
-            answers=answers,
+            assignments=answers,
         )
         return self._send_to_round(message)
 
-    def heartbeat(self) -> int:
+    def send_heartbeat(self) -> int:
         message = heartbeat(
             self.settings.group_id,
             member_id=self.generation.member_id,
@@ -188,7 +188,7 @@ class MemberStepOutput:
         )
         return self._send_to_group(message)
 
-    def leave(self, reason: str) -> int:
+    def send_leave(self, reason: str) -> int:
         message = leave_group(
             self.settings.group_id, member_id=self.generation.member_id, reason=reason
         )
@@ -212,14 +212,14 @@ class MemberStepOutput:
 
     @property
     def _coordinator(self) -> RequestTarget:
-        assert self.search.node is not None
-        return NodeTarget(self.search.node)
+        assert self.coordinator_lookup.node is not None
+        return NodeTarget(self.coordinator_lookup.node)
 
     def _send(
         self, message: RequestBuilder, to: RequestTarget, *, lane: str, timeout_s: float
     ) -> int:
         token = next(self._tokens)
-        self.tell(
+        self.add(
             SendGroupRequest(token=token, to=to, message=message, lane=lane, timeout_s=timeout_s)
         )
         return token

@@ -5,7 +5,7 @@
     JOINING   JoinGroup waits until all members have joined         response -> SYNCING
     SYNCING   the leader assigns work; SyncGroup; heartbeats        response -> STABLE
     STABLE    heartbeats; a rejoin request asks to prepare          JoinPrepared -> JOINING
-    OUT       left, until a rejoin is requested                     RejoinRequested -> UNJOINED
+    LEFT      left, until a rejoin is requested                     RejoinRequested -> UNJOINED
     FAILED    until it is closed                                    CloseRequested -> CLOSING
     CLOSING   LeaveGroup is in flight                               response or none -> CLOSED
     CLOSED    final                                                 nothing
@@ -26,7 +26,7 @@ class MemberState(enum.Enum):
     JOINING = enum.auto()
     SYNCING = enum.auto()
     STABLE = enum.auto()
-    OUT = enum.auto()
+    LEFT = enum.auto()
     FAILED = enum.auto()
     CLOSING = enum.auto()
     CLOSED = enum.auto()

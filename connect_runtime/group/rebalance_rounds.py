@@ -34,22 +34,22 @@ from connect_runtime.group.connectors_and_tasks import ConfiguredWork, Connector
 class MemberAssignment:
     """A worker's view of its membership."""
 
-    offers: ConnectProtocol
+    supported_protocol: ConnectProtocol
     """The worker's `connect.protocol`."""
-    current: ConnectProtocol
+    current_protocol: ConnectProtocol
     """The group's protocol, as of the last assignment."""
     assignment: ConnectAssignment | None = None
     """All assigned work; None before the first assignment and after abandoning it."""
-    completed: int = -1
+    last_generation: int = -1
     """Generation of the last assignment, -1 before the first."""
 
     @classmethod
-    def fresh(cls, offers: ConnectProtocol) -> MemberAssignment:
+    def initial(cls, offers: ConnectProtocol) -> MemberAssignment:
         """Return the state before the first assignment."""
-        return cls(offers=offers, current=offers)
+        return cls(supported_protocol=offers, current_protocol=offers)
 
     @property
-    def holding(self) -> ConnectorsAndTasks:
+    def assigned_work(self) -> ConnectorsAndTasks:
         """All assigned work, whether it has been started or not."""
         return connectors_and_tasks.NO_WORK if self.assignment is None else self.assignment.assigned
 
@@ -67,15 +67,19 @@ class MemberAssignment:
         state = WorkerMetadata(url=url, config_offset=config_offset, allocation=self.assignment)
         return tuple(
             (each.wire_name, connect_protocol.encode_metadata(state, each))
-            for each in self.offers.offered()
+            for each in self.supported_protocol.list_supported()
         )
 
-    def stop_before_joining(self) -> ConnectorsAndTasks:
+    def work_to_stop_before_join(self) -> ConnectorsAndTasks:
         """Return the work to stop before joining (again)."""
-        eager = self.current is ConnectProtocol.EAGER
-        return self.holding if eager and not self.rejoin_needed else connectors_and_tasks.NO_WORK
+        eager = self.current_protocol is ConnectProtocol.EAGER
+        return (
+            self.assigned_work if eager and not self.rejoin_needed else connectors_and_tasks.NO_WORK
+        )
 
-    def answered(self, data: bytes, *, protocol_name: str, generation: int) -> AssignmentChange:
+    def apply_assignment(
+        self, data: bytes, *, protocol_name: str, generation: int
+    ) -> AssignmentChange:
         """Apply an assignment. Raises MalformedBytesError, or ValueError for an unknown protocol.
 
         A failed assignment revokes nothing: the next one has the changes. When a group falls back
@@ -83,23 +87,23 @@ class MemberAssignment:
         assigned to others is stopped here (Java's members forget about it, and it runs twice).
         """
         received = connect_protocol.decode_assignment(data)
-        current = ConnectProtocol.of_wire_name(protocol_name)
+        current = ConnectProtocol.from_wire_name(protocol_name)
         if current is not ConnectProtocol.EAGER:
             stop = received.revoked
-            kept = self.holding.without(stop.items)
-            received = dataclasses.replace(received, assigned=received.assigned.then(kept))
-        elif self.current is not ConnectProtocol.EAGER:
-            stop = self.holding.without(received.assigned.items)
+            kept = self.assigned_work.without(stop.items)
+            received = dataclasses.replace(received, assigned=received.assigned.union(kept))
+        elif self.current_protocol is not ConnectProtocol.EAGER:
+            stop = self.assigned_work.without(received.assigned.items)
         else:
             stop = connectors_and_tasks.NO_WORK
         after = dataclasses.replace(
-            self, current=current, assignment=received, completed=generation
+            self, current_protocol=current, assignment=received, last_generation=generation
         )
-        return AssignmentChange(member=after, stop=stop, assignment=received)
+        return AssignmentChange(member=after, work_to_stop=stop, assignment=received)
 
-    def given_up(self) -> tuple[MemberAssignment, ConnectorsAndTasks]:
+    def abandon_work(self) -> tuple[MemberAssignment, ConnectorsAndTasks]:
         """Abandon all work after the loss of the coordinator. Returns (new state, work to stop)."""
-        return dataclasses.replace(self, assignment=None), self.holding
+        return dataclasses.replace(self, assignment=None), self.assigned_work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +111,12 @@ class AssignmentChange:
     """The effect of an assignment."""
 
     member: MemberAssignment
-    stop: ConnectorsAndTasks
+    work_to_stop: ConnectorsAndTasks
     """Work to stop before anything is started."""
     assignment: ConnectAssignment
     """All work from now on, with leader, config offset and delay."""
 
-    def start(self, running: Iterable[WorkItem]) -> ConnectorsAndTasks:
+    def work_to_start(self, running: Iterable[WorkItem]) -> ConnectorsAndTasks:
         """Return assigned work that is not running."""
         return self.assignment.assigned.without(running)
 
@@ -147,7 +151,7 @@ class AssignmentOwners:
 class LeaderAssignments:
     """The result of a rebalance on the leader."""
 
-    answers: Mapping[str, bytes]
+    assignments: Mapping[str, bytes]
     """Assignment by member id, for every member, never empty."""
     state: AssignorState
     owners: AssignmentOwners | None
@@ -164,7 +168,7 @@ class LeaderAssignments:
 class ConfigSnapshots:
     """The configured work that this worker knew when it joined, and the newest."""
 
-    joined_with: ConfiguredWork
+    at_join: ConfiguredWork
     newest: ConfiguredWork
 
 
@@ -178,7 +182,7 @@ def perform_assignment(
     """Compute all assignments. Raises MalformedBytesError for malformed metadata of the leader."""
     states, malformed = _read_metadata(election)
     offset = max(each.config_offset for each in states.values())
-    configured = snapshots.joined_with
+    configured = snapshots.at_join
     if configured.offset < offset:
         configured = snapshots.newest
         if configured.offset < offset:
@@ -197,7 +201,7 @@ def perform_assignment(
         for member in election.members
     }
     return LeaderAssignments(
-        answers=_encode_assignments(election, answers),
+        assignments=_encode_assignments(election, answers),
         state=plan.state,
         owners=AssignmentOwners(
             urls={member: each.url for member, each in states.items()},
@@ -258,7 +262,7 @@ def _answer_config_mismatch(
     template = _make_assignment_template(election, states, offset=offset, delay_ms=0)
     mismatch = dataclasses.replace(template, error=connect_protocol.CONFIG_MISMATCH)
     return LeaderAssignments(
-        answers=_encode_assignments(election, dict.fromkeys(election.members, mismatch)),
+        assignments=_encode_assignments(election, dict.fromkeys(election.members, mismatch)),
         state=state,
         owners=None,
         configured=snapshots.newest,

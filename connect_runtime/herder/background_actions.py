@@ -69,7 +69,7 @@ class PendingReplies:
         self._ticket_numbers = itertools.count(1)
         self._waiting: dict[int, futures.Future[WorkerReply]] = {}
 
-    def issue(self) -> tuple[int, futures.Future[WorkerReply]]:
+    def create(self) -> tuple[int, futures.Future[WorkerReply]]:
         """Create a future and return it with its ticket."""
         future: futures.Future[WorkerReply] = futures.Future()
         future.set_running_or_notify_cancel()  # a caller that gives up must not cancel it
@@ -90,7 +90,7 @@ class PendingReplies:
         if future is not None:
             future.set_exception(error)
 
-    def settle(self, ticket: int, outcome: futures.Future[object]) -> None:
+    def complete_from(self, ticket: int, outcome: futures.Future[object]) -> None:
         """Complete the future with the result or error of `outcome`, whose result must be a
         reply."""
 
@@ -103,7 +103,7 @@ class PendingReplies:
 
         outcome.add_done_callback(done)
 
-    def fail_with(self, ticket: int, outcome: futures.Future[object]) -> None:
+    def propagate_failure(self, ticket: int, outcome: futures.Future[object]) -> None:
         """Fail the future if `outcome` fails; a success leaves it pending."""
 
         def done(future: futures.Future[object]) -> None:
@@ -154,17 +154,17 @@ class BackgroundActionDeps:
     statuses: StatusBackingStore
     worker: WorkerInterface
     offsets: OffsetRequestHandler
-    peers: PeerClient | None
-    signs_with: str
+    peer_client: PeerClient | None
+    signature_algorithm: str
     """`inter.worker.signature.algorithm`."""
     validate: Callable[[RawConfig], ConfigInfos]
-    calls: ThreadPool
-    plugin_calls: ThreadPool
+    thread_pool: ThreadPool
+    plugin_thread_pool: ThreadPool
     """Threads for calls of plugin code, which may never return."""
-    levels: LogLevels
+    log_levels: LogLevels
     worker_id: str
     generation: Callable[[], int]
-    on_leading: Callable[[], None]
+    on_leadership_acquired: Callable[[], None]
     """Called in the thread pool when this worker became the leader (Java's `rebalanceSuccess`)."""
 
 
@@ -176,14 +176,14 @@ class BackgroundActionRunner:
         self,
         deps: BackgroundActionDeps,
         *,
-        asked: PendingReplies,
+        pending_replies: PendingReplies,
         post: Callable[[HerderEvent], object],
     ) -> None:
         self._deps = deps
-        self._replies = asked
+        self._replies = pending_replies
         self._post = post
 
-    def obey(self, action: BackgroundAction) -> None:
+    def execute(self, action: BackgroundAction) -> None:
         """Execute an action, on the herder's thread. Actions for the group are ignored here."""
         deps = self._deps
         match action:
@@ -209,9 +209,9 @@ class BackgroundActionRunner:
     def _execute_long_action(self, action: BackgroundAction) -> None:
         match action:
             case LeadershipAcquired():
-                self._submit_call(self._deps.on_leading, self._deps.calls).add_done_callback(
-                    _log_callback_failure
-                )
+                self._submit_call(
+                    self._deps.on_leadership_acquired, self._deps.thread_pool
+                ).add_done_callback(_log_callback_failure)
             case ForwardTaskConfigs():
                 self._forward_task_configs(action)
             case ValidateAndPutConnector():
@@ -240,7 +240,7 @@ class BackgroundActionRunner:
         if level.upper() not in log_levels.LEVELS:
             _LOG.warning("unknown log level %s: level of %s is unchanged", level, namespace)
             return
-        changed = self._deps.levels.set(namespace, level)
+        changed = self._deps.log_levels.set_level(namespace, level)
         loggers = plurals.format_count(len(changed), "logger")
         _LOG.info("set log level %s for %s (%s)", level, namespace, loggers)
 
@@ -260,7 +260,9 @@ class BackgroundActionRunner:
             if not self._post(RequestSubmitted(ticket=ticket, request=validated)):
                 self._replies.answer(ticket, SHUTTING_DOWN_REPLY)
 
-        self._replies.fail_with(ticket, self._submit_call(run, self._deps.plugin_calls))
+        self._replies.propagate_failure(
+            ticket, self._submit_call(run, self._deps.plugin_thread_pool)
+        )
 
     def _write_status(self, subject: StatusSubject, state: RunState) -> None:
         status = RunStatus(
@@ -269,7 +271,7 @@ class BackgroundActionRunner:
         self._deps.statuses.put(subject, status)
 
     def _forward_task_configs(self, action: ForwardTaskConfigs) -> None:
-        peers = self._deps.peers
+        peers = self._deps.peer_client
         if peers is None:
             self._post(TaskConfigsForwarded(token=action.token, error=_LEADER_UNREACHABLE_REASON))
             return
@@ -278,7 +280,7 @@ class BackgroundActionRunner:
             action.connector,
             action.configs,
             key=self._deps.configs.snapshot().session_key,
-            algorithm=self._deps.signs_with,
+            algorithm=self._deps.signature_algorithm,
         )
 
         def build_event(error: BaseException | None) -> TaskConfigsForwarded:
@@ -287,7 +289,7 @@ class BackgroundActionRunner:
             status = error.status if isinstance(error, PeerRefusedError) else None
             return TaskConfigsForwarded(token=action.token, error=str(error), status=status)
 
-        future = self._submit_call(lambda: peers.send_and_wait(call), self._deps.calls)
+        future = self._submit_call(lambda: peers.send_and_wait(call), self._deps.thread_pool)
         future.add_done_callback(lambda done: self._post(build_event(done.exception())))
 
     def _handle_offsets_request(
@@ -307,7 +309,7 @@ class BackgroundActionRunner:
                 return offsets.read(request.connector, known)
             return offsets.modify(request.connector, known, request.offsets)
 
-        self._replies.settle(ticket, self._submit_call(run, self._deps.plugin_calls))
+        self._replies.complete_from(ticket, self._submit_call(run, self._deps.plugin_thread_pool))
 
     def _submit_call(self, run: Callable[[], object], calls: ThreadPool) -> futures.Future[object]:
         """Run a call in the thread pool; the future fails with `HerderQueueFullError` if the

@@ -115,11 +115,11 @@ class TaskConfigGenerator:
         self._pending: dict[str, _PendingCall] = {}
         self._applied: dict[str, _AppliedConfig] = {}
 
-    def started(self, name: str) -> None:
+    def forget_pending_call(self, name: str) -> None:
         """Forget the pending call of a connector that is being started again."""
         self._pending.pop(name, None)
 
-    def wished(self, name: str) -> None:
+    def mark_outdated(self, name: str) -> None:
         """Mark the pending call as outdated, because the connector requested another
         reconfiguration."""
         if name in self._pending:
@@ -192,7 +192,7 @@ class TaskConfigGenerator:
 
     def _forget_removed(self, view: ClusterConfigState) -> None:
         """Drop resolved configurations of removed connectors, because they contain secrets."""
-        for name in [name for name in self._applied if not view.contains(name)]:
+        for name in [name for name in self._applied if not view.has_connector(name)]:
             del self._applied[name]
 
 
@@ -202,7 +202,7 @@ def _build_generation_failure(name: str, error: BaseException) -> ActionFailed:
         lasting = isinstance(error, TooManyTasksError)
         if lasting:
             _LOG.error("%s", error)
-        return ActionFailed(reason=str(error), lasting=lasting)
+        return ActionFailed(reason=str(error), is_permanent=lasting)
     _LOG.error("connector %s failed to generate task configs", name, exc_info=error)
     return ActionFailed(reason=f"connector {name} failed to generate task configs: {error!r}")
 
@@ -218,8 +218,8 @@ class BlockingActionDeps:
     configs: ConfigBackingStore
     statuses: StatusBackingStore
     worker: WorkerInterface
-    calls: ThreadPool
-    keys: SessionKeySettings
+    thread_pool: ThreadPool
+    session_key_settings: SessionKeySettings
     resolve: Callable[[RawConfig], object]
     """Replaces `${…}` references in a configuration."""
 
@@ -229,9 +229,11 @@ class BlockingActionRunner:
 
     def __init__(self, deps: BlockingActionDeps) -> None:
         self._deps = deps
-        self._connectors = TaskConfigGenerator(deps.worker, calls=deps.calls, resolve=deps.resolve)
+        self._connectors = TaskConfigGenerator(
+            deps.worker, calls=deps.thread_pool, resolve=deps.resolve
+        )
 
-    def answer(self, action: BlockingAction) -> ActionOutcome:
+    def execute(self, action: BlockingAction) -> ActionOutcome:
         """Execute an action and return its outcome; raises only on a programming error."""
         deps = self._deps
         try:
@@ -247,7 +249,7 @@ class BlockingActionRunner:
                 case _:
                     return self._execute_in_worker(action)
         except WritePrivilegeLost as error:
-            return ActionFailed(reason=str(error), fenced=True)
+            return ActionFailed(reason=str(error), is_fenced=True)
         except ConnectError as error:
             return ActionFailed(reason=str(error))
         return ActionDone()
@@ -271,9 +273,9 @@ class BlockingActionRunner:
             case GenerateTaskConfigs(name):
                 return self._connectors.generate(name, deps.configs.snapshot())
 
-    def wished(self, connector: str) -> None:
+    def mark_outdated(self, connector: str) -> None:
         """Record that a connector requested a reconfiguration of its tasks."""
-        self._connectors.wished(connector)
+        self._connectors.mark_outdated(connector)
 
     def stop_all(self) -> None:
         """Stop all connectors and tasks, because the herder ends."""
@@ -315,7 +317,7 @@ class BlockingActionRunner:
                 configs.put_fencing_count(name, tasks)
 
     def _generate_session_key(self, created_ms: int) -> SessionKey:
-        settings = self._deps.keys
+        settings = self._deps.session_key_settings
         entropy = secrets.token_bytes(settings.key_bytes)
         return session_keys.generate_key(settings, entropy=entropy, wall_ms=created_ms)
 
@@ -335,9 +337,9 @@ class BlockingActionRunner:
         configured: dict[ConnectorTaskId, ConfiguredTask] = {}
         for task in tasks:
             config, of_task = view.config(task.connector), view.task_config(task)
-            if view.has(task) and config is not None and of_task is not None:
+            if view.is_configured(task) and config is not None and of_task is not None:
                 configured[task] = ConfiguredTask(connector=config, config=of_task)
-        to_restart = self._deps.worker.renew_tasks(configured)
+        to_restart = self._deps.worker.offer_task_configs(configured)
         return TaskConfigsOffered(to_restart | (set(tasks) - configured.keys()))
 
     def _start_item(self, item: WorkItem, view: ClusterConfigState) -> None:
@@ -347,7 +349,7 @@ class BlockingActionRunner:
             raise FatalError(f"connector {name} no longer exists")
         state = state or TargetState.STARTED
         if isinstance(item, str):
-            self._connectors.started(name)
+            self._connectors.forget_pending_call(name)
             self._deps.worker.start_connector(name, config, state)
             return
         task_config = view.task_config(item)

@@ -81,13 +81,15 @@ def record_change(herder: HerderState, change: ConfigChange) -> None:
     changes = herder.changes
     match change:
         case ConnectorConfigured(connector, created):
-            changes.rebalance = changes.rebalance or created
-            if not created or herder.config.contains(connector):  # recreated since the last tick
+            changes.needs_rebalance = changes.needs_rebalance or created
+            if not created or herder.config.has_connector(
+                connector
+            ):  # recreated since the last tick
                 changes.connectors.add(connector)
         case ConnectorRemoved(_, existed):
-            changes.rebalance = changes.rebalance or existed
+            changes.needs_rebalance = changes.needs_rebalance or existed
         case TasksCommitted(_, tasks):
-            changes.rebalance = True
+            changes.needs_rebalance = True
             changes.tasks.update(tasks)
         case TargetStateChanged(connector):
             changes.states.add(connector)
@@ -113,11 +115,13 @@ def run_requested_restarts(herder: HerderState) -> HerderScript[None]:
     """Restart the connectors and tasks of this worker that restart requests cover."""
     wanted, herder.changes.restarts = herder.changes.restarts, {}
     for _, request in sorted(wanted.items()):
-        plan = restart_plan.plan_restart(request, herder.seen.statuses)
-        configured = ConnectorsAndTasks.of(
-            item for item in herder.running.items if herder.seen.config.has(item)
+        plan = restart_plan.plan_restart(request, herder.snapshot.statuses)
+        configured = ConnectorsAndTasks.from_items(
+            item for item in herder.running.items if herder.snapshot.config.is_configured(item)
         )
-        own_items = connectors_and_tasks.NO_WORK if plan is None else plan.own(configured)
+        own_items = (
+            connectors_and_tasks.NO_WORK if plan is None else plan.select_assigned(configured)
+        )
         if not own_items:
             continue
         yield WriteLogLine(f"{plan}; on this worker: {own_items}")
@@ -131,16 +135,16 @@ def apply_config_changes(herder: HerderState) -> HerderScript[bool]:
 
     Under the eager protocol a rebalance is enough, because it stops everything anyway.
     """
-    if not herder.changes.any_configs():
+    if not herder.changes.has_config_changes():
         return True
-    herder.config = herder.seen.config
+    herder.config = herder.snapshot.config
     changes = herder.changes
     herder.changes = PendingConfigChanges(restarts=changes.restarts, levels=changes.levels)
-    if not (herder.eager and changes.rebalance):
+    if not (herder.is_eager and changes.needs_rebalance):
         yield from _restart_connectors(herder, changes.connectors)
         yield from _apply_target_states(herder, changes.states)
         yield from _offer_task_configs(herder, {task.connector for task in changes.tasks})
-    if changes.rebalance:
+    if changes.needs_rebalance:
         yield from herder_state.rejoin_group(herder, "connectors or task configs have changed")
         return False
     return True
@@ -148,7 +152,7 @@ def apply_config_changes(herder: HerderState) -> HerderScript[bool]:
 
 def _restart_connectors(herder: HerderState, names: set[str]) -> HerderScript[None]:
     own_items = tuple(name for name in herder.running.connectors if name in names)
-    remaining = tuple(name for name in own_items if herder.config.contains(name))
+    remaining = tuple(name for name in own_items if herder.config.has_connector(name))
     yield from herder_state.stop_items(
         herder, ConnectorsAndTasks(connectors=own_items), for_good=False
     )
@@ -158,19 +162,21 @@ def _restart_connectors(herder: HerderState, names: set[str]) -> HerderScript[No
 def _apply_target_states(herder: HerderState, names: set[str]) -> HerderScript[None]:
     for name in sorted(names):
         state = herder.config.target_state(name)
-        if herder.config.contains(name) and state is not None:
+        if herder.config.has_connector(name) and state is not None:
             yield ApplyTargetState(connector=name, state=state)
 
 
 def _offer_task_configs(herder: HerderState, connectors: set[str]) -> HerderScript[None]:
     """Offer new configs to running tasks; those that refuse are restarted after the rebalance."""
     own_items = tuple(task for task in herder.running.tasks if task.connector in connectors)
-    running = tuple(task for task in own_items if task not in herder.to_restart)
+    running = tuple(task for task in own_items if task not in herder.tasks_to_restart)
     outcome = (yield OfferTaskConfigs(running)) if running else None
-    to_restart = outcome.left if isinstance(outcome, TaskConfigsOffered) else frozenset(running)
+    to_restart = (
+        outcome.to_restart if isinstance(outcome, TaskConfigsOffered) else frozenset(running)
+    )
     refusing = tuple(task for task in running if task in to_restart)
     yield from herder_state.stop_items(herder, ConnectorsAndTasks(tasks=refusing), for_good=False)
-    herder.to_restart.update(refusing)
+    herder.tasks_to_restart.update(refusing)
 
 
 QUEUE_FULL_STATUS = 503
@@ -184,7 +190,7 @@ class DistributedHerder:
     """
 
     def __init__(self, settings: HerderSettings, seen: EventSnapshot) -> None:
-        self._state = HerderState(settings=settings, seen=seen)
+        self._state = HerderState(settings=settings, snapshot=seen)
         self._script: HerderScript[bool] | None = None
         self._blocking_action: BlockingAction | None = None
         self._sleeps_until_s: float | None = None
@@ -193,7 +199,7 @@ class DistributedHerder:
         self._closed = False
 
     @property
-    def question(self) -> BlockingAction | None:
+    def pending_action(self) -> BlockingAction | None:
         """The blocking action in progress; `ActionCompleted` is expected."""
         return self._blocking_action
 
@@ -201,23 +207,23 @@ class DistributedHerder:
     def closed(self) -> bool:
         return self._closed
 
-    def wake_at_s(self) -> float | None:
+    def next_tick_s(self) -> float | None:
         """Return when the next `HerderTick` is due; None if only other events matter."""
         herder = self._state
-        if self._blocking_action is not None or self._closed or not herder.begun:
+        if self._blocking_action is not None or self._closed or not herder.stores_loaded:
             return None
         times = [self._sleeps_until_s]
-        if herder.joined and self._script is None:
-            times += [herder.queue.next_at_s, herder.due_s]
-            if herder.leads and herder.signs:
+        if herder.is_joined and self._script is None:
+            times += [herder.queue.next_due_s, herder.rejoin_due_s]
+            if herder.is_leader and herder.signs_requests:
                 times.append(leader_duties.compute_key_rotation_time_s(herder))
         return min((each for each in times if each is not None), default=None)
 
-    def step(self, event: HerderEvent, seen: EventSnapshot) -> list[HerderAction]:
+    def step(self, event: HerderEvent, snapshot: EventSnapshot) -> list[HerderAction]:
         """Process an event and return the actions to execute, in order."""
         if self._closed:
             return []
-        self._state.seen = seen
+        self._state.snapshot = snapshot
         actions: list[HerderAction] = []
         outcome: ActionOutcome | None = None
         if isinstance(event, ActionCompleted):
@@ -236,17 +242,21 @@ class DistributedHerder:
         herder = self._state
         match event:
             case StoresLoaded():
-                herder.begun, herder.config = True, herder.seen.config
+                herder.stores_loaded, herder.config = True, herder.snapshot.config
             case ConfigRecordRead(change):
                 record_change(herder, change)
             case JoinRequested(stop):
-                herder.join_asked = stop
+                herder.requested_stop = stop
             case AssignmentReceived():
-                herder.arrived = event
+                herder.new_assignment = event
             case CoordinatorLost(reason):
-                herder.lost, herder.arrived, herder.join_asked = reason, None, None
+                herder.coordinator_loss, herder.new_assignment, herder.requested_stop = (
+                    reason,
+                    None,
+                    None,
+                )
             case HerderShutdownRequested():
-                herder.closing = True
+                herder.is_closing = True
             case _:
                 return False
         return True
@@ -267,7 +277,7 @@ class DistributedHerder:
     def _enqueue_request(self, event: RequestSubmitted) -> list[HerderAction]:
         herder = self._state
         reply: RequestRefused
-        if herder.closing:
+        if herder.is_closing:
             reply = RequestRefused(
                 request_service.INTERNAL_ERROR_STATUS, request_service.SHUTTING_DOWN_MESSAGE
             )
@@ -275,8 +285,8 @@ class DistributedHerder:
             if event.ticket is None and isinstance(event.request, RestartConnector):
                 herder.queue.drop_scheduled_restart(event.request.connector)
             try:
-                at_s = herder.seen.now_s + event.delay_s
-                herder.queue.add(event.request, ticket=event.ticket, at_s=at_s)
+                at_s = herder.snapshot.now_s + event.delay_s
+                herder.queue.add(event.request, ticket=event.ticket, due_s=at_s)
             except HerderQueueFullError as error:
                 reply = RequestRefused(QUEUE_FULL_STATUS, f"{error}; retry later")
             else:
@@ -319,11 +329,11 @@ class DistributedHerder:
         if self._sleeps_until_s is None:
             return True
         herder = self._state
-        if herder.closing or herder.lost is not None:
+        if herder.is_closing or herder.coordinator_loss is not None:
             assert self._script is not None
             self._script.close()
             self._script, self._has_new_events = None, True
-        elif herder.seen.now_s < self._sleeps_until_s:
+        elif herder.snapshot.now_s < self._sleeps_until_s:
             return False
         self._sleeps_until_s = None
         return True
@@ -331,43 +341,47 @@ class DistributedHerder:
     def _tick(self) -> HerderScript[bool]:
         """One iteration of the herder. Returns True if the next one must follow at once."""
         herder = self._state
-        if not herder.begun and not herder.closing:
+        if not herder.stores_loaded and not herder.is_closing:
             return False
         yield from apply_logger_levels(herder)
         yield from self._handle_group_events()
-        if herder.closing:
+        if herder.is_closing:
             yield from self._shut_down()
             return False
-        if not herder.can_read and not (yield from rebalance.sync_config_topic(herder)):
+        if not herder.is_config_topic_readable and not (
+            yield from rebalance.sync_config_topic(herder)
+        ):
             return True
-        if herder.left:
+        if herder.has_left:
             yield from herder_state.rejoin_group(herder, "the config topic can be read again")
-        if herder.join_asked is not None:
-            stop, herder.join_asked = herder.join_asked, None
+        if herder.requested_stop is not None:
+            stop, herder.requested_stop = herder.requested_stop, None
             yield from rebalance.prepare_to_join(herder, stop)
-        if not herder.joined:
+        if not herder.is_joined:
             return False
         return (yield from self._tick_joined())
 
     def _handle_group_events(self) -> HerderScript[None]:
         herder = self._state
-        if herder.lost is not None:
-            reason, herder.lost = herder.lost, None
+        if herder.coordinator_loss is not None:
+            reason, herder.coordinator_loss = herder.coordinator_loss, None
             yield from rebalance.handle_coordinator_loss(herder, reason)
-        if herder.arrived is not None:
-            arrived, herder.arrived = herder.arrived, None
+        if herder.new_assignment is not None:
+            arrived, herder.new_assignment = herder.new_assignment, None
             yield from rebalance.accept_assignment(herder, arrived)
 
     def _tick_joined(self) -> HerderScript[bool]:
         herder = self._state
         if not (yield from rebalance.apply_assignment(herder)):
-            return not herder.can_read
+            return not herder.is_config_topic_readable
         if not (yield from leader_duties.perform_due_duties(herder)):
             return True
         yield from self._handle_requests()
         yield from run_requested_restarts(herder)
         yield from apply_config_changes(herder)
-        return not herder.can_read or (herder.write_lost and herder.leads)
+        return not herder.is_config_topic_readable or (
+            herder.lost_write_privilege and herder.is_leader
+        )
 
     def _handle_requests(self) -> HerderScript[None]:
         herder = self._state
@@ -376,7 +390,7 @@ class DistributedHerder:
             yield from task_reconfiguration.handle_forward_result(herder, event)
         while (
             not self._has_urgent_event()
-            and (waiting := herder.queue.take_due(herder.seen.now_s)) is not None
+            and (waiting := herder.queue.pop_due(herder.snapshot.now_s)) is not None
         ):
             yield from request_service.handle_request(herder, waiting)
 
@@ -384,18 +398,18 @@ class DistributedHerder:
         """Return whether something more urgent than the next request has come up."""
         herder = self._state
         return (
-            herder.closing
-            or herder.lost is not None
-            or herder.join_asked is not None
-            or not herder.can_read
-            or (herder.write_lost and herder.leads)
+            herder.is_closing
+            or herder.coordinator_loss is not None
+            or herder.requested_stop is not None
+            or not herder.is_config_topic_readable
+            or (herder.lost_write_privilege and herder.is_leader)
         )
 
     def _shut_down(self) -> HerderScript[None]:
         herder = self._state
         yield from herder_state.stop_items(herder, herder.running)
         yield from request_service.refuse_all_requests(herder)
-        herder.round, herder.joined = None, False
+        herder.last_rebalance, herder.is_joined = None, False
         yield FlushStatuses()
         yield CloseGroup()
 

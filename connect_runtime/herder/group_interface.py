@@ -36,14 +36,14 @@ class WorkerGroup(Protocol):
     def member_id(self) -> str:
         """This worker's id in the group; "" before a rebalance has completed."""
 
-    def start(self, on_news: OnGroupEvent, configured: GetConfiguredWork) -> None:
+    def start(self, on_event: OnGroupEvent, read_configured_work: GetConfiguredWork) -> None:
         """Find the group and join it; the first event is `JoinRequested`. Call once.
 
-        `configured` is called when this worker joins and again when it leads, on any thread, and
+        `read_configured_work` is called when this worker joins and again when it leads, on any thread, and
         must return at once. Raises `FatalError` for invalid settings.
         """
 
-    def take(self) -> list[GroupEvent]:
+    def pop_events(self) -> list[GroupEvent]:
         """Return the events since the last call, in order; an outdated event is replaced by its
         successor.
 
@@ -52,14 +52,14 @@ class WorkerGroup(Protocol):
         the group then.
         """
 
-    def ticked(self) -> None:
+    def record_tick(self) -> None:
         """Report that the herder's loop is alive.
 
         Call it more often than `rebalance.timeout.ms`; otherwise the worker leaves the group, and
         rejoins at the next call of `rejoin`.
         """
 
-    def prepared(self) -> None:
+    def confirm_prepared(self) -> None:
         """Confirm a `JoinRequested`: revoked work has stopped, and the worker may join.
 
         Sends the current assignment and config offset. Ignored if it is a repetition, or if newer
@@ -79,7 +79,7 @@ class WorkerGroup(Protocol):
         An assignment that was not popped yet is dropped.
         """
 
-    def give_up_work(self) -> None:
+    def revoke_all(self) -> None:
         """Record that all work has stopped, so that the worker joins without an assignment."""
 
     def close(self, timeout_s: float) -> None:
@@ -93,6 +93,6 @@ class WorkerGroup(Protocol):
     @property
     def session_timeout_s(self) -> float: ...
 
-    def confirmed_at_s(self) -> float: ...
+    def last_heartbeat_s(self) -> float: ...
 
-    def confirm_soon(self) -> None: ...
+    def request_heartbeat(self) -> None: ...

@@ -63,9 +63,9 @@ class GroupSessionSettings:
     """Group id and timeouts."""
     url: str
     """URL at which other workers reach this one."""
-    offers: ConnectProtocol = ConnectProtocol.SESSIONED
+    protocol: ConnectProtocol = ConnectProtocol.SESSIONED
     """`connect.protocol`."""
-    delay_max_ms: int = 300_000
+    max_rebalance_delay_ms: int = 300_000
     """`scheduled.rebalance.max.delay.ms`."""
 
 
@@ -86,17 +86,21 @@ GroupSessionAction: TypeAlias = (
 class GroupSession:
     """Group membership of one worker. Not thread-safe: only one thread may use it at a time.
 
-    After every call, `outgoing` returns the actions to execute, in order. Invariant: at most one
+    After every call, `pop_actions` returns the actions to execute, in order. Invariant: at most one
     event of each kind is queued, and no assignment together with a lost coordinator.
     """
 
     def __init__(
-        self, options: GroupSessionSettings, *, rng: random.Random, configured: ReadConfiguredWork
+        self,
+        settings: GroupSessionSettings,
+        *,
+        rng: random.Random,
+        read_configured_work: ReadConfiguredWork,
     ) -> None:
-        self._options = options
-        self._read_configured_work = configured
-        self._machine = GroupMember(options.membership, rng=rng)
-        self._assignment = MemberAssignment.fresh(options.offers)
+        self._options = settings
+        self._read_configured_work = read_configured_work
+        self._machine = GroupMember(settings.membership, rng=rng)
+        self._assignment = MemberAssignment.initial(settings.protocol)
         self._delivered_assignment = self._assignment
         """As of the last events that the herder popped."""
         self._events: list[GroupSessionEvent] = []
@@ -111,42 +115,42 @@ class GroupSession:
         return self._machine.member_id
 
     @property
-    def holding(self) -> ConnectorsAndTasks:
+    def assigned_work(self) -> ConnectorsAndTasks:
         """The work that the group counts as assigned to this worker."""
-        return self._assignment.holding
+        return self._assignment.assigned_work
 
     @property
-    def confirmed_s(self) -> float:
+    def last_heartbeat_s(self) -> float:
         """Monotonic time at which the newest successful heartbeat was sent; -inf if there is
         none."""
-        return self._machine.pulse.confirmed_s
+        return self._machine.heartbeat_timer.last_confirmed_s
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         return self._machine.state is MemberState.CLOSED
 
     @property
-    def has_news(self) -> bool:
+    def has_events(self) -> bool:
         return bool(self._events)
 
-    def due_s(self) -> float:
+    def next_tick_s(self) -> float:
         """Return when the next `MemberTick` event is due; inf for never."""
         return self._machine.due_s()
 
-    def outgoing(self) -> list[GroupSessionAction]:
+    def pop_actions(self) -> list[GroupSessionAction]:
         """Return and remove the actions since the last call."""
         taken, self._actions = self._actions, []
         return taken
 
     # Called by the herder
 
-    def take(self) -> list[GroupSessionEvent]:
+    def pop_events(self) -> list[GroupSessionEvent]:
         """Return and remove the events since the last call, in order."""
         taken, self._events = self._events, []
         self._delivered_assignment = self._assignment
         return taken
 
-    def prepared(self, now_s: float) -> None:
+    def confirm_prepared(self, now_s: float) -> None:
         """Confirm that work has stopped, and join.
 
         Does nothing if no preparation was requested, or if newer events are queued: the herder will
@@ -158,37 +162,39 @@ class GroupSession:
         token, self._prepare_token = self._prepare_token, None
         self._joined_with = self._read_configured_work()
         protocols = self._assignment.metadata(self._options.url, self._joined_with.offset)
-        self.tell(JoinPrepared(token=token, protocols=protocols), now_s)
+        self.handle_event(JoinPrepared(token=token, protocols=protocols), now_s)
 
     def rejoin(self, reason: str, now_s: float) -> None:
-        self.tell(RejoinRequested(reason), now_s)
+        self.handle_event(RejoinRequested(reason), now_s)
 
     def leave(self, reason: str, now_s: float) -> None:
         """Leave the group; an assignment that the herder has not popped is discarded."""
         self._assignment = self._delivered_assignment
         self._drop_events(AssignmentReceived, JoinRequested)
         self._prepare_token = None
-        self.tell(LeaveRequested(reason), now_s)
+        self.handle_event(LeaveRequested(reason), now_s)
 
-    def give_up_work(self) -> None:
+    def revoke_all(self) -> None:
         """Record that all work has stopped, so that the worker joins without an assignment."""
-        self._assignment, _ = self._assignment.given_up()
+        self._assignment, _ = self._assignment.abandon_work()
         self._delivered_assignment = self._assignment
         self._drop_events(AssignmentReceived)
 
     def close(self, reason: str, now_s: float) -> None:
         """Leave the group for good and drop all events."""
         self._prepare_token = None
-        self.tell(CloseRequested(reason), now_s)
+        self.handle_event(CloseRequested(reason), now_s)
         self._events.clear()
 
     # Called by the group's thread
 
-    def planned(self, generation: int, lead: LeaderAssignments, now_s: float) -> None:
+    def submit_assignments(
+        self, generation: int, assignments: LeaderAssignments, now_s: float
+    ) -> None:
         """Submit the assignments of all members; ignored if the generation is over."""
-        self._owners = (generation, lead.owners)
-        answers = AssignmentsComputed(generation=generation, answers=lead.answers)
-        self.tell(answers, now_s)
+        self._owners = (generation, assignments.owners)
+        answers = AssignmentsComputed(generation=generation, assignments=assignments.assignments)
+        self.handle_event(answers, now_s)
 
     def fail(self, error: FatalError, now_s: float) -> None:
         """Leave the group after an unrecoverable error, so that no rebalance waits for this
@@ -196,7 +202,7 @@ class GroupSession:
         self.close(str(error), now_s)
         self._events.append(GroupSessionFailed(error))
 
-    def tell(self, event: MemberEvent, now_s: float) -> None:
+    def handle_event(self, event: MemberEvent, now_s: float) -> None:
         for instruction in self._machine.step(event, now_s=now_s):
             self._handle_instruction(instruction, now_s)
 
@@ -221,12 +227,12 @@ class GroupSession:
 
     def _request_preparation(self) -> None:
         self._drop_events(JoinRequested)
-        self._events.append(JoinRequested(self._assignment.stop_before_joining()))
+        self._events.append(JoinRequested(self._assignment.work_to_stop_before_join()))
 
     def _handle_coordinator_loss(self, reason: str) -> None:
         """Record the loss; the herder forgets earlier requests then, so preparation is requested
         again."""
-        self._assignment, _ = self._assignment.given_up()
+        self._assignment, _ = self._assignment.abandon_work()
         self._delivered_assignment = self._assignment
         self._events[:] = [CoordinatorLost(reason)]
         if self._prepare_token is not None:
@@ -235,16 +241,16 @@ class GroupSession:
     def _build_assignment_request(self, request: ComputeAssignments) -> AssignmentRequested:
         election = LeaderElection(
             leader=request.member_id,
-            protocol=ConnectProtocol.of_wire_name(request.protocol),
+            protocol=ConnectProtocol.from_wire_name(request.protocol),
             generation=request.generation,
-            last_completed=self._assignment.completed,
+            last_completed=self._assignment.last_generation,
             members=request.members,
         )
         return AssignmentRequested(election=election, joined_with=self._joined_with)
 
     def _accept_assignment(self, instruction: RebalanceCompleted, now_s: float) -> None:
         try:
-            answer = self._assignment.answered(
+            answer = self._assignment.apply_assignment(
                 instruction.assignment,
                 protocol_name=instruction.protocol,
                 generation=instruction.generation,
@@ -262,10 +268,10 @@ class GroupSession:
         self._events.append(
             AssignmentReceived(
                 generation=instruction.generation,
-                speaks=answer.member.current,
+                protocol=answer.member.current_protocol,
                 assignment=assignment,
-                stop=answer.stop,
-                leads=instruction.leader == instruction.member_id,
+                items_to_stop=answer.work_to_stop,
+                is_leader=instruction.leader == instruction.member_id,
                 owners=owners if generation == instruction.generation else None,
             )
         )

@@ -338,10 +338,10 @@ class SendReply:
 
 @dataclass(frozen=True, slots=True)
 class WriteLogLine:
-    """Log a line for operators, at INFO or, with `warns`, at WARNING."""
+    """Log a line for operators, at INFO or, with `is_warning`, at WARNING."""
 
     text: str
-    warns: bool = False
+    is_warning: bool = False
 
 
 BackgroundAction: TypeAlias = (
@@ -382,9 +382,9 @@ def describe_action(action: BlockingAction) -> str:
         case WriteConfigTopic(write):
             return f"writing {_describe_write(write)} to the config topic"
         case StopConnectorsAndTasks(what):
-            return f"stopping {what.counted}"
+            return f"stopping {what.summary}"
         case StartConnectorsAndTasks(what):
-            return f"starting {what.counted}"
+            return f"starting {what.summary}"
         case OfferTaskConfigs(tasks):
             return f"offering new configurations to {len(tasks)} task(s)"
         case GenerateTaskConfigs(connector):

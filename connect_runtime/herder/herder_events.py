@@ -55,7 +55,7 @@ class ConfigRecordRead:
 class JoinRequested:
     """The group is about to rebalance: stop these items, then reply with `ConfirmJoinPrepared`."""
 
-    stop: ConnectorsAndTasks
+    items_to_stop: ConnectorsAndTasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +63,12 @@ class AssignmentReceived:
     """A rebalance has completed with this assignment."""
 
     generation: int
-    speaks: ConnectProtocol
+    protocol: ConnectProtocol
     assignment: ConnectAssignment
     """`assigned` is everything that this worker must run, including what it already runs."""
-    stop: ConnectorsAndTasks
+    items_to_stop: ConnectorsAndTasks
     """Items to stop before starting others."""
-    leads: bool
+    is_leader: bool
     """True if this worker is the leader."""
     owners: AssignmentOwners | None = None
     """Owner of each item; known to the leader only."""
@@ -151,9 +151,9 @@ class ActionFailed:
     """The action failed."""
 
     reason: str
-    fenced: bool = False
+    is_fenced: bool = False
     """True if another worker has fenced this one as a writer of the config topic."""
-    lasting: bool = False
+    is_permanent: bool = False
     """True if a retry cannot succeed."""
 
 
@@ -173,7 +173,7 @@ class WorkStarted:
 class TaskConfigsOffered:
     """Outcome of offering new configs to tasks."""
 
-    left: frozenset[ConnectorTaskId]
+    to_restart: frozenset[ConnectorTaskId]
     """Tasks that must be restarted; all others keep running."""
 
 

@@ -92,7 +92,7 @@ class HerderInbox:
             self._woken = True
             self._changed.notify_all()
 
-    def take_all(self) -> list[HerderEvent]:
+    def pop_all(self) -> list[HerderEvent]:
         """Return and remove all events in order of arrival, without waiting."""
         with self._changed:
             events, self._events = list(self._events), deque()
@@ -126,18 +126,18 @@ class WorkerGroupState:
     """This worker's state in its group since the last rebalance; only the herder's loop writes
     it."""
 
-    speaks: ConnectProtocol
+    protocol: ConnectProtocol
     """The group's protocol; before the first rebalance, the protocol that this worker offers."""
     generation: int = 0
     """Generation in which this worker publishes statuses."""
-    leads: bool = False
+    is_leader: bool = False
     leader_url: str = ""
     """The leader's URL; "" before the first rebalance."""
     assigned: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
     """Items that the last rebalance assigned to this worker."""
     config_offset: int = -1
     """Config offset that the assignment is based on."""
-    joined_once: bool = False
+    has_joined: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,16 +148,16 @@ class HerderLoopDeps:
     configs: ConfigBackingStore
     statuses: StatusBackingStore
     group: WorkerGroup
-    questions: BlockingActionRunner
-    orders: BackgroundActionRunner
+    blocking_actions: BlockingActionRunner
+    background_actions: BackgroundActionRunner
     inbox: HerderInbox
-    standing: WorkerGroupState
+    group_state: WorkerGroupState
     on_end: Callable[[], None]
     clock: Clock
 
 
 class HerderLoop:
-    """Thread of the herder. Call `start` once, then `ask_stop` and `join`.
+    """Thread of the herder. Call `start` once, then `request_stop` and `join`.
 
     Any thread may read the properties. Invariant: only the loop's thread uses the state machine,
     the group's methods and the worker.
@@ -166,7 +166,7 @@ class HerderLoop:
     def __init__(self, deps: HerderLoopDeps) -> None:
         self._deps = deps
         self._herder = DistributedHerder(deps.settings, self._take_snapshot())
-        self._threads = ThreadGroup(on_unasked_end=_log_thread_death)
+        self._threads = ThreadGroup(on_unexpected_end=_log_thread_death)
         self._thread: OwnedThread | None = None
         self.failure: str | None = None
         """Why the herder ended without a stop request; None otherwise."""
@@ -180,11 +180,11 @@ class HerderLoop:
         self._thread = self._threads.start("herder", self._run)
 
     @property
-    def begun(self) -> bool:
+    def has_started(self) -> bool:
         """Whether the loop was started, so that requests will get replies."""
         return self._thread is not None
 
-    def ask_stop(self) -> None:
+    def request_stop(self) -> None:
         """Request to stop all work, leave the group and end. May be called repeatedly."""
         self._deps.inbox.post(HerderShutdownRequested())
 
@@ -217,22 +217,22 @@ class HerderLoop:
         with contextlib.ExitStack() as last_first:
             last_first.callback(deps.on_end)
             last_first.callback(deps.group.close, LEAVE_TIMEOUT_S)
-            last_first.callback(deps.questions.stop_all)  # before others get the work
-            last_first.callback(deps.orders.refuse_all)
+            last_first.callback(deps.blocking_actions.stop_all)  # before others get the work
+            last_first.callback(deps.background_actions.refuse_all)
             last_first.callback(deps.inbox.close)
 
     def _run_once(self) -> None:
         deps = self._deps
-        deps.group.ticked()
-        if self._herder.question is not None:
-            self._run_blocking_action(self._herder.question)
+        deps.group.record_tick()
+        if self._herder.pending_action is not None:
+            self._run_blocking_action(self._herder.pending_action)
             return
         deps.inbox.wait(self._wait_s())
         if not self._process_new_events():
             self._process_event(HerderTick())
 
     def _wait_s(self) -> float:
-        due_s = self._herder.wake_at_s()
+        due_s = self._herder.next_tick_s()
         if due_s is None:
             return _MAX_WAIT_S
         return min(_MAX_WAIT_S, due_s - self._deps.clock.now_s())
@@ -240,13 +240,13 @@ class HerderLoop:
     def _process_new_events(self) -> bool:
         """Process all new events; returns False if there were none."""
         # Before the group's events, so that no wake-up is lost.
-        posted = self._deps.inbox.take_all()
-        group_events = self._deps.group.take()
+        posted = self._deps.inbox.pop_all()
+        group_events = self._deps.group.pop_events()
         for each in group_events:
             self._handle_group_event(each)
         for event in posted:
             if isinstance(event, TaskReconfigurationRequested):
-                self._deps.questions.wished(event.connector)
+                self._deps.blocking_actions.mark_outdated(event.connector)
             self._process_event(event)
         return bool(group_events or posted)
 
@@ -264,9 +264,9 @@ class HerderLoop:
                 self._process_event(event)
 
     def _update_group_state(self, completed: AssignmentReceived) -> None:
-        group_state, speaks = self._deps.standing, completed.speaks
+        group_state, speaks = self._deps.group_state, completed.protocol
         were_signed, are_signed = (
-            each is ConnectProtocol.SESSIONED for each in (group_state.speaks, speaks)
+            each is ConnectProtocol.SESSIONED for each in (group_state.protocol, speaks)
         )
         if were_signed and not are_signed:
             _LOG.warning(
@@ -285,16 +285,21 @@ class HerderLoop:
         group_state.config_offset = completed.assignment.config_offset
         group_state.assigned = completed.assignment.assigned
         group_state.leader_url = completed.assignment.leader_url
-        group_state.generation, group_state.speaks, group_state.leads, group_state.joined_once = (
+        (
+            group_state.generation,
+            group_state.protocol,
+            group_state.is_leader,
+            group_state.has_joined,
+        ) = (
             completed.generation,
             speaks,
-            completed.leads,
+            completed.is_leader,
             True,
         )
 
     def _run_blocking_action(self, action: BlockingAction) -> None:
         self._begin_stage(herder_actions.describe_action(action))
-        outcome = self._deps.questions.answer(action)
+        outcome = self._deps.blocking_actions.execute(action)
         self._complete_stage()
         self._process_new_events()
         self._process_event(ActionCompleted(outcome))
@@ -308,7 +313,7 @@ class HerderLoop:
         group = self._deps.group
         match action:
             case ConfirmJoinPrepared():
-                group.prepared()
+                group.confirm_prepared()
                 self._begin_stage(herder_actions.STAGE_JOINING)
             case RejoinGroup(reason):
                 _LOG.info("requesting a rebalance: %s", reason)
@@ -317,9 +322,9 @@ class HerderLoop:
                 _LOG.warning("leaving the group: %s", reason)
                 group.leave(reason)
             case RevokeAssignment():
-                group.give_up_work()
+                group.revoke_all()
             case _:
-                self._deps.orders.obey(action)
+                self._deps.background_actions.execute(action)
 
     def _begin_stage(self, description: str) -> None:
         now_ms = self._deps.clock.wall_ms()

@@ -146,11 +146,11 @@ class ReconfigureConnectorTasks:
     """Ask a connector for its task configs and publish them; submitted by the herder itself."""
 
     connector: str
-    asked_s: float
+    first_due_s: float
     """When the first attempt was due."""
-    failed: int = 0
+    failed_attempts: int = 0
     """Number of failed attempts."""
-    waiting: tuple[int, ...] = ()
+    tickets: tuple[int, ...] = ()
     """Tickets that get their reply after this attempt, whatever its outcome."""
 
 
@@ -206,7 +206,7 @@ class ForwardRequest:
 
     url: str | None
     """None if the other worker is unknown."""
-    why: str
+    reason: str
     """Explanation for users."""
 
 
@@ -249,7 +249,7 @@ class HerderQueueFullError(Exception):
 class QueuedRequest:
     """A request in the queue, ordered by due time and then by arrival."""
 
-    at_s: float
+    due_s: float
     sequence: int
     ticket: int | None = field(compare=False)
     """None for the herder's own requests."""
@@ -263,24 +263,26 @@ class RequestQueue:
     _queued: list[QueuedRequest] = field(default_factory=list)
     _sequence: int = 0
 
-    def add(self, request: HerderRequest, *, ticket: int | None, at_s: float) -> None:
+    def add(self, request: HerderRequest, *, ticket: int | None, due_s: float) -> None:
         """Add a request. Raises `HerderQueueFullError` if it has a ticket and the queue is full."""
         if ticket is not None and len(self._queued) >= MAX_QUEUED_REQUESTS:
             raise HerderQueueFullError(f"{len(self._queued)} requests are already queued")
         self._sequence += 1
-        waiting = QueuedRequest(at_s=at_s, sequence=self._sequence, ticket=ticket, request=request)
+        waiting = QueuedRequest(
+            due_s=due_s, sequence=self._sequence, ticket=ticket, request=request
+        )
         bisect.insort(self._queued, waiting)
 
-    def take_due(self, now_s: float) -> QueuedRequest | None:
-        if self._queued and self._queued[0].at_s <= now_s:
+    def pop_due(self, now_s: float) -> QueuedRequest | None:
+        if self._queued and self._queued[0].due_s <= now_s:
             return self._queued.pop(0)
         return None
 
-    def take_all(self) -> list[QueuedRequest]:
+    def pop_all(self) -> list[QueuedRequest]:
         taken, self._queued = self._queued, []
         return taken
 
-    def take_reconfigurations(self, connector: str) -> list[ReconfigureConnectorTasks]:
+    def pop_reconfigurations(self, connector: str) -> list[ReconfigureConnectorTasks]:
         """Remove and return all reconfigurations of this connector, because a new one replaces
         them."""
         taken = self._remove_own(ReconfigureConnectorTasks, connector)
@@ -308,8 +310,8 @@ class RequestQueue:
         return taken
 
     @property
-    def next_at_s(self) -> float | None:
-        return self._queued[0].at_s if self._queued else None
+    def next_due_s(self) -> float | None:
+        return self._queued[0].due_s if self._queued else None
 
     def check_invariants(self) -> None:
         assert self._queued == sorted(self._queued)

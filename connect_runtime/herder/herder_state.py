@@ -59,7 +59,7 @@ class HerderSettings:
     """The worker settings that the herder uses; times are in seconds."""
 
     sync_timeout_s: float = 3.0
-    unsync_backoff_s: float = 300.0
+    sync_retry_backoff_s: float = 300.0
     rebalance_delay_max_s: float = 300.0
     topics_tracked: bool = True
     session_keys: SessionKeySettings = field(default_factory=SessionKeySettings)
@@ -72,7 +72,7 @@ class PendingConfigChanges:
     Invariant: a change is dropped only after it was handled or a rebalance made it irrelevant.
     """
 
-    rebalance: bool = False
+    needs_rebalance: bool = False
     """True if a change requires a rebalance."""
     connectors: set[str] = field(default_factory=set)
     states: set[str] = field(default_factory=set)
@@ -80,8 +80,8 @@ class PendingConfigChanges:
     restarts: dict[str, RestartRequest] = field(default_factory=dict)
     levels: list[LoggerLevelSet] = field(default_factory=list)
 
-    def any_configs(self) -> bool:
-        return bool(self.rebalance or self.connectors or self.states or self.tasks)
+    def has_config_changes(self) -> bool:
+        return bool(self.needs_rebalance or self.connectors or self.states or self.tasks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,126 +95,143 @@ class ForwardedTaskConfigs:
 class HerderState:
     """State of the herder between events.
 
-    Invariants: `to_restart` is part of `running`; `joined` implies a `round`; `left` excludes
-    `joined`.
+    Invariants: `tasks_to_restart` is part of `running`; `is_joined` implies a `last_rebalance`; `has_left` excludes
+    `is_joined`.
     """
 
     settings: HerderSettings
-    seen: EventSnapshot
-    begun: bool = False
+    snapshot: EventSnapshot
+    stores_loaded: bool = False
     config: ClusterConfigState = cluster_config_state.EMPTY_CONFIG_STATE
     """The configurations that this worker acts on; updated when it can apply the differences."""
-    can_read: bool = True
+    is_config_topic_readable: bool = True
     """Whether the last attempt to read the config topic to its end succeeded."""
 
-    arrived: AssignmentReceived | None = None
+    new_assignment: AssignmentReceived | None = None
     """A new assignment that no tick has handled yet."""
-    join_asked: ConnectorsAndTasks | None = None
+    requested_stop: ConnectorsAndTasks | None = None
     """Items to stop for a requested rebalance that no tick has handled yet."""
-    lost: str | None = None
+    coordinator_loss: str | None = None
     """Why the coordinator was lost, until a tick has handled it."""
-    round: AssignmentReceived | None = None
+    last_rebalance: AssignmentReceived | None = None
     """The last completed rebalance."""
-    joined: bool = False
+    is_joined: bool = False
     """True if the assignment is valid: no newer rebalance was requested by this worker or the
     group."""
-    left: bool = False
+    has_left: bool = False
     """True if this worker left the group by itself and must request to rejoin."""
-    resolved: bool = False
+    is_assignment_started: bool = False
     """True if the assigned work has been started."""
-    led_before: bool = False
+    was_leader: bool = False
     """Whether this worker was the leader in the last assignment that it started."""
-    due_s: float | None = None
+    rejoin_due_s: float | None = None
     """When to rejoin, because the leader delayed the reassignment of a lost worker's items."""
-    tries_left: int = MAX_SYNC_ATTEMPTS
-    write_lost: bool = False
+    sync_attempts_left: int = MAX_SYNC_ATTEMPTS
+    lost_write_privilege: bool = False
     """True if this worker cannot write to the config topic, because it is or was never the
     fencing leader."""
 
     running: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
     """Items that were started and not stopped since, failed ones included."""
-    to_restart: set[ConnectorTaskId] = field(default_factory=set)
+    tasks_to_restart: set[ConnectorTaskId] = field(default_factory=set)
     """Tasks to restart after the next rebalance."""
     changes: PendingConfigChanges = field(default_factory=PendingConfigChanges)
     queue: RequestQueue = field(default_factory=RequestQueue)
-    restarting: dict[str, list[int]] = field(default_factory=dict)
+    restart_tickets: dict[str, list[int]] = field(default_factory=dict)
     """Tickets that wait for a connector to restart."""
-    forwarded: dict[int, ForwardedTaskConfigs] = field(default_factory=dict)
-    last_token: int = 0
-    closing: bool = False
+    forwarded_task_configs: dict[int, ForwardedTaskConfigs] = field(default_factory=dict)
+    last_forward_token: int = 0
+    is_closing: bool = False
 
     @property
-    def leads(self) -> bool:
-        return self.round is not None and self.round.leads
+    def is_leader(self) -> bool:
+        return self.last_rebalance is not None and self.last_rebalance.is_leader
 
     @property
     def leader_url(self) -> str | None:
-        return None if self.round is None else self.round.assignment.leader_url or None
+        return (
+            None
+            if self.last_rebalance is None
+            else self.last_rebalance.assignment.leader_url or None
+        )
 
     @property
     def assigned(self) -> ConnectorsAndTasks:
         return (
-            connectors_and_tasks.NO_WORK if self.round is None else self.round.assignment.assigned
+            connectors_and_tasks.NO_WORK
+            if self.last_rebalance is None
+            else self.last_rebalance.assignment.assigned
         )
 
     @property
-    def eager(self) -> bool:
-        return self.round is not None and self.round.speaks is ConnectProtocol.EAGER
+    def is_eager(self) -> bool:
+        return (
+            self.last_rebalance is not None
+            and self.last_rebalance.protocol is ConnectProtocol.EAGER
+        )
 
     @property
-    def signs(self) -> bool:
+    def signs_requests(self) -> bool:
         """Whether the group's protocol signs internal requests."""
-        return self.round is not None and self.round.speaks is ConnectProtocol.SESSIONED
+        return (
+            self.last_rebalance is not None
+            and self.last_rebalance.protocol is ConnectProtocol.SESSIONED
+        )
 
-    def standing(self) -> RoutingState:
+    def routing_state(self) -> RoutingState:
         """Return the routing state, with the newest configurations, so that earlier requests
         count."""
         return RoutingState(
-            config=self.seen.config,
-            leads=self.leads,
+            config=self.snapshot.config,
+            is_leader=self.is_leader,
             leader_url=self.leader_url,
             assigned=self.assigned,
-            owners=None if self.round is None else self.round.owners,
-            rebalance_pending=self.changes.rebalance,
+            owners=None if self.last_rebalance is None else self.last_rebalance.owners,
+            rebalance_pending=self.changes.needs_rebalance,
         )
 
     def check_invariants(self) -> None:
-        assert not self.joined or self.round is not None
-        assert not (self.left and self.joined)
-        assert not (self.left and self.arrived is not None), "assignment of a group it has left"
-        assert self.to_restart <= set(self.running.tasks), (self.to_restart, self.running)
-        assert 0 <= self.tries_left <= MAX_SYNC_ATTEMPTS, self.tries_left
+        assert not self.is_joined or self.last_rebalance is not None
+        assert not (self.has_left and self.is_joined)
+        assert not (self.has_left and self.new_assignment is not None), (
+            "assignment of a group it has left"
+        )
+        assert self.tasks_to_restart <= set(self.running.tasks), (
+            self.tasks_to_restart,
+            self.running,
+        )
+        assert 0 <= self.sync_attempts_left <= MAX_SYNC_ATTEMPTS, self.sync_attempts_left
         self.queue.check_invariants()
 
 
 def rejoin_group(herder: HerderState, reason: str) -> HerderScript[None]:
     """Request a rebalance; the current assignment is no longer acted on."""
-    herder.joined = False
-    herder.left = False
+    herder.is_joined = False
+    herder.has_left = False
     yield RejoinGroup(reason)
 
 
 def stop_items(
-    herder: HerderState, what: ConnectorsAndTasks, *, for_good: bool = True
+    herder: HerderState, items: ConnectorsAndTasks, *, for_good: bool = True
 ) -> HerderScript[None]:
     """Stop connectors and tasks.
 
     With `for_good` they also leave `running`, because they are no longer this worker's.
     """
-    if not what:
+    if not items:
         return
-    yield StopConnectorsAndTasks(what)
+    yield StopConnectorsAndTasks(items)
     if for_good:
-        herder.running = herder.running.without(what.items)
-        herder.to_restart -= set(what.tasks)
+        herder.running = herder.running.without(items.items)
+        herder.tasks_to_restart -= set(items.tasks)
 
 
-def start_items(herder: HerderState, what: ConnectorsAndTasks) -> HerderScript[WorkStarted]:
+def start_items(herder: HerderState, items: ConnectorsAndTasks) -> HerderScript[WorkStarted]:
     """Start connectors and tasks."""
-    if not what:
+    if not items:
         return WorkStarted()
-    outcome = yield StartConnectorsAndTasks(what)
-    herder.running = herder.running.then(what)
+    outcome = yield StartConnectorsAndTasks(items)
+    herder.running = herder.running.union(items)
     return outcome if isinstance(outcome, WorkStarted) else WorkStarted()
 
 
@@ -222,16 +239,16 @@ def read_config_topic(herder: HerderState) -> HerderScript[bool]:
     """Read the config topic to its end and use its configurations; returns False if it timed
     out."""
     outcome = yield ReadConfigTopic(herder.settings.sync_timeout_s)
-    herder.can_read = isinstance(outcome, ActionDone)
-    if herder.can_read:
-        herder.config = herder.seen.config
-    return herder.can_read
+    herder.is_config_topic_readable = isinstance(outcome, ActionDone)
+    if herder.is_config_topic_readable:
+        herder.config = herder.snapshot.config
+    return herder.is_config_topic_readable
 
 
-def write_config(herder: HerderState, what: ConfigWrite) -> HerderScript[str | None]:
+def write_config(herder: HerderState, write: ConfigWrite) -> HerderScript[str | None]:
     """Write to the config topic; returns the reason if it failed, otherwise None."""
-    outcome = yield WriteConfigTopic(what)
+    outcome = yield WriteConfigTopic(write)
     if isinstance(outcome, ActionFailed):
-        herder.write_lost = herder.write_lost or outcome.fenced
+        herder.lost_write_privilege = herder.lost_write_privilege or outcome.is_fenced
         return outcome.reason
     return None

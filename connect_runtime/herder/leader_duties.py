@@ -23,7 +23,7 @@ WRITE_RETRY_DELAY_S = 0.25
 def assume_leadership(herder: HerderState) -> HerderScript[None]:
     """Delete stale statuses and fence other writers, after a rebalance that made this worker the
     leader."""
-    stale = find_stale_statuses(herder.seen.config, herder.seen.statuses)
+    stale = find_stale_statuses(herder.snapshot.config, herder.snapshot.statuses)
     if stale:
         yield DeleteStatuses(stale)
     yield from _fence_config_writers(herder)
@@ -39,7 +39,7 @@ def find_stale_statuses(
     """
     stale: list[StatusSubject] = []
     for name in sorted({*statuses.by_connector, *statuses.by_task}):
-        if not config.contains(name) and name in statuses.by_connector:
+        if not config.has_connector(name) and name in statuses.by_connector:
             stale.append(name)
         configured: set[ConnectorTaskId] = set(config.tasks(name))
         stale += [task for task in statuses.tasks(name) if task not in configured]
@@ -48,43 +48,47 @@ def find_stale_statuses(
 
 def perform_due_duties(herder: HerderState) -> HerderScript[bool]:
     """Perform the duties that are due; returns False if they failed and are retried later."""
-    if herder.write_lost:
-        if not herder.leads:
-            herder.write_lost = False  # expected: another worker is the leader now
+    if herder.lost_write_privilege:
+        if not herder.is_leader:
+            herder.lost_write_privilege = False  # expected: another worker is the leader now
         else:
             yield from _fence_config_writers(herder)
-            if herder.write_lost:
-                yield SleepUntil(herder.seen.now_s + WRITE_RETRY_DELAY_S)
+            if herder.lost_write_privilege:
+                yield SleepUntil(herder.snapshot.now_s + WRITE_RETRY_DELAY_S)
                 return False
-    if herder.leads and herder.signs and compute_key_rotation_time_s(herder) <= herder.seen.now_s:
+    if (
+        herder.is_leader
+        and herder.signs_requests
+        and compute_key_rotation_time_s(herder) <= herder.snapshot.now_s
+    ):
         return (yield from _rotate_session_key(herder))
     return True
 
 
 def _fence_config_writers(herder: HerderState) -> HerderScript[None]:
     outcome = yield FenceConfigWriters()
-    herder.write_lost = not isinstance(outcome, ActionDone)
+    herder.lost_write_privilege = not isinstance(outcome, ActionDone)
     if isinstance(outcome, ActionFailed):
         yield WriteLogLine(
             f"failed to acquire write access to the config topic, retrying: {outcome.reason}",
-            warns=True,
+            is_warning=True,
         )
 
 
 def compute_key_rotation_time_s(herder: HerderState) -> float:
     """Return the monotonic time at which the session key must be rotated."""
     due_ms = session_keys.compute_rotation_time_ms(
-        herder.seen.config.session_key, herder.settings.session_keys
+        herder.snapshot.config.session_key, herder.settings.session_keys
     )
-    return herder.seen.now_s + (due_ms - herder.seen.wall_ms) / 1000
+    return herder.snapshot.now_s + (due_ms - herder.snapshot.wall_ms) / 1000
 
 
 def _rotate_session_key(herder: HerderState) -> HerderScript[bool]:
-    created_ms = herder.seen.wall_ms
+    created_ms = herder.snapshot.wall_ms
     failure = yield from herder_state.write_config(herder, WriteSessionKey(created_ms=created_ms))
     if failure is None:
         return True
-    yield WriteLogLine(f"failed to write a new session key: {failure}", warns=True)
-    herder.can_read = False  # the write may have succeeded: read before retrying
-    yield SleepUntil(herder.seen.now_s + WRITE_RETRY_DELAY_S)
+    yield WriteLogLine(f"failed to write a new session key: {failure}", is_warning=True)
+    herder.is_config_topic_readable = False  # the write may have succeeded: read before retrying
+    yield SleepUntil(herder.snapshot.now_s + WRITE_RETRY_DELAY_S)
     return False

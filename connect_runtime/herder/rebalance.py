@@ -30,8 +30,8 @@ _BACKOFF_FRACTION = 10
 
 def prepare_to_join(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
     """Stop the work that may not run during the rebalance, then confirm."""
-    herder.joined = False
-    herder.left = False
+    herder.is_joined = False
+    herder.has_left = False
     yield from _release_work(herder, stop)
     yield ConfirmJoinPrepared()
 
@@ -44,7 +44,7 @@ def _release_work(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript
     if herder.settings.topics_tracked:
         names = {*stop.connectors, *(task.connector for task in stop.tasks)}
         for name in sorted(names):
-            if not herder.seen.config.contains(name):
+            if not herder.snapshot.config.has_connector(name):
                 yield ResetActiveTopics(name)
     yield FlushStatuses()
 
@@ -55,27 +55,31 @@ def accept_assignment(
     """Accept the assignment of a completed rebalance: stop revoked work and take over
     leadership."""
     lost = assignment_event.assignment.delay_ms > 0 or assignment_event.assignment.failed
-    yield WriteLogLine(_describe_assignment(assignment_event), warns=lost)
-    yield from _release_work(herder, assignment_event.stop)
-    herder.round, herder.joined, herder.resolved = assignment_event, True, False
+    yield WriteLogLine(_describe_assignment(assignment_event), is_warning=lost)
+    yield from _release_work(herder, assignment_event.items_to_stop)
+    herder.last_rebalance, herder.is_joined, herder.is_assignment_started = (
+        assignment_event,
+        True,
+        False,
+    )
     delay_ms = assignment_event.assignment.delay_ms
-    herder.due_s = herder.seen.now_s + delay_ms / 1000 if delay_ms > 0 else None
-    if assignment_event.leads:
+    herder.rejoin_due_s = herder.snapshot.now_s + delay_ms / 1000 if delay_ms > 0 else None
+    if assignment_event.is_leader:
         yield from leader_duties.assume_leadership(herder)
 
 
 def _describe_assignment(assignment_event: AssignmentReceived) -> str:
     assignment = assignment_event.assignment
-    if assignment_event.leads:
+    if assignment_event.is_leader:
         role = "leader"
     else:
         role = f"follower of {assignment.leader_url or 'an unknown leader'}"
     text = (
         f"joined generation {assignment_event.generation} as {role}:"
-        f" assigned {assignment.assigned.counted}"
+        f" assigned {assignment.assigned.summary}"
     )
-    if assignment_event.stop:
-        text += f", revoked {assignment_event.stop.counted}"
+    if assignment_event.items_to_stop:
+        text += f", revoked {assignment_event.items_to_stop.summary}"
     if assignment.delay_ms > 0:
         text += f"; the next rebalance reassigns lost work in {assignment.delay_ms / 1000:g} s"
     if assignment.failed:
@@ -85,9 +89,14 @@ def _describe_assignment(assignment_event: AssignmentReceived) -> str:
 
 def handle_coordinator_loss(herder: HerderState, reason: str) -> HerderScript[None]:
     """Stop everything, because without a coordinator other workers may receive the work."""
-    yield WriteLogLine(f"stopping all connectors and tasks: {reason}", warns=True)
+    yield WriteLogLine(f"stopping all connectors and tasks: {reason}", is_warning=True)
     yield from _release_work(herder, herder.running)
-    herder.round, herder.joined, herder.resolved, herder.due_s = None, False, False, None
+    herder.last_rebalance, herder.is_joined, herder.is_assignment_started, herder.rejoin_due_s = (
+        None,
+        False,
+        False,
+        None,
+    )
 
 
 def apply_assignment(herder: HerderState) -> HerderScript[bool]:
@@ -95,16 +104,16 @@ def apply_assignment(herder: HerderState) -> HerderScript[bool]:
 
     Returns False if another rebalance was requested or this worker left the group.
     """
-    if herder.due_s is not None and herder.seen.now_s >= herder.due_s:
-        herder.due_s = None
+    if herder.rejoin_due_s is not None and herder.snapshot.now_s >= herder.rejoin_due_s:
+        herder.rejoin_due_s = None
         yield from herder_state.rejoin_group(herder, "the scheduled rebalance delay has expired")
         return False
-    if herder.resolved:
+    if herder.is_assignment_started:
         return True
-    assert herder.round is not None
-    assignment = herder.round.assignment
+    assert herder.last_rebalance is not None
+    assignment = herder.last_rebalance.assignment
     is_behind = herder.config.offset < assignment.config_offset
-    if (is_behind or (assignment.failed and herder.round.leads)) and not (
+    if (is_behind or (assignment.failed and herder.last_rebalance.is_leader)) and not (
         yield from sync_config_topic(herder)
     ):
         return False
@@ -121,26 +130,26 @@ def apply_assignment(herder: HerderState) -> HerderScript[bool]:
         )
         return False
     yield from _start_assigned(herder)
-    herder.resolved = True
+    herder.is_assignment_started = True
     if assignment.revoked:
-        herder.round = dataclasses.replace(
-            herder.round,
+        herder.last_rebalance = dataclasses.replace(
+            herder.last_rebalance,
             assignment=dataclasses.replace(assignment, revoked=connectors_and_tasks.NO_WORK),
         )
         yield from herder_state.rejoin_group(
             herder, "revoked connectors and tasks have stopped and can be reassigned"
         )
         return False
-    if herder.leads and not herder.led_before:
+    if herder.is_leader and not herder.was_leader:
         yield LeadershipAcquired()
-    herder.led_before = herder.leads
+    herder.was_leader = herder.is_leader
     return True
 
 
 def _start_assigned(herder: HerderState) -> HerderScript[None]:
     yield from _release_work(herder, herder.running.without(herder.assigned.items))
-    herder.running = herder.running.without(herder.to_restart)
-    herder.to_restart.clear()
+    herder.running = herder.running.without(herder.tasks_to_restart)
+    herder.tasks_to_restart.clear()
     yield from herder_state.start_items(herder, herder.assigned.without(herder.running.items))
 
 
@@ -153,27 +162,29 @@ def sync_config_topic(herder: HerderState) -> HerderScript[bool]:
     leader keeps running.)
     """
     if (yield from herder_state.read_config_topic(herder)):
-        herder.tries_left = herder_state.MAX_SYNC_ATTEMPTS
+        herder.sync_attempts_left = herder_state.MAX_SYNC_ATTEMPTS
         return True
-    if not herder.left:
-        if herder.leads or herder.eager or herder.settings.rebalance_delay_max_s == 0:
+    if not herder.has_left:
+        if herder.is_leader or herder.is_eager or herder.settings.rebalance_delay_max_s == 0:
             yield from _revoke_everything(herder)
-        herder.left, herder.joined, herder.join_asked = True, False, None
+        herder.has_left, herder.is_joined, herder.requested_stop = True, False, None
         yield LeaveGroup("timed out reading the config topic to its end")
     yield from _wait_before_retry(herder)
     return False
 
 
 def _wait_before_retry(herder: HerderState) -> HerderScript[None]:
-    if herder.eager:
-        yield SleepUntil(herder.seen.now_s + herder.settings.unsync_backoff_s)
+    if herder.is_eager:
+        yield SleepUntil(herder.snapshot.now_s + herder.settings.sync_retry_backoff_s)
         return
-    if herder.tries_left > 0:
-        wait_s = herder.settings.rebalance_delay_max_s / _BACKOFF_FRACTION / herder.tries_left
-        herder.tries_left -= 1
-        yield SleepUntil(herder.seen.now_s + wait_s)
+    if herder.sync_attempts_left > 0:
+        wait_s = (
+            herder.settings.rebalance_delay_max_s / _BACKOFF_FRACTION / herder.sync_attempts_left
+        )
+        herder.sync_attempts_left -= 1
+        yield SleepUntil(herder.snapshot.now_s + wait_s)
         return
-    herder.tries_left = herder_state.MAX_SYNC_ATTEMPTS
+    herder.sync_attempts_left = herder_state.MAX_SYNC_ATTEMPTS
     yield WriteLogLine(
         "stopping all work: failed to read the config topic in "
         f"{herder_state.MAX_SYNC_ATTEMPTS} attempts"

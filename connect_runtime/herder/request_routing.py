@@ -43,7 +43,7 @@ class RoutingState:
     """State of this worker that routing depends on."""
 
     config: ClusterConfigState
-    leads: bool
+    is_leader: bool
     leader_url: str | None
     """None if there is no known leader."""
     assigned: ConnectorsAndTasks
@@ -139,19 +139,19 @@ _LEADER_REQUESTS: dict[type, str] = {
 def _route_to_leader_if_exists(
     connector: str, state: RoutingState, *, unknown: str, what: str
 ) -> RoutingDecision:
-    if not state.config.contains(connector):
+    if not state.config.has_connector(connector):
         return RequestRefused(NOT_FOUND_STATUS, unknown)
     return _require_leader(state, what)
 
 
 def _require_connector(connector: str, state: RoutingState) -> RoutingDecision:
-    if state.config.contains(connector):
+    if state.config.has_connector(connector):
         return HANDLE_LOCALLY
     return RequestRefused(NOT_FOUND_STATUS, f"Connector {connector} not found")
 
 
 def _require_leader(state: RoutingState, what: str) -> RoutingDecision:
-    if state.leads:
+    if state.is_leader:
         return HANDLE_LOCALLY
     return ForwardRequest(state.leader_url, f"Only the leader can {what}.")
 
@@ -162,19 +162,19 @@ def _route_put(request: PutConnector, state: RoutingState) -> RoutingDecision:
     decision = _require_leader(state, "set connector configs")
     if not isinstance(decision, HandleLocally):
         return decision
-    if not request.replace and state.config.contains(request.connector):
+    if not request.replace and state.config.has_connector(request.connector):
         return RequestRefused(CONFLICT_STATUS, f"Connector {request.connector} already exists")
     return HANDLE_LOCALLY
 
 
 def _route_restart(connector: str, item: WorkItem, *, state: RoutingState) -> RoutingDecision:
-    if not state.config.contains(connector):
+    if not state.config.has_connector(connector):
         return RequestRefused(NOT_FOUND_STATUS, f"Unknown connector: {connector}")
     if isinstance(item, ConnectorTaskId) and state.config.task_config(item) is None:
         return RequestRefused(NOT_FOUND_STATUS, f"Unknown task: {item}")
     if item in state.assigned.items:
         return HANDLE_LOCALLY
-    if state.leads:
+    if state.is_leader:
         url = None if state.owners is None else state.owners.url(item)
         what = "connector" if isinstance(item, str) else "task"
         return ForwardRequest(url, f"Cannot restart {what} since it is not assigned to this member")
@@ -200,7 +200,7 @@ def check_offsets_modifiable(connector: str, config: ClusterConfigState) -> Rout
 
     `config` must be read to the end of the topic for this request.
     """
-    if not config.contains(connector):
+    if not config.has_connector(connector):
         return RequestRefused(NOT_FOUND_STATUS, f"Connector {connector} not found")
     stopped = config.target_state(connector) is TargetState.STOPPED
     if not stopped or config.task_count(connector) != 0:

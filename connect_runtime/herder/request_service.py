@@ -63,19 +63,19 @@ NO_TICKET = -1
 """Ticket of the herder's own requests; replies to it are dropped."""
 
 
-def handle_request(herder: HerderState, waiting: QueuedRequest) -> HerderScript[None]:
+def handle_request(herder: HerderState, queued: QueuedRequest) -> HerderScript[None]:
     """Execute one request and reply if it has a ticket."""
-    if isinstance(waiting.request, ReconfigureConnectorTasks):
-        yield from task_reconfiguration.run_reconfiguration(herder, waiting.request)
+    if isinstance(queued.request, ReconfigureConnectorTasks):
+        yield from task_reconfiguration.run_reconfiguration(herder, queued.request)
         return
-    reply = yield from _handle_now(herder, waiting)
-    if reply is not None and waiting.ticket is not None:
-        yield SendReply(waiting.ticket, reply)
+    reply = yield from _handle_now(herder, queued)
+    if reply is not None and queued.ticket is not None:
+        yield SendReply(queued.ticket, reply)
 
 
 def _handle_now(herder: HerderState, waiting: QueuedRequest) -> HerderScript[HerderReply | None]:
     """Execute a request; returns None if the reply is sent elsewhere."""
-    decision = request_routing.route_request(waiting.request, herder.standing())
+    decision = request_routing.route_request(waiting.request, herder.routing_state())
     if not isinstance(decision, HandleLocally):
         return decision
     match waiting.request:
@@ -133,10 +133,10 @@ def _build_failure(reason: str) -> RequestRefused:
 
 
 def _describe_connector(herder: HerderState, name: str) -> HerderReply:
-    config = herder.seen.config.config(name)
+    config = herder.snapshot.config.config(name)
     assert config is not None, name
-    entry = herder.seen.config.entries[name]
-    numbers = range(herder.seen.config.task_count(name))
+    entry = herder.snapshot.config.entries[name]
+    numbers = range(herder.snapshot.config.task_count(name))
     return ConnectorDescription(
         connector=name,
         config=config,
@@ -145,8 +145,8 @@ def _describe_connector(herder: HerderState, name: str) -> HerderReply:
 
 
 def _put_connector(herder: HerderState, request: PutConnector) -> HerderScript[HerderReply]:
-    created = not herder.seen.config.contains(request.connector)
-    tasks = tuple(herder.seen.config.tasks(request.connector))
+    created = not herder.snapshot.config.has_connector(request.connector)
+    tasks = tuple(herder.snapshot.config.tasks(request.connector))
     failure = yield from herder_state.write_config(
         herder,
         WriteConnectorConfig(
@@ -161,7 +161,7 @@ def _put_connector(herder: HerderState, request: PutConnector) -> HerderScript[H
 
 
 def _apply_patch(herder: HerderState, request: PatchConnector) -> RawConfig:
-    config = dict(herder.seen.config.config(request.connector) or {})
+    config = dict(herder.snapshot.config.config(request.connector) or {})
     config.update(request.patch)
     removed = {name for name, value in request.patch.items() if value is None}
     return {name: value for name, value in config.items() if name not in removed}
@@ -180,7 +180,7 @@ def _stop_connector(herder: HerderState, name: str) -> HerderScript[HerderReply]
             return _build_failure(failure)
     if not (yield from herder_state.read_config_topic(herder)):
         yield WriteLogLine(
-            f"connector {name} is stopped, but reading the config topic timed out", warns=True
+            f"connector {name} is stopped, but reading the config topic timed out", is_warning=True
         )
     return RequestAccepted()
 
@@ -191,7 +191,7 @@ def _restart_connector_and_tasks(
     failure = yield from herder_state.write_config(herder, WriteRestartRequest(request.request))
     if failure is not None:
         return _build_failure(failure)
-    plan = restart_plan.plan_restart(request.request, herder.seen.statuses)
+    plan = restart_plan.plan_restart(request.request, herder.snapshot.statuses)
     if plan is None:
         name = request.request.connector
         return RequestRefused(
@@ -206,12 +206,12 @@ def _restart_connector(
     items = ConnectorsAndTasks(connectors=(name,))
     yield from herder_state.stop_items(herder, items, for_good=False)
     if ticket is not None:
-        herder.restarting.setdefault(name, []).append(ticket)
+        herder.restart_tickets.setdefault(name, []).append(ticket)
     started = yield from herder_state.start_items(herder, items)
     if not started.failed:
         return None
     if ticket is not None:
-        herder.restarting[name].remove(ticket)
+        herder.restart_tickets[name].remove(ticket)
     return _build_failure(f"Failed to start connector: {name}: {started.failed[0][1]}")
 
 
@@ -231,7 +231,7 @@ def _fence_zombie_tasks(
         return _build_failure(
             "Failed to read to end of config topic before performing zombie fencing"
         )
-    match zombie_fencing.plan_fencing(herder.seen.config, name):
+    match zombie_fencing.plan_fencing(herder.snapshot.config, name):
         case FencingNotNeeded():
             return RequestAccepted()
         case RecordTaskCount(tasks):
@@ -255,7 +255,7 @@ def _modify_offsets(
         return _build_failure(
             "Failed to read to end of config topic before modifying connector offsets"
         )
-    decision = request_routing.check_offsets_modifiable(request.connector, herder.seen.config)
+    decision = request_routing.check_offsets_modifiable(request.connector, herder.snapshot.config)
     if not isinstance(decision, HandleLocally):
         return decision
     yield HandleOffsetsRequest(ticket=ticket, request=request)
@@ -269,7 +269,7 @@ def handle_connector_state_reached(
 
     A started connector is first asked for its task configs; the replies follow after that.
     """
-    waiting = tuple(herder.restarting.pop(event.connector, ()))
+    waiting = tuple(herder.restart_tickets.pop(event.connector, ()))
     if event.error is not None:
         reply: HerderReply = _build_failure(
             f"Failed to start connector: {event.connector}: {event.error}"
@@ -285,13 +285,13 @@ def handle_connector_state_reached(
 def refuse_all_requests(herder: HerderState) -> HerderScript[None]:
     """Refuse all pending requests, because the worker shuts down."""
     tickets: list[int] = []
-    for each in herder.queue.take_all():
+    for each in herder.queue.pop_all():
         if isinstance(each.request, ReconfigureConnectorTasks):
-            tickets += each.request.waiting
+            tickets += each.request.tickets
         elif each.ticket is not None:
             tickets.append(each.ticket)
-    for waiting in herder.restarting.values():
+    for waiting in herder.restart_tickets.values():
         tickets += waiting
-    herder.restarting.clear()
+    herder.restart_tickets.clear()
     for ticket in tickets:
         yield SendReply(ticket, _build_failure(SHUTTING_DOWN_MESSAGE))

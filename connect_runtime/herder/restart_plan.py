@@ -32,7 +32,7 @@ class RestartPlan:
         restarting = RunState.RESTARTING
         return tuple(task for task, each in self.tasks.items() if each.state is restarting)
 
-    def own(self, assigned: ConnectorsAndTasks) -> ConnectorsAndTasks:
+    def select_assigned(self, assigned: ConnectorsAndTasks) -> ConnectorsAndTasks:
         """Return the part of the plan that a worker with this assignment executes."""
         name = self.request.connector
         connectors = (name,) if self.restarts_connector and name in assigned.connectors else ()
@@ -74,6 +74,8 @@ def _mark_restarting(status: RunStatus, *, restarts: bool) -> RunStatus:
     return dataclasses.replace(status, state=RunState.RESTARTING)
 
 
-def choose_broader_request(known: RestartRequest | None, request: RestartRequest) -> RestartRequest:
+def choose_broader_request(
+    pending: RestartRequest | None, request: RestartRequest
+) -> RestartRequest:
     """Of two restart requests for one connector, return the one that restarts more."""
-    return known if known is not None and known.impact >= request.impact else request
+    return pending if pending is not None and pending.impact >= request.impact else request

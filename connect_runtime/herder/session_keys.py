@@ -62,7 +62,7 @@ class SessionKeySettings:
 
     ttl_ms: int = 3_600_000
     generation_algorithm: str = "HmacSHA256"
-    size_bits: int | None = None
+    key_size_bits: int | None = None
     """None selects the algorithm's default."""
     signature_algorithm: str = "HmacSHA256"
     verification_algorithms: tuple[str, ...] = ("HmacSHA256",)
@@ -76,8 +76,8 @@ class SessionKeySettings:
     @property
     def key_bytes(self) -> int:
         """Length of a new key."""
-        if self.size_bits is not None:
-            return (self.size_bits + _BITS_PER_BYTE - 1) // _BITS_PER_BYTE
+        if self.key_size_bits is not None:
+            return (self.key_size_bits + _BITS_PER_BYTE - 1) // _BITS_PER_BYTE
         return _KEY_BYTES_BY_HASH[_get_hash_name(self.generation_algorithm)]
 
 
@@ -155,15 +155,15 @@ class SignedUserRequest:
     nonce: str
 
     @property
-    def signed(self) -> bytes:
+    def signed_bytes(self) -> bytes:
         """The bytes to sign."""
         when = f"{self.signed_ms} {self.nonce}"
         receiver = self.receiver.rstrip("/")
         return f"{receiver}\n{self.method} {self.target}\n{when}\n{self.digest}".encode()
 
-    def headers(self, key: SessionKey | None, *, algorithm: str) -> dict[str, str]:
+    def build_headers(self, key: SessionKey | None, *, algorithm: str) -> dict[str, str]:
         """Build the signature headers, with time, nonce and body digest; empty without a key."""
-        signature = build_headers(key, self.signed, algorithm=algorithm)
+        signature = build_headers(key, self.signed_bytes, algorithm=algorithm)
         return signature and {
             **signature,
             TIMESTAMP_HEADER: str(self.signed_ms),
@@ -231,7 +231,7 @@ class ReplayGuard:
             signed_ms=int(signed_at),
             nonce=nonce,
         )
-        result = verify_signature(request.signed, headers, key=key, settings=settings)
+        result = verify_signature(request.signed_bytes, headers, key=key, settings=settings)
         if isinstance(result, SignatureInvalid):
             return result
         return self._check_replay(request, wall_ms)

@@ -43,7 +43,7 @@ class StandaloneGroupMachine:
         """Return the first events; they must follow `StoresLoaded`."""
         return [JoinRequested(connectors_and_tasks.NO_WORK)]
 
-    def obey(self, order: BackgroundAction, config: ClusterConfigState) -> list[HerderEvent]:
+    def execute(self, order: BackgroundAction, config: ClusterConfigState) -> list[HerderEvent]:
         """Execute an action and return the resulting events; ignores actions that are not the
         group's.
 
@@ -70,15 +70,15 @@ class StandaloneGroupMachine:
         owners: Mapping[WorkItem, str] = dict.fromkeys(configured.items, self.url)
         return AssignmentReceived(
             generation=self._generation,
-            speaks=ConnectProtocol.COMPATIBLE,
+            protocol=ConnectProtocol.COMPATIBLE,
             assignment=ConnectAssignment(
                 leader=self.url,
                 leader_url=self.url,
                 config_offset=config.offset,
                 assigned=configured,
             ),
-            stop=stop,
-            leads=True,
+            items_to_stop=stop,
+            is_leader=True,
             owners=AssignmentOwners(urls={self.url: self.url}, members=owners),
         )
 
@@ -117,19 +117,19 @@ class StandaloneGroup:
         """Always "": there is no group coordinator."""
         return ""
 
-    def start(self, on_news: OnGroupEvent, configured: GetConfiguredWork) -> None:
-        del configured  # `config` has more detail
-        self._on_event = on_news
+    def start(self, on_event: OnGroupEvent, read_configured_work: GetConfiguredWork) -> None:
+        del read_configured_work  # `config` has more detail
+        self._on_event = on_event
         self._add_events(self._machine.begin())
 
-    def take(self) -> list[GroupEvent]:
+    def pop_events(self) -> list[GroupEvent]:
         events, self._events = self._events, []
         return events
 
-    def ticked(self) -> None:
+    def record_tick(self) -> None:
         """Does nothing: no rebalance waits for this worker."""
 
-    def prepared(self) -> None:
+    def confirm_prepared(self) -> None:
         self._execute(ConfirmJoinPrepared())
 
     def rejoin(self, reason: str) -> None:
@@ -138,7 +138,7 @@ class StandaloneGroup:
     def leave(self, reason: str) -> None:
         self._execute(LeaveGroup(reason))
 
-    def give_up_work(self) -> None:
+    def revoke_all(self) -> None:
         self._execute(RevokeAssignment())
 
     def close(self, timeout_s: float) -> None:
@@ -146,15 +146,15 @@ class StandaloneGroup:
         self._execute(CloseGroup())
         self._events.clear()
 
-    def confirmed_at_s(self) -> float:
+    def last_heartbeat_s(self) -> float:
         return self._clock.now_s()
 
-    def confirm_soon(self) -> None:
+    def request_heartbeat(self) -> None:
         """Does nothing: membership is always confirmed."""
 
     def _execute(self, order: BackgroundAction) -> None:
         if self._on_event is not None:
-            self._add_events(self._machine.obey(order, self._config()))
+            self._add_events(self._machine.execute(order, self._config()))
 
     def _add_events(self, events: list[HerderEvent]) -> None:
         for each in events:

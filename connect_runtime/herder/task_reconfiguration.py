@@ -102,22 +102,22 @@ def schedule_reconfiguration(
     herder: HerderState, connector: str, *, waiting: tuple[int, ...] = ()
 ) -> None:
     """Schedule a reconfiguration now; it replaces pending retries and takes over their tickets."""
-    for each in herder.queue.take_reconfigurations(connector):
-        waiting += each.waiting
+    for each in herder.queue.pop_reconfigurations(connector):
+        waiting += each.tickets
     request = ReconfigureConnectorTasks(
-        connector=connector, asked_s=herder.seen.now_s, waiting=waiting
+        connector=connector, first_due_s=herder.snapshot.now_s, tickets=waiting
     )
-    herder.queue.add(request, ticket=None, at_s=herder.seen.now_s)
+    herder.queue.add(request, ticket=None, due_s=herder.snapshot.now_s)
 
 
 def run_reconfiguration(
     herder: HerderState, request: ReconfigureConnectorTasks
 ) -> HerderScript[None]:
     """Generate the task configs, publish them if they changed, and reply to the waiting tickets."""
-    failure = yield from _generate_and_publish(herder, dataclasses.replace(request, waiting=()))
+    failure = yield from _generate_and_publish(herder, dataclasses.replace(request, tickets=()))
     if failure is not None:
         yield from _schedule_retry(herder, request, failure)
-    for ticket in request.waiting:
+    for ticket in request.tickets:
         yield SendReply(ticket, RequestAccepted())
 
 
@@ -126,18 +126,18 @@ def _generate_and_publish(
 ) -> HerderScript[str | None]:
     """Generate and publish task configs; returns the reason for a retry, or None."""
     name = request.connector
-    started = herder.seen.config.target_state(name) is TargetState.STARTED
+    started = herder.snapshot.config.target_state(name) is TargetState.STARTED
     if name not in herder.running.connectors or not started:
         return None
     outcome = yield GenerateTaskConfigs(name)
     match outcome:
         case TaskConfigsGenerated(configs=configs, config_applied=applied):
             if not have_task_configs_changed(
-                herder.seen.config, name, configs, config_applied=applied
+                herder.snapshot.config, name, configs, config_applied=applied
             ):
                 return None
             return (yield from _publish_task_configs(herder, request, outcome))
-        case ActionFailed(lasting=False) as failed:
+        case ActionFailed(is_permanent=False) as failed:
             return failed.reason
         case _:
             return None
@@ -147,22 +147,25 @@ def _publish_task_configs(
     herder: HerderState, request: ReconfigureConnectorTasks, generated: TaskConfigsGenerated
 ) -> HerderScript[str | None]:
     name, configs = request.connector, generated.configs
-    if herder.leads:
+    if herder.is_leader:
         write = WriteTaskConfigs(connector=name, configs=configs)
         return (yield from herder_state.write_config(herder, write))
     if herder.leader_url is None:
         return "the leader's URL is unknown"
-    herder.last_token += 1
-    herder.forwarded[herder.last_token] = ForwardedTaskConfigs(request=request)
+    herder.last_forward_token += 1
+    herder.forwarded_task_configs[herder.last_forward_token] = ForwardedTaskConfigs(request=request)
     yield ForwardTaskConfigs(
-        token=herder.last_token, connector=name, configs=configs, leader_url=herder.leader_url
+        token=herder.last_forward_token,
+        connector=name,
+        configs=configs,
+        leader_url=herder.leader_url,
     )
     return None
 
 
 def handle_forward_result(herder: HerderState, event: TaskConfigsForwarded) -> HerderScript[None]:
     """Schedule a retry if forwarding task configs to the leader failed."""
-    published = herder.forwarded.pop(event.token, None)
+    published = herder.forwarded_task_configs.pop(event.token, None)
     if published is not None and event.error is not None:
         yield from _schedule_retry(herder, published.request, event.error, status=event.status)
 
@@ -174,15 +177,15 @@ def _schedule_retry(
     *,
     status: int | None = None,
 ) -> HerderScript[None]:
-    failed = request.failed + 1
+    failed = request.failed_attempts + 1
     delay_s = compute_retry_delay_s(failed)
     is_forbidden = status == session_keys.FORBIDDEN_STATUS
-    is_recent = herder.seen.now_s <= request.asked_s + session_keys.KEY_CHANGE_GRACE_S
+    is_recent = herder.snapshot.now_s <= request.first_due_s + session_keys.KEY_CHANGE_GRACE_S
     if not (is_forbidden and is_recent):  # otherwise the session key was probably rotated meanwhile
         yield WriteLogLine(
             f"failed to publish task configs of {request.connector}, retrying in {delay_s:g} s:"
             f" {reason}",
-            warns=True,
+            is_warning=True,
         )
-    later = dataclasses.replace(request, failed=failed, waiting=())
-    herder.queue.add(later, ticket=None, at_s=herder.seen.now_s + delay_s)
+    later = dataclasses.replace(request, failed_attempts=failed, tickets=())
+    herder.queue.add(later, ticket=None, due_s=herder.snapshot.now_s + delay_s)

@@ -69,17 +69,17 @@ class WorkerHerderDeps:
     """Dependencies of `WorkerHerder`."""
 
     loop: HerderLoop
-    standing: WorkerGroupState
+    group_state: WorkerGroupState
     inbox: HerderInbox
-    asked: PendingReplies
-    orders: BackgroundActionRunner
+    pending_replies: PendingReplies
+    background_actions: BackgroundActionRunner
     configs: ConfigBackingStore
     statuses: StatusBackingStore
-    validation: PluginValidator
-    keys: SessionKeySettings
+    plugin_validator: PluginValidator
+    session_key_settings: SessionKeySettings
     """Settings `inter.worker.*`."""
-    calls: ThreadPool
-    plugin_calls: ThreadPool
+    thread_pool: ThreadPool
+    plugin_thread_pool: ThreadPool
     cluster_id: str | None
     is_standalone: bool = False
     """True if there are no other workers, so internal requests are refused."""
@@ -92,7 +92,7 @@ class WorkerHerder:
         self._deps = deps
 
     def ready(self) -> bool:
-        return self._deps.standing.joined_once
+        return self._deps.group_state.has_joined
 
     def stage(self) -> HerderStage | None:
         return self._deps.loop.stage
@@ -107,13 +107,13 @@ class WorkerHerder:
         return self._deps.statuses.snapshot()
 
     def plugins(self) -> Sequence[PluginInfo]:
-        return self._deps.validation.plugins()
+        return self._deps.plugin_validator.plugins()
 
     def connector_type(self, config: RawConfig | None) -> ConnectorType:
-        return self._deps.validation.connector_type(config)
+        return self._deps.plugin_validator.connector_type(config)
 
     def signs_internal_requests(self) -> bool:
-        return self._deps.standing.speaks is ConnectProtocol.SESSIONED
+        return self._deps.group_state.protocol is ConnectProtocol.SESSIONED
 
     def verify(
         self, body: bytes, headers: Mapping[str, str], *, must_be_signed: bool = False
@@ -121,27 +121,27 @@ class WorkerHerder:
         if not must_be_signed and not self.signs_internal_requests():
             return SignatureValid()
         return session_keys.verify_signature(
-            body, headers, key=self.config().session_key, settings=self._deps.keys
+            body, headers, key=self.config().session_key, settings=self._deps.session_key_settings
         )
 
     def submit(self, request: HerderRequest) -> futures.Future[WorkerReply]:
         deps = self._deps
-        ticket, future = deps.asked.issue()
+        ticket, future = deps.pending_replies.create()
         if deps.is_standalone and isinstance(request, tuple(_STANDALONE_REFUSALS)):
-            deps.asked.answer(
+            deps.pending_replies.answer(
                 ticket, RequestRefused(_INTERNAL_ERROR_STATUS, _STANDALONE_REFUSALS[type(request)])
             )
             return future
         if isinstance(request, PutConnector):
-            deps.orders.validate_and_put(ticket, request)
+            deps.background_actions.validate_and_put(ticket, request)
             return future
         try:
             accepted = deps.inbox.post(RequestSubmitted(ticket=ticket, request=request))
         except HerderQueueFullError as error:
-            deps.asked.fail(ticket, error)
+            deps.pending_replies.fail(ticket, error)
         else:
             if not accepted:
-                deps.asked.answer(ticket, background_actions.SHUTTING_DOWN_REPLY)
+                deps.pending_replies.answer(ticket, background_actions.SHUTTING_DOWN_REPLY)
         return future
 
     def set_target_state(self, connector: str, state: TargetState) -> futures.Future[None]:
@@ -155,21 +155,21 @@ class WorkerHerder:
 
     def validate(self, config: RawConfig) -> futures.Future[ConfigInfos]:
         deps = self._deps
-        return _run_in_pool(deps.plugin_calls, lambda: deps.validation.validate(config))
+        return _run_in_pool(deps.plugin_thread_pool, lambda: deps.plugin_validator.validate(config))
 
     def plugin_config(
         self, plugin: str, version: str | None
     ) -> futures.Future[Sequence[ConfigKeyInfo]]:
         deps = self._deps
         return _run_in_pool(
-            deps.plugin_calls, lambda: deps.validation.plugin_config(plugin, version)
+            deps.plugin_thread_pool, lambda: deps.plugin_validator.plugin_config(plugin, version)
         )
 
     def _write(self, run: Callable[[], None]) -> futures.Future[None]:
         """Run a write to an internal topic in the thread pool, unless the stores are not loaded
         yet."""
-        if self._deps.loop.begun:
-            return _run_in_pool(self._deps.calls, run)
+        if self._deps.loop.has_started:
+            return _run_in_pool(self._deps.thread_pool, run)
         failed: futures.Future[None] = futures.Future()
         failed.set_exception(ConnectRestError(_STARTING_STATUS, "Worker is still starting up."))
         return failed

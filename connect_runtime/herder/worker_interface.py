@@ -21,10 +21,12 @@ class TooManyTasksError(ConfigError):
 class WorkerListener(Protocol):
     """Callbacks on threads of the worker; they must only post an event."""
 
-    def on_reached(self, connector: str, state: TargetState, error: str | None) -> None:
+    def on_target_state_reached(
+        self, connector: str, state: TargetState, error: str | None
+    ) -> None:
         """Called when a connector reached its target state, or with `error` if it could not."""
 
-    def on_reconfiguration_wanted(self, connector: str) -> None:
+    def on_reconfiguration_requested(self, connector: str) -> None:
         """Called when a connector requests a new call of `task_configs`."""
 
 
@@ -38,14 +40,14 @@ class GroupMembership(Protocol):
     def session_timeout_s(self) -> float:
         """After this long without a heartbeat the group assigns this worker's work to others."""
 
-    def confirmed_at_s(self) -> float:
+    def last_heartbeat_s(self) -> float:
         """Return the monotonic time at which the newest successful heartbeat was sent.
 
         A response that reports a rebalance in progress counts as success. -inf before the first
         heartbeat; the current time on a standalone worker.
         """
 
-    def confirm_soon(self) -> None:
+    def request_heartbeat(self) -> None:
         """Request a heartbeat now instead of at the next interval."""
 
 
@@ -56,7 +58,7 @@ class StatusWriterInterface(Protocol):
 
     def put_topic(self, topic: TopicStatus) -> None: ...
 
-    def knows_topic(self, connector: str, topic: str) -> bool:
+    def is_topic_recorded(self, connector: str, topic: str) -> bool:
         """Return whether the topic is already recorded as active for the connector."""
 
     def last_runs(self, connector: str) -> LastTaskRuns:
@@ -100,7 +102,7 @@ class WorkerInterface(Protocol):
         Raises `TooManyTasksError` if there are more tasks than `tasks.max`.
         """
 
-    def renew_tasks(
+    def offer_task_configs(
         self, configured: Mapping[ConnectorTaskId, ConfiguredTask]
     ) -> frozenset[ConnectorTaskId]:
         """Offer new configurations to running tasks, and return the tasks that must be restarted.
@@ -114,7 +116,7 @@ class WorkerInterface(Protocol):
         `on_reached` is called for the connector itself.
         """
 
-    def stop(self, gone: ConnectorsAndTasks) -> None:
+    def stop(self, items: ConnectorsAndTasks) -> None:
         """Stop these connectors and tasks in parallel; those that exceed the graceful timeout
         are abandoned."""
 

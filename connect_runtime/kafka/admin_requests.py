@@ -43,11 +43,11 @@ class AdminRequest:
     message: RequestBuilder
     doing: str
     """Start of error messages, such as "reading the offsets of group g"."""
-    error: Callable[[Any], int] = group_requests.find_error_code
+    get_error_code: Callable[[Any], int] = group_requests.find_error_code
     """Returns the error code of a response body."""
-    fine: frozenset[int] = frozenset()
+    accepted_errors: frozenset[int] = frozenset()
     """Error codes that count as success."""
-    repeats: bool = True
+    retry: bool = True
     """Retry if the request may not have been received."""
 
 
@@ -76,16 +76,16 @@ class AdminRequestClient:
         rng: random.Random,
         where: str = "",
         advice: Mapping[int, ErrorAdvice] | None = None,
-        gone: Callable[[], bool] = lambda: False,
+        is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         """`where` names the cluster in messages, `advice` has the remedies for error codes, and a
-        true `gone` aborts waiting."""
+        true `is_cancelled` aborts waiting."""
         self._settings = settings
         self._clock = clock
         self._rng = rng
         self._where = where or ",".join(settings.bootstrap)
         self._advice = advice
-        self._gone = gone
+        self._gone = is_cancelled
         self._poller = Poller()
         try:
             self._connections = ClusterConnections(
@@ -95,14 +95,14 @@ class AdminRequestClient:
             self._poller.close()
             raise FatalError(f"connecting to {self._where}: {error}") from error
 
-    def ask(self, request: AdminRequest, timeout_s: float) -> Any:
+    def send(self, request: AdminRequest, timeout_s: float) -> Any:
         """Return the response body. Raises `ConnectError`: `RetriableError` after the timeout."""
-        (answer,) = self.ask_all([request], timeout_s)
+        (answer,) = self.send_all([request], timeout_s)
         if isinstance(answer, ConnectError):
             raise answer
         return answer
 
-    def ask_all(self, requests: Sequence[AdminRequest], timeout_s: float) -> list[AdminResponse]:
+    def send_all(self, requests: Sequence[AdminRequest], timeout_s: float) -> list[AdminResponse]:
         """Return a response or failure per request, in order. `RetriableError` if aborted."""
         now_s = self._clock.now_s()
         end = Deadline.after(timeout_s, now_s=now_s)
@@ -122,9 +122,11 @@ class AdminRequestClient:
             left = [each for each in left if not each.done]
         return [each.answer for each in all_pending]
 
-    def refusal(self, code: int, doing: str) -> ConnectError:
+    def translate_error_code(self, code: int, doing: str) -> ConnectError:
         """Return the failure for an error code of a response."""
-        return client_errors.translate_error_code(code, doing, where=self._where, own=self._advice)
+        return client_errors.translate_error_code(
+            code, doing, where=self._where, advice_overrides=self._advice
+        )
 
     def close(self) -> None:
         """Close all connections."""
@@ -143,7 +145,7 @@ class AdminRequestClient:
         end: Deadline,
     ) -> None:
         now_s = self._clock.now_s()
-        timeout_s = min(max(_MIN_WAIT_S, end.left_s(now_s)), self._settings.request_timeout_s)
+        timeout_s = min(max(_MIN_WAIT_S, end.remaining_s(now_s)), self._settings.request_timeout_s)
         for each in pending:
             if each.send_at_s is not None and each.send_at_s <= now_s:
                 each.send_at_s = None
@@ -174,20 +176,20 @@ class AdminRequestClient:
         self, each: _PendingAdminRequest, reply: ClientResponse, end: Deadline
     ) -> None:
         request, failure = each.request, reply.failure
-        repeats = request.repeats
+        repeats = request.retry
         if failure is None:
-            code = request.error(reply.body)
-            if code == 0 or code in request.fine:
+            code = request.get_error_code(reply.body)
+            if code == 0 or code in request.accepted_errors:
                 each.answer, each.done = reply.body, True
                 return
-            failure = self.refusal(code, request.doing)
+            failure = self.translate_error_code(code, request.doing)
             repeats = code in group_requests.RETRIABLE_GROUP_ERRORS
             if code in group_requests.COORDINATOR_MOVED_ERRORS and isinstance(
                 request.to, CoordinatorTarget
             ):
                 self._connections.forget_coordinator(request.to.kind, request.to.key)
         again_s = self._clock.now_s() + each.backoff.next_delay_s(self._rng)
-        if isinstance(failure, FatalError) or not repeats or end.passed(again_s):
+        if isinstance(failure, FatalError) or not repeats or end.is_expired(again_s):
             each.answer, each.done = failure, True
         else:
             each.send_at_s = again_s

@@ -210,17 +210,17 @@ class ConnectionReports:
         if error.code() in _AUTHENTICATION_ERRORS or error.code() in _NETWORK_ERRORS:
             self._latest[error.code()] = error
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Call after a response: earlier errors are resolved."""
         self._latest.clear()
 
-    def refused(self) -> KafkaError | None:
+    def get_refusal(self) -> KafkaError | None:
         """Return a refusal by the brokers or by the TLS library, which no retry resolves."""
         return self._find_first(_AUTHENTICATION_ERRORS)
 
-    def reason(self) -> KafkaError | None:
+    def get_reason(self) -> KafkaError | None:
         """Return the most specific error: a refusal, else a network error."""
-        return self.refused() or self._find_first(_NETWORK_ERRORS)
+        return self.get_refusal() or self._find_first(_NETWORK_ERRORS)
 
     def _find_first(self, codes: dict[int, ErrorAdvice]) -> KafkaError | None:
         found = (self._latest.get(code) for code in codes)
@@ -258,16 +258,16 @@ def translate_error(
     *,
     where: str,
     reports: ConnectionReports | None = None,
-    own: Mapping[int, ErrorAdvice] | None = None,
+    advice_overrides: Mapping[int, ErrorAdvice] | None = None,
 ) -> ConnectError:
     """Translate a librdkafka error. `doing` starts the message: "creating topic orders".
 
     `where` names the cluster with its bootstrap addresses. With `reports`, a timeout is explained
-    by the client's connection errors. `own`: remedies specific to this request.
+    by the client's connection errors. `advice_overrides`: remedies specific to this request.
     """
     if reports is not None and is_network_error(error):
-        error = reports.reason() or error
-    kind, advice = (own or {}).get(error.code()) or _ADVICE_BY_CODE.get(
+        error = reports.get_reason() or error
+    kind, advice = (advice_overrides or {}).get(error.code()) or _ADVICE_BY_CODE.get(
         error.code(), _UNKNOWN_ERROR_ADVICE
     )
     text = _strip_local_detail(error.str()).strip().rstrip(".")
@@ -281,7 +281,7 @@ def _strip_local_detail(text: str) -> str:
 
 
 def translate_error_code(
-    code: int, doing: str, *, where: str, own: Mapping[int, ErrorAdvice] | None = None
+    code: int, doing: str, *, where: str, advice_overrides: Mapping[int, ErrorAdvice] | None = None
 ) -> ConnectError:
     """Translate an error code in a response of the runtime's own connections."""
-    return translate_error(KafkaError(code), doing, where=where, own=own)
+    return translate_error(KafkaError(code), doing, where=where, advice_overrides=advice_overrides)

@@ -26,13 +26,13 @@ class LibrdkafkaNumber:
     """A librdkafka setting that is an integer within bounds."""
 
     name: str
-    least: int
-    most: int
+    minimum: int
+    maximum: int
 
     def convert(self, key: str, text: str) -> int:
         """Convert a value, limited to the bounds. Raises `FatalError` if it is not an integer."""
         try:
-            return min(max(int(text), self.least), self.most)
+            return min(max(int(text), self.minimum), self.maximum)
         except ValueError:
             raise FatalError(
                 f"reading client settings: {key} is '{text}'; it must be an integer"
@@ -138,7 +138,7 @@ class KafkaClusterAccess:
         security = translate_security(self.security)
         return translate_client_settings(self.properties) | security
 
-    def connection(self, client_id: str) -> ConnectionSettings:
+    def to_connection_settings(self, client_id: str) -> ConnectionSettings:
         """Settings for the runtime's own connections; `client_id` as brokers see it."""
         return connection_settings.create_connection_settings(
             self.properties,
@@ -148,7 +148,7 @@ class KafkaClusterAccess:
         )
 
     @property
-    def secret(self) -> str | None:
+    def oauth_secret(self) -> str | None:
         """The OAuth client secret, which librdkafka may log with an issuer's response."""
         return None if self.security.oauth is None else self.security.oauth.client_secret
 

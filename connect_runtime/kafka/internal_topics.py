@@ -100,7 +100,7 @@ class InternalTopicManager:
         def try_create() -> bool:
             nonlocal failure
             try:
-                self.admin.create(wanted, end)
+                self.admin.create_topic(wanted, end)
             except TopicExistsError:
                 _LOG.debug("topic %s was created in the meantime", topic.name)
             except _PERMISSION_ERRORS as error:
@@ -110,7 +110,7 @@ class InternalTopicManager:
                 ):
                     raise FatalError(
                         f"{error}: brokers before Kafka 2.4 do not support -1 (broker default); "
-                        f"set {topic.purpose.value}replication.factor to a number"
+                        f"set {topic.kind.value}replication.factor to a number"
                     ) from error
                 _LOG.warning("%s; waiting for someone else to create the topic", error)
                 self.on_trouble(f"{error}; waiting for someone else to create the topic")
@@ -125,14 +125,14 @@ class InternalTopicManager:
                 _LOG.info("created topic %s on %s", topic.name, self.admin.where)
             return True
 
-        left_s = end.left_s(self.clock.now_s())
+        left_s = end.remaining_s(self.clock.now_s())
         if not clock.wait_until(try_create, timeout_s=left_s, interval_s=_CREATE_RETRY_DELAY_S):
             assert failure is not None
             raise failure
 
     def _count_partitions(self, topic: InternalTopic, end: Deadline) -> int | None:
         try:
-            return self.admin.partitions(topic.name, end)
+            return self.admin.count_partitions(topic.name, end)
         except TopicMissingError:
             return None
 
@@ -158,7 +158,7 @@ class InternalTopicManager:
         def read_policy() -> bool:
             nonlocal found
             try:
-                found = self.admin.cleanup_policy(topic.name, end)
+                found = self.admin.get_cleanup_policy(topic.name, end)
             except _PERMISSION_ERRORS as error:
                 _LOG.debug("%s", error)
             except TopicMissingError:
@@ -170,11 +170,11 @@ class InternalTopicManager:
         return found
 
     def _wait_limit_s(self, end: Deadline) -> float:
-        return min(_METADATA_PROPAGATION_S, end.left_s(self.clock.now_s()))
+        return min(_METADATA_PROPAGATION_S, end.remaining_s(self.clock.now_s()))
 
     def _create_missing_error(self, topic: InternalTopic) -> ConnectError:
         return TopicMissingError(
             f"looking for topic {topic.name} on {self.admin.where}: it does not exist; create it"
             f" with {internal_topic_settings.CLEANUP_POLICY}={internal_topic_settings.COMPACT}"
-            f" ({topic.purpose.topic_key} names it)"
+            f" ({topic.kind.topic_key} names it)"
         )

@@ -50,13 +50,13 @@ class EndOffsetsQuery:
         self._answered = 0
         self._ends: EndOffsets = {}
 
-    def now(self, end: Deadline) -> EndOffsets:
+    def fetch(self, end: Deadline) -> EndOffsets:
         """Return the end offsets. Raises `RetriableError` after the deadline."""
         with self._changed:
             wanted = self._begun + 1
             self._changed.wait_for(
                 lambda: self._answered >= wanted or not self._under_way,
-                timeout=end.left_s(self._clock.now_s()),
+                timeout=end.remaining_s(self._clock.now_s()),
             )
             if self._answered >= wanted:
                 return self._ends
@@ -113,14 +113,14 @@ class SharedLogReader:
         committed_only: bool,
         clock: Clock,
         listener: LogListener,
-        span: Callable[[], LogOffsetRanges],
+        request_ranges: Callable[[], LogOffsetRanges],
     ) -> None:
-        """`span` requests the current offset ranges, to read the log from the start again."""
+        """`request_ranges` requests the current offset ranges, to read the log from the start again."""
         self._where = access.where
         self._topic = topic
         self._clock = clock
         self._listener = listener
-        self._span = span
+        self._span = request_ranges
         self._reports = ConnectionReports()
         self._moved = threading.Condition()
         self._positions: dict[int, int] = {}
@@ -139,7 +139,7 @@ class SharedLogReader:
             reports=self._reports,
         )
 
-    def begin(self, span: LogOffsetRanges) -> None:
+    def assign(self, span: LogOffsetRanges) -> None:
         """Call before `run`: records in `span` are replayed as the past."""
         self._assign(span)
 
@@ -150,7 +150,7 @@ class SharedLogReader:
             while not stop.is_set():
                 first = self._consumer.poll(_CONSUMER_POLL_S)
                 if first is None:
-                    self._record_error(self._reports.refused())
+                    self._record_error(self._reports.get_refusal())
                 else:
                     self._handle_messages(
                         [first, *self._consumer.consume(_MAX_BATCH_RECORDS, 0)], stop
@@ -158,17 +158,17 @@ class SharedLogReader:
         finally:
             self._consumer.close()
 
-    def ended(self, reason: BaseException) -> None:
+    def mark_ended(self, reason: BaseException) -> None:
         """Record that the thread ended, so that nobody waits for it."""
         with self._moved:
             self._ended = reason
             self._moved.notify_all()
 
-    def wait_replayed(self, end: Deadline) -> None:
+    def wait_until_replayed(self, end: Deadline) -> None:
         """Wait until the past has been replayed. Raises like `SharedLog.start`."""
         self._wait(lambda: self._replay_to is None, end)
 
-    def wait_for(self, ends: Mapping[int, int], end: Deadline) -> None:
+    def wait_until_read(self, ends: Mapping[int, int], end: Deadline) -> None:
         """Wait until all before `ends` has been read. Raises like `SharedLog.read_to_end`."""
         self._wait(lambda: self._has_read_to(ends), end)
 
@@ -177,7 +177,7 @@ class SharedLogReader:
             troubles = self._failure_count
             self._moved.wait_for(
                 lambda: reached() or self._cannot_succeed(troubles),
-                timeout=end.left_s(self._clock.now_s()),
+                timeout=end.remaining_s(self._clock.now_s()),
             )
             if reached():
                 return
@@ -188,7 +188,7 @@ class SharedLogReader:
                 ) from self._ended
             if self._failure is not None and self._failure_count > troubles:
                 raise self._failure
-        raise self._translate(self._reports.reason() or client_errors.create_timeout_error())
+        raise self._translate(self._reports.get_reason() or client_errors.create_timeout_error())
 
     def _cannot_succeed(self, troubles: int) -> bool:
         """Return whether waiting is useless: the reader has ended, or was refused access."""
@@ -239,7 +239,7 @@ class SharedLogReader:
                 offset=offset,
                 key=message.key(),
                 value=message.value(),
-                ours=log_writer.is_own_record(message),
+                is_own=log_writer.is_own_record(message),
                 wall_ms=log_writer.read_timestamp_ms(message),
             )
         )
@@ -248,7 +248,7 @@ class SharedLogReader:
     def _advance(self, partition: int | None, offset: int | None) -> None:
         if partition is not None and offset is not None:
             self._positions[partition] = max(self._positions.get(partition, 0), offset)
-            self._reports.forget()
+            self._reports.clear()
 
     def _check_replayed(self) -> None:
         if self._replay_to is not None and self._has_read_to(self._replay_to):
@@ -324,7 +324,7 @@ OnLogBroken = Callable[[str], None]
 class LogOptions:
     """How a log is written and read. `committed_only`: skip records that are not committed."""
 
-    patience: LogRetryPolicy = LogRetryPolicy.TRIED_FOREVER
+    retry_policy: LogRetryPolicy = LogRetryPolicy.RETRY_FOREVER
     committed_only: bool = False
 
 
@@ -349,7 +349,7 @@ class KafkaSharedLog:
         admin: TopicAdmin,
         prepare: PrepareTopic,
         clock: Clock,
-        manner: LogOptions = _DEFAULT_OPTIONS,
+        options: LogOptions = _DEFAULT_OPTIONS,
         on_broken: OnLogBroken = lambda _: None,
     ) -> None:
         self._access = cluster_access.shorten_request_timeout(access)
@@ -358,11 +358,11 @@ class KafkaSharedLog:
         self._admin = admin
         self._prepare = prepare
         self._clock = clock
-        self._manner = manner
+        self._manner = options
         self._on_broken = on_broken
-        self._threads = ThreadGroup(on_unasked_end=self._on_unexpected_end)
+        self._threads = ThreadGroup(on_unexpected_end=self._on_unexpected_end)
         self._newest = EndOffsetsQuery(
-            lambda end: admin.end_offsets(topic, self._partitions, end), clock=clock
+            lambda end: admin.list_end_offsets(topic, self._partitions, end), clock=clock
         )
         self._partitions = 0
         self._stopped = False
@@ -384,7 +384,7 @@ class KafkaSharedLog:
             self._access,
             topic=self._topic,
             client_id=self._client_id,
-            patience=self._manner.patience,
+            retry_policy=self._manner.retry_policy,
             clock=self._clock,
         )
         self._reader = SharedLogReader(
@@ -394,13 +394,13 @@ class KafkaSharedLog:
             committed_only=self._manner.committed_only,
             clock=self._clock,
             listener=listener,
-            span=self._request_new_span,
+            request_ranges=self._request_new_span,
         )
-        self._reader.begin(span)
+        self._reader.assign(span)
         self._threads.start(f"reads {self._topic}", self._reader.run)
         self._threads.start(f"writes {self._topic}", self._writer.run)
         try:
-            self._reader.wait_replayed(end)
+            self._reader.wait_until_replayed(end)
         except BaseException:
             self.stop(0.0)
             raise
@@ -414,8 +414,8 @@ class KafkaSharedLog:
         assert reader is not None
         if self._stopped:
             raise FatalError(f"reading {self._topic} to its end: the log was stopped")
-        writer.settle(end)
-        reader.wait_for(self._ends(writer, end), end)
+        writer.flush(end)
+        reader.wait_until_read(self._ends(writer, end), end)
 
     def stop(self, timeout_s: float) -> None:
         writer, reader = self._writer, self._reader
@@ -428,7 +428,7 @@ class KafkaSharedLog:
             _LOG.error(
                 "%s did not stop within %.0f s", " and ".join(running), _THREADS_STOP_TIMEOUT_S
             )
-        reader.ended(FatalError("the log was stopped"))
+        reader.mark_ended(FatalError("the log was stopped"))
 
     def _get_writer(self) -> SharedLogWriter:
         assert self._writer is not None, f"start the log of {self._topic} first"
@@ -440,16 +440,16 @@ class KafkaSharedLog:
         Retries a response that is older than the acknowledged writes: it comes from a former leader
         that does not know of its replacement yet.
         """
-        known = writer.recorded_ends()
+        known = writer.get_acknowledged_ends()
         self._check_added_partitions(known)
         found: Mapping[int, int] = {}
 
         def is_current() -> bool:
             nonlocal found
-            found = self._newest.now(end)
+            found = self._newest.fetch(end)
             return all(found.get(each, offset) >= offset for each, offset in known.items())
 
-        left_s = end.left_s(self._clock.now_s())
+        left_s = end.remaining_s(self._clock.now_s())
         if not clock.wait_until(
             is_current, timeout_s=left_s, interval_s=_END_OFFSETS_RETRY_DELAY_S
         ):
@@ -473,19 +473,19 @@ class KafkaSharedLog:
 
     def _span(self, end: Deadline) -> LogOffsetRanges:
         return LogOffsetRanges(
-            starts=self._admin.start_offsets(self._topic, self._partitions, end),
-            ends=self._admin.end_offsets(self._topic, self._partitions, end),
+            starts=self._admin.list_start_offsets(self._topic, self._partitions, end),
+            ends=self._admin.list_end_offsets(self._topic, self._partitions, end),
         )
 
     def _request_new_span(self) -> LogOffsetRanges:
         """Return the offset ranges of a topic that was truncated or recreated."""
         if self._writer is not None:
-            self._writer.forget_ends()
+            self._writer.clear_acknowledged_ends()
         return self._span(Deadline.after(_OFFSET_RANGES_TIMEOUT_S, now_s=self._clock.now_s()))
 
     def _on_unexpected_end(self, ended: ThreadDied) -> None:
         reason = ended.error or FatalError("it ended without an error")
         _LOG.error("the thread that %s ended: %s", ended.name, reason, exc_info=ended.error)
         if self._reader is not None:
-            self._reader.ended(reason)
+            self._reader.mark_ended(reason)
         self._on_broken(f"the thread that {ended.name} ended: {reason}")

@@ -45,7 +45,7 @@ def get_cluster_logger(access: KafkaClusterAccess) -> logging.Logger:
 def list_secret_forms(access: KafkaClusterAccess) -> frozenset[str]:
     """Return the forms in which an OAuth client secret may be logged: plain and URL-encoded (see
     `sasl.oauthbearer.header.urlencode`)."""
-    secret = access.secret
+    secret = access.oauth_secret
     return frozenset({secret, urllib.parse.quote_plus(secret)} if secret else ())
 
 

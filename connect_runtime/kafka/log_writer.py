@@ -62,13 +62,13 @@ _FINAL_REPORTS_TIMEOUT_S = 5.0  # after a purge librdkafka reports at once, give
 class LogRetryPolicy(enum.Enum):
     """Whether to retry records that a broker does not accept."""
 
-    TRIED_FOREVER = "forever"
-    TRIED_ONCE = "once"
+    RETRY_FOREVER = "forever"
+    TRY_ONCE = "once"
 
     @property
     def settings(self) -> Mapping[str, object]:
         """librdkafka settings. With one try, the caller may write newer data after a failure."""
-        if self is LogRetryPolicy.TRIED_FOREVER:
+        if self is LogRetryPolicy.RETRY_FOREVER:
             return {"message.timeout.ms": 0}
         return {"message.timeout.ms": 120_000, "retries": 0}
 
@@ -85,7 +85,7 @@ class SharedLogWriter:
         *,
         topic: str,
         client_id: str,
-        patience: LogRetryPolicy,
+        retry_policy: LogRetryPolicy,
         clock: Clock,
     ) -> None:
         self._where = access.where
@@ -99,7 +99,7 @@ class SharedLogWriter:
         self._producer = librdkafka_clients.create_producer(
             access,
             client_id=client_id,
-            settings={**_PRODUCER_SETTINGS, **patience.settings},
+            settings={**_PRODUCER_SETTINGS, **retry_policy.settings},
             reports=self._reports,
         )
 
@@ -132,26 +132,26 @@ class SharedLogWriter:
                 f"{self._describe_write()}: {waiting} already; check the brokers"
             ) from error
 
-    def settle(self, end: Deadline) -> None:
+    def flush(self, end: Deadline) -> None:
         """Wait until every record sent before this call is written or has failed.
 
         Raises `RetriableError` after the deadline.
         """
-        if self._waiting.wait(end.left_s(self._clock.now_s())):
+        if self._waiting.wait(end.remaining_s(self._clock.now_s())):
             return
-        reason = self._reports.reason() or client_errors.create_timeout_error()
+        reason = self._reports.get_reason() or client_errors.create_timeout_error()
         raise RetriableError(
             f"{self._translate(reason)}; "
             f"{plurals.format_count(len(self._waiting), 'record', 'are')} "
             "not acknowledged yet"
         )
 
-    def recorded_ends(self) -> Mapping[int, int]:
+    def get_acknowledged_ends(self) -> Mapping[int, int]:
         """Return the end offset (exclusive) of acknowledged records by partition."""
         with self._lock:
             return dict(self._recorded)
 
-    def forget_ends(self) -> None:
+    def clear_acknowledged_ends(self) -> None:
         """Drop the end offsets, because the topic was truncated or recreated."""
         with self._lock:
             self._recorded.clear()
@@ -172,7 +172,7 @@ class SharedLogWriter:
         on_recorded: OnRecorded,
     ) -> None:
         if error is None:
-            self._reports.forget()
+            self._reports.clear()
             self._update_end(message)
         try:
             on_recorded(None if error is None else self._translate(error))
@@ -276,7 +276,7 @@ class KafkaFencedWriter:
         producer.begin_transaction()
         for record in records:
             producer.produce(self._topic, record.value, record.key)
-        producer.commit_transaction(max(0.01, end.left_s(self._clock.now_s())))
+        producer.commit_transaction(max(0.01, end.remaining_s(self._clock.now_s())))
 
     def _create_privilege_error(
         self, error: confluent_kafka.KafkaException | BufferError

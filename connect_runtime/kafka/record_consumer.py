@@ -50,11 +50,11 @@ class TopicPatternMatcher:
         """Return whether a lookup of the cluster's topics is due."""
         return now_s >= self._due_s
 
-    def failed(self, now_s: float) -> None:
+    def on_lookup_failed(self, now_s: float) -> None:
         """Schedule the next lookup after a failed one."""
         self._due_s = now_s + min(TOPIC_LOOKUP_RETRY_DELAY_S, self._refresh_s)
 
-    def found(self, names: Iterable[str], now_s: float) -> bool:
+    def update(self, names: Iterable[str], now_s: float) -> bool:
         """Match the names of all topics; return whether the result has changed.
 
         Raises `MatchLimitError`.
@@ -160,10 +160,10 @@ class KafkaRecordConsumer:
         try:
             known = self._consumer.list_topics(timeout=_REQUEST_TIMEOUT_S).topics
         except confluent_kafka.KafkaException as error:
-            self._matching.failed(self._clock.now_s())
+            self._matching.on_lookup_failed(self._clock.now_s())
             _LOG.warning("listing the topics of %s: %s", self._where, error.args[0].str())
             return
-        if self._matching.found(known, self._clock.now_s()):
+        if self._matching.update(known, self._clock.now_s()):
             _LOG.info("topics that match topics.regex: %s", ", ".join(self._matching.topics))
             self._choose(self._matching.topics)
 
@@ -184,7 +184,7 @@ class KafkaRecordConsumer:
             elif not client_errors.is_retriable(wrong) and not _is_transient_poll_error(wrong):
                 raise self._translate(wrong, f"consuming {message.topic()}")
         if found:
-            self._reports.forget()
+            self._reports.clear()
         elif not self._has_joined:
             self._raise_refusal()
         return found
@@ -201,12 +201,14 @@ class KafkaRecordConsumer:
             try:
                 found = self._fetch_positions(partitions, end)
             except confluent_kafka.KafkaException as error:
-                if end.passed(self._clock.now_s()) or not _is_transient_offset_error(error.args[0]):
+                if end.is_expired(self._clock.now_s()) or not _is_transient_offset_error(
+                    error.args[0]
+                ):
                     raise self._translate(error.args[0], "fetching offsets") from error
                 return False
             return True
 
-        left_s = end.left_s(self._clock.now_s())
+        left_s = end.remaining_s(self._clock.now_s())
         if not clock.wait_until(answered, timeout_s=left_s, interval_s=_RETRY_DELAY_S):
             raise self._translate(client_errors.create_timeout_error(), "fetching offsets")
         return found
@@ -278,7 +280,7 @@ class KafkaRecordConsumer:
 
         Later refusals (issuer unavailable, password being changed) may be transient and are logged.
         """
-        refused = self._reports.refused()
+        refused = self._reports.get_refusal()
         if refused is not None:
             raise self._translate(refused, "joining the group")
 
@@ -315,7 +317,7 @@ class KafkaRecordConsumer:
         self, partitions: Collection[_Partition], end: Deadline
     ) -> Mapping[_Partition, int]:
         """Return committed offsets, or start offsets without one. Raises `KafkaException`."""
-        left_s = end.left_s(self._clock.now_s())
+        left_s = end.remaining_s(self._clock.now_s())
         committed = self._consumer.committed(
             _to_library_partitions(partitions), timeout=min(_REQUEST_TIMEOUT_S, left_s)
         )
@@ -339,7 +341,7 @@ class KafkaRecordConsumer:
             )
         low, high = self._consumer.get_watermark_offsets(
             confluent_kafka.TopicPartition(of.topic, of.partition),
-            timeout=max(0.1, min(_REQUEST_TIMEOUT_S, end.left_s(self._clock.now_s()))),
+            timeout=max(0.1, min(_REQUEST_TIMEOUT_S, end.remaining_s(self._clock.now_s()))),
         )
         return int(high if self._reset == "latest" else low)
 

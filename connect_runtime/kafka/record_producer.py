@@ -48,7 +48,7 @@ class KafkaRecordProducer:
         self._reports = ConnectionReports()
         self._waiting = PendingWork()
         self._has_delivered = False  # whether a record was ever acknowledged
-        self._threads = ThreadGroup(on_unasked_end=_log_thread_end)
+        self._threads = ThreadGroup(on_unexpected_end=_log_thread_end)
         self._create_producer: Callable[[], confluent_kafka.Producer] = functools.partial(
             librdkafka_clients.create_producer,
             access,
@@ -121,7 +121,7 @@ class KafkaRecordProducer:
 
     def _poll(self, producer: confluent_kafka.Producer, stop: threading.Event) -> None:
         while not stop.is_set():
-            some = self._waiting.wait_for_some(_STOP_CHECK_INTERVAL_S)
+            some = self._waiting.wait_for_any(_STOP_CHECK_INTERVAL_S)
             producer.poll(_POLL_TIMEOUT_S if some else 0)
             if self._get_early_refusal() is not None and len(self._waiting) > 0:
                 producer.purge(in_queue=True, in_flight=True, blocking=False)
@@ -132,7 +132,7 @@ class KafkaRecordProducer:
 
         Later refusals (issuer unavailable, password being changed) may be transient and are logged.
         """
-        return None if self._has_delivered else self._reports.refused()
+        return None if self._has_delivered else self._reports.get_refusal()
 
     def _on_delivery(
         self,
@@ -148,7 +148,7 @@ class KafkaRecordProducer:
                 on_delivered(None, self._translate(error, topic))
             else:
                 self._has_delivered = True
-                self._reports.forget()
+                self._reports.clear()
                 on_delivered(_to_record_metadata(message, topic), None)
         finally:
             self._waiting.end(number)

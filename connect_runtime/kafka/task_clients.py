@@ -77,13 +77,15 @@ class KafkaGroupOffsets:
             group, group_requests.commit_offsets(group, given), timeout_s, doing=doing
         )
 
-    def forget(self, group: str, partitions: Collection[TopicPartition], timeout_s: float) -> None:
+    def delete_offsets(
+        self, group: str, partitions: Collection[TopicPartition], timeout_s: float
+    ) -> None:
         doing = f"removing offsets of group {group}"
         self._send_request(
             group, group_requests.delete_offsets(group, partitions), timeout_s, doing=doing
         )
 
-    def delete(self, group: str, timeout_s: float) -> None:
+    def delete_group(self, group: str, timeout_s: float) -> None:
         self._send_request(
             group,
             group_requests.delete_group(group),
@@ -109,9 +111,9 @@ class KafkaGroupOffsets:
             to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
             message=message,
             doing=doing,
-            fine=fine,
+            accepted_errors=fine,
         )
-        return self._calls.ask(question, timeout_s)
+        return self._calls.send(question, timeout_s)
 
 
 _LOG = logging.getLogger(__name__)
@@ -220,7 +222,7 @@ class KafkaTaskClients:
     def group_offsets(self, plan: ClientConfig) -> GroupOffsetsClient:
         access = cluster_access.parse_cluster_access(plan.properties, files=self._files)
         return KafkaGroupOffsets(
-            access.connection(plan.client_id),
+            access.to_connection_settings(plan.client_id),
             clock=self._clock,
             rng=random.Random(),  # noqa: S311  # spreads waits, no secret
         )

@@ -54,7 +54,7 @@ class TopicAdmin:
             access, client_id=client_id, settings=_ADMIN_SETTINGS, reports=self._reports
         )
 
-    def cluster_id(self, end: Deadline) -> str:
+    def get_cluster_id(self, end: Deadline) -> str:
         """Return the cluster id."""
 
         def request(left_s: float) -> futures.Future[Any]:
@@ -62,7 +62,7 @@ class TopicAdmin:
 
         return str(self._request(request, end, doing="requesting the cluster id").cluster_id)
 
-    def groups(self, timeout_s: float) -> list[DescribedGroup]:
+    def list_groups(self, timeout_s: float) -> list[DescribedGroup]:
         """Return all visible groups with their members; empty without permission to list groups."""
         try:
             found: Iterable[Any] = self._client.list_groups(timeout=timeout_s)
@@ -79,7 +79,7 @@ class TopicAdmin:
             if each.error is None
         ]
 
-    def partitions(self, topic: str, end: Deadline) -> int:
+    def count_partitions(self, topic: str, end: Deadline) -> int:
         """Return the topic's number of partitions. Raises `TopicMissingError`."""
 
         def request(left_s: float) -> futures.Future[Any]:
@@ -89,7 +89,7 @@ class TopicAdmin:
         described = self._request(request, end, doing=f"describing topic {topic}")
         return len(described.partitions)
 
-    def cleanup_policy(self, topic: str, end: Deadline) -> str | None:
+    def get_cleanup_policy(self, topic: str, end: Deadline) -> str | None:
         """Return the topic's effective cleanup policy."""
         resource = library.ConfigResource(library.ResourceType.TOPIC, topic)
 
@@ -100,7 +100,7 @@ class TopicAdmin:
         found = entries.get(_CLEANUP_POLICY)
         return None if found is None else found.value
 
-    def create(self, topic: library.NewTopic, end: Deadline) -> None:
+    def create_topic(self, topic: library.NewTopic, end: Deadline) -> None:
         """Create a topic. Raises `TopicExistsError`."""
 
         def request(left_s: float) -> futures.Future[Any]:
@@ -110,11 +110,11 @@ class TopicAdmin:
 
         self._request(request, end, doing=f"creating topic {topic.topic}")
 
-    def start_offsets(self, topic: str, partitions: int, end: Deadline) -> Mapping[int, int]:
+    def list_start_offsets(self, topic: str, partitions: int, end: Deadline) -> Mapping[int, int]:
         """Return the first available offset by partition."""
         return self._list_offsets(topic, partitions, end, spec=_EARLIEST_OFFSET)
 
-    def end_offsets(self, topic: str, partitions: int, end: Deadline) -> Mapping[int, int]:
+    def list_end_offsets(self, topic: str, partitions: int, end: Deadline) -> Mapping[int, int]:
         """Return the end offset (exclusive) by partition, including open transactions."""
         return self._list_offsets(topic, partitions, end, spec=_LATEST_OFFSET)
 
@@ -129,7 +129,7 @@ class TopicAdmin:
         """Request offsets of an existing topic, which some brokers may not know yet."""
         asked = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]
         now_s = self._clock.now_s()
-        spread = Deadline.after(min(_METADATA_PROPAGATION_S, end.left_s(now_s)), now_s=now_s)
+        spread = Deadline.after(min(_METADATA_PROPAGATION_S, end.remaining_s(now_s)), now_s=now_s)
 
         def request(left_s: float) -> futures.Future[Any]:
             return _combine_offset_futures(
@@ -160,7 +160,7 @@ class TopicAdmin:
         Until `spread`, an unknown topic counts as not yet known to every broker.
         """
         while True:
-            left_s = max(0.01, end.left_s(self._clock.now_s()))
+            left_s = max(0.01, end.remaining_s(self._clock.now_s()))
             try:
                 answer = self._wait(request(min(left_s, _REQUEST_TIMEOUT_S)), end, doing=doing)
             except confluent_kafka.KafkaException as error:
@@ -168,15 +168,15 @@ class TopicAdmin:
                 now_s = self._clock.now_s()
                 is_transient = client_errors.is_retriable(error.args[0]) or (
                     spread is not None
-                    and not spread.passed(now_s)
+                    and not spread.is_expired(now_s)
                     and client_errors.is_missing_topic(error.args[0])
                 )
-                if not is_transient or end.passed(now_s):
+                if not is_transient or end.is_expired(now_s):
                     raise self._translate(error.args[0], doing) from error
                 self._find_another_broker()
             else:
                 self._client.poll(0)
-                self._reports.forget()
+                self._reports.clear()
                 return answer
 
     def _wait(self, future: futures.Future[T], end: Deadline, *, doing: str) -> T:
@@ -186,7 +186,7 @@ class TopicAdmin:
                 return future.result(timeout=_WAIT_SLICE_S)
             except TimeoutError:
                 self._check_refusal(doing)
-                if end.passed(self._clock.now_s() - _BROKER_SEARCH_S):
+                if end.is_expired(self._clock.now_s() - _BROKER_SEARCH_S):
                     raise confluent_kafka.KafkaException(
                         client_errors.create_timeout_error()
                     ) from None
@@ -200,7 +200,7 @@ class TopicAdmin:
     def _check_refusal(self, doing: str) -> None:
         """Poll for connection errors and raise a refusal."""
         self._client.poll(0)
-        refused = self._reports.refused()
+        refused = self._reports.get_refusal()
         if refused is not None:
             raise self._translate(refused, doing)
 

@@ -70,7 +70,7 @@ class WorkerGroupSettings:
     and the worker's host:port.
     """
 
-    part: GroupSessionSettings
+    session: GroupSessionSettings
     connections: ConnectionSettings
     sampling: SampleWindows = field(default_factory=SampleWindows)
 
@@ -103,7 +103,7 @@ class KafkaWorkerGroup:
         self._is_notified = False
         self._requests: list[SendGroupRequest] = []
         self._assignment_requests: queue.Queue[AssignmentRequested | None] = queue.Queue(maxsize=1)
-        self._threads = ThreadGroup(on_unasked_end=self._on_thread_ended)
+        self._threads = ThreadGroup(on_unexpected_end=self._on_thread_ended)
         self._assignment_thread: OwnedThread | None = None
         self._has_left = threading.Event()
         self._closing = False
@@ -114,14 +114,16 @@ class KafkaWorkerGroup:
         with self._lock:
             return "" if self._session is None else self._session.member_id
 
-    def start(self, on_news: OnGroupEvent, configured: GetConfiguredWork) -> None:
+    def start(self, on_event: OnGroupEvent, read_configured_work: GetConfiguredWork) -> None:
         assert self._session is None, "a group is started only once"
         loop = _ConnectionLoop(self._settings, clock=self._clock, rng=self._rng)
         self._wakeup_sender = loop.wakeup_sender
-        self._on_events, self._configured = on_news, configured
+        self._on_events, self._configured = on_event, read_configured_work
         with self._lock:
-            self._session = GroupSession(self._settings.part, rng=self._rng, configured=configured)
-        name = self._settings.part.membership.group_id
+            self._session = GroupSession(
+                self._settings.session, rng=self._rng, read_configured_work=read_configured_work
+            )
+        name = self._settings.session.membership.group_id
         self._threads.start(f"group-{name}", lambda stop: self._run_connections(loop, stop))
         self._assignment_thread = self._threads.start(
             f"group-plans-{name}", self._compute_assignments
@@ -129,19 +131,19 @@ class KafkaWorkerGroup:
 
     # the herder's thread
 
-    def take(self) -> list[GroupEvent]:
+    def pop_events(self) -> list[GroupEvent]:
         with self._lock:
             self._is_notified = False
-            taken = [] if self._session is None else self._session.take()
+            taken = [] if self._session is None else self._session.pop_events()
         for each in taken:
             self._on_taken(each)
         return taken
 
-    def ticked(self) -> None:
-        self._advance_session(lambda part, now_s: part.tell(WorkerLoopTicked(), now_s))
+    def record_tick(self) -> None:
+        self._advance_session(lambda part, now_s: part.handle_event(WorkerLoopTicked(), now_s))
 
-    def prepared(self) -> None:
-        self._advance_session(lambda part, now_s: part.prepared(now_s))
+    def confirm_prepared(self) -> None:
+        self._advance_session(lambda part, now_s: part.confirm_prepared(now_s))
 
     def rejoin(self, reason: str) -> None:
         self._advance_session(lambda part, now_s: part.rejoin(reason, now_s))
@@ -149,8 +151,8 @@ class KafkaWorkerGroup:
     def leave(self, reason: str) -> None:
         self._advance_session(lambda part, now_s: part.leave(reason, now_s))
 
-    def give_up_work(self) -> None:
-        self._advance_session(lambda part, _: part.give_up_work())
+    def revoke_all(self) -> None:
+        self._advance_session(lambda part, _: part.revoke_all())
 
     def close(self, timeout_s: float) -> None:
         if self._session is None or self._closing:
@@ -159,11 +161,11 @@ class KafkaWorkerGroup:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         self._closing = True
         self._advance_session(lambda part, now_s: part.close("the worker is shutting down", now_s))
-        if not self._has_left.wait(end.left_s(self._clock.now_s())):
+        if not self._has_left.wait(end.remaining_s(self._clock.now_s())):
             _LOG.warning(
                 "group %s: no response to LeaveGroup within %g s; members rebalance after the "
                 "session timeout",
-                self._settings.part.membership.group_id,
+                self._settings.session.membership.group_id,
                 timeout_s,
             )
         if self._assignment_thread is not None:
@@ -177,22 +179,24 @@ class KafkaWorkerGroup:
 
     @property
     def session_timeout_s(self) -> float:
-        return self._settings.part.membership.session_timeout_s
+        return self._settings.session.membership.session_timeout_s
 
-    def confirmed_at_s(self) -> float:
+    def last_heartbeat_s(self) -> float:
         with self._lock:
-            return -math.inf if self._session is None else self._session.confirmed_s
+            return -math.inf if self._session is None else self._session.last_heartbeat_s
 
-    def confirm_soon(self) -> None:
-        self._advance_session(lambda part, now_s: part.tell(HeartbeatRequested(), now_s))
+    def request_heartbeat(self) -> None:
+        self._advance_session(lambda part, now_s: part.handle_event(HeartbeatRequested(), now_s))
 
     def readings(self) -> list[MetricReading]:
         """Return the current metrics of this member."""
         with self._lock:
             assigned = (
-                connectors_and_tasks.NO_WORK if self._session is None else self._session.holding
+                connectors_and_tasks.NO_WORK
+                if self._session is None
+                else self._session.assigned_work
             )
-            numbers = self._metrics.numbers(self._clock.now_s())
+            numbers = self._metrics.collect(self._clock.now_s())
         numbers["assigned-connectors"] = float(len(assigned.connectors))
         numbers["assigned-tasks"] = float(len(assigned.tasks))
         client_id = self._settings.connections.client_id
@@ -207,11 +211,11 @@ class KafkaWorkerGroup:
             if part is None:
                 return
             act(part, self._clock.now_s())
-            for each in part.outgoing():
+            for each in part.pop_actions():
                 self._execute(each)
-            news = part.has_news and not self._is_notified
+            news = part.has_events and not self._is_notified
             self._is_notified = self._is_notified or news
-            if part.closed:
+            if part.is_closed:
                 self._has_left.set()
         self._wake_loop()
         if news:
@@ -255,10 +259,12 @@ class KafkaWorkerGroup:
                 for each in sends:
                     self._send_request(loop, each)
                 with self._lock:
-                    due_s = math.inf if self._session is None else self._session.due_s()
+                    due_s = math.inf if self._session is None else self._session.next_tick_s()
                 loop.poll_once(due_s)
                 if due_s <= self._clock.now_s():
-                    self._advance_session(lambda part, now_s: part.tell(MemberTick(), now_s))
+                    self._advance_session(
+                        lambda part, now_s: part.handle_event(MemberTick(), now_s)
+                    )
 
     def _send_request(self, loop: _ConnectionLoop, send: SendGroupRequest) -> None:
         begun_s = self._clock.now_s()
@@ -270,10 +276,10 @@ class KafkaWorkerGroup:
                 event = GroupResponseReceived(token=send.token, body=reply.body)
             else:
                 event = GroupRequestFailed(token=send.token, failure=reply.failure)
-            self._advance_session(lambda part, now_s: part.tell(event, now_s))
+            self._advance_session(lambda part, now_s: part.handle_event(event, now_s))
 
         with self._lock:
-            self._metrics.sent(send.message.api, begun_s)
+            self._metrics.record_request(send.message.api, begun_s)
         loop.connections.call(
             send.to, send.message, done=done, timeout_s=send.timeout_s, lane=send.lane
         )
@@ -282,7 +288,7 @@ class KafkaWorkerGroup:
         code = None if reply.failure else int(getattr(reply.body, "error_code", 0))
         now_s = self._clock.now_s()
         with self._lock:
-            self._metrics.answered(api, code=code, took_s=now_s - begun_s, now_s=now_s)
+            self._metrics.record_response(api, code=code, took_s=now_s - begun_s, now_s=now_s)
 
     # the planning thread
 
@@ -310,17 +316,17 @@ class KafkaWorkerGroup:
         self, asked: AssignmentRequested, remembered: AssignorState
     ) -> LeaderAssignments:
         assert self._configured is not None
-        snapshots = ConfigSnapshots(joined_with=asked.joined_with, newest=self._configured())
+        snapshots = ConfigSnapshots(at_join=asked.joined_with, newest=self._configured())
         times = RebalanceTimes(
             now_ms=round(self._clock.now_s() * 1000),
-            delay_max_ms=self._settings.part.delay_max_ms,
+            delay_max_ms=self._settings.session.max_rebalance_delay_ms,
         )
         return rebalance_rounds.perform_assignment(
             asked.election, snapshots, remembered, times=times
         )
 
     def _submit_assignment(self, generation: int, lead: LeaderAssignments) -> None:
-        self._advance_session(lambda part, now_s: part.planned(generation, lead, now_s))
+        self._advance_session(lambda part, now_s: part.submit_assignments(generation, lead, now_s))
 
 
 def _ignore_events() -> None:

@@ -32,7 +32,7 @@ class WorkerLogs:
     offset: KafkaSharedLog
     status: KafkaSharedLog
     admin: TopicAdmin
-    fenced: KafkaFencedWriter | None
+    fenced_writer: KafkaFencedWriter | None
     """The leader's writer if leaders fence each other, else None."""
 
 
@@ -61,11 +61,11 @@ def create_worker_logs(
     topic_manager = InternalTopicManager(
         admin=admin, clock=clock, may_create=may_create, on_trouble=on_trouble
     )
-    found = {each.purpose: each for each in topics.topics}
+    found = {each.kind: each for each in topics.topics}
 
     def log(purpose: InternalTopicKind) -> KafkaSharedLog:
         status = purpose is _Purpose.STATUS
-        once, forever = LogRetryPolicy.TRIED_ONCE, LogRetryPolicy.TRIED_FOREVER
+        once, forever = LogRetryPolicy.TRY_ONCE, LogRetryPolicy.RETRY_FOREVER
         return KafkaSharedLog(
             access,
             topic=found[purpose].name,
@@ -73,8 +73,8 @@ def create_worker_logs(
             admin=admin,
             prepare=functools.partial(topic_manager.ensure, found[purpose]),
             clock=clock,
-            manner=LogOptions(
-                patience=once if status else forever,
+            options=LogOptions(
+                retry_policy=once if status else forever,
                 committed_only=exactly_once is _ExactlyOnce.ENABLED and not status,
             ),
             on_broken=on_broken,
@@ -94,5 +94,5 @@ def create_worker_logs(
         offset=log(_Purpose.OFFSET),
         status=log(_Purpose.STATUS),
         admin=admin,
-        fenced=fenced,
+        fenced_writer=fenced,
     )

@@ -49,7 +49,7 @@ HEAD_TIMEOUT_S = 5.0
 """Limit for receiving a request."""
 REQUEST_TIMEOUT_S = 30.0
 """Limit for a whole request, until the response was received."""
-CONNECTION_LIMITS = ClientConnectionLimits(total=256, per_address=64, local=64)
+CONNECTION_LIMITS = ClientConnectionLimits(total=256, per_address=64, loopback=64)
 MAX_HEAD_BYTES = 16 * 1024
 _WRITE_CHUNK_BYTES = 1024 * 1024
 _STOP_POLL_INTERVAL_S = 0.1
@@ -119,7 +119,7 @@ class MetricsHttpServer:
         task = asyncio.get_running_loop().create_task(self._serve_connection(reader, writer))
 
         def end(_: asyncio.Task[None]) -> None:
-            self._held.leave(task)
+            self._held.remove(task)
             writer.transport.abort()
 
         task.add_done_callback(end)
@@ -143,9 +143,9 @@ class MetricsHttpServer:
         task = asyncio.current_task()
         assert task is not None
         request = parse_request_head(head)
-        self._held.answer(task)
+        self._held.mark_busy(task)
         answer = await self._respond(request)
-        self._held.wait(task)
+        self._held.mark_idle(task)
         for each in _split_response(answer):
             writer.write(each)
             await writer.drain()
@@ -192,7 +192,7 @@ class MetricsSource(Protocol):
     """Source of the metrics, read for every scrape on a thread of the exporter."""
 
     @property
-    def published(self) -> tuple[MetricFamily, ...]: ...
+    def all_families(self) -> tuple[MetricFamily, ...]: ...
 
 
 class ExporterError(FatalError):
@@ -202,12 +202,12 @@ class ExporterError(FatalError):
 def build_metrics_page(source: MetricsSource) -> PageResponse:
     """Render the current metrics in Prometheus' text format."""
     return PageResponse(
-        body=prometheus_text.render_families(source.published), content_type=_CONTENT_TYPE
+        body=prometheus_text.render_families(source.all_families), content_type=_CONTENT_TYPE
     )
 
 
 class MetricsExporter:
-    """Serves metrics at `url` and the pages of `beside` at their paths, from `start` to `stop`."""
+    """Serves metrics at `url` and the pages of `pages` at their paths, from `start` to `stop`."""
 
     def __init__(
         self,
@@ -215,21 +215,21 @@ class MetricsExporter:
         *,
         host: str,
         port: int,
-        beside: PagesByPath = _NO_PAGES,
+        pages: PagesByPath = _NO_PAGES,
         hosts: AllowedHosts = _OWN_ADDRESSES,
     ) -> None:
-        """`host` "" means every interface, `port` 0 any free port. `beside` is looked up at each
+        """`host` "" means every interface, `port` 0 any free port. `pages` is looked up at each
         request, so pages can be added later. `hosts`: host names under which pages for people are
         served. Metrics and health pages, which are read-only and contain no secrets, are served
         under any name."""
         self._host = host
         self._port = port
         self._scrape = MountedPage(PageThreadPool.SCRAPES, lambda _: build_metrics_page(source))
-        self._beside = beside
+        self._beside = pages
         self._hosts = hosts
         self._lanes = PageThreadPools("metrics")
         self._opened: socket.socket | None = None
-        self._threads = ThreadGroup(on_unasked_end=_log_thread_end)
+        self._threads = ThreadGroup(on_unexpected_end=_log_thread_end)
 
     @property
     def url(self) -> str:
@@ -279,7 +279,7 @@ class MetricsExporter:
             refused = request_origin.explain_refused_host(name or "")
             return _to_http_response(_build_text_page(HTTPStatus.FORBIDDEN, refused), request)
         try:
-            return await self._lanes.made(
+            return await self._lanes.render(
                 mounted_pages.get_thread_pool(make),
                 lambda: _to_http_response(make(_to_page_request(request)), request),
             )

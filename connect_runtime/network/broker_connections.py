@@ -72,8 +72,8 @@ class BrokerConnections:
         self.name = name
         self.connection: KafkaConnection | None = None
         self.retry_at_s = -math.inf
-        self.tried_s = -math.inf
-        self.ready_s = -math.inf
+        self.last_attempt_s = -math.inf
+        self.last_ready_s = -math.inf
         self._answered_s = -math.inf
         self._trouble: ConnectError | None = None
         self._trouble_s = -math.inf
@@ -97,24 +97,24 @@ class BrokerConnections:
         link = self.connection
         if link is None or self._queue or link.in_flight >= MAX_IN_FLIGHT:
             return False
-        if not link.can_send(self._env.clock.now_s()) or not call.fits(link.versions):
+        if not link.can_send(self._env.clock.now_s()) or not call.can_encode(link.versions):
             return False
         self._pass_to_connection(call, link)
         self._owner.wake(self)
         return True
 
-    def want(self) -> None:
+    def request_connection(self) -> None:
         """Connect although no request is queued."""
         if self.connection is None and not self._wanted:
             self._wanted = True
             self._owner.wake(self)
 
     @property
-    def queued(self) -> int:
+    def queue_length(self) -> int:
         """Number of queued calls."""
         return len(self._queue)
 
-    def trouble(self, now_s: float, *, broker_ready_s: float) -> ConnectError | None:
+    def connection_error(self, now_s: float, *, broker_ready_s: float) -> ConnectError | None:
         """Return why the broker is unreachable; None without a request for it or a recent attempt.
 
         Failures before `broker_ready_s`, the last successful connection of any lane, are ignored.
@@ -123,10 +123,10 @@ class BrokerConnections:
         return self._trouble if fresh and self._trouble_s >= broker_ready_s else None
 
     @property
-    def answered_s(self) -> float:
+    def last_response_s(self) -> float:
         """When the broker last responded on this lane; -inf before the first response."""
         link = self.connection
-        return self._answered_s if link is None else max(self._answered_s, link.answered_s)
+        return self._answered_s if link is None else max(self._answered_s, link.last_response_s)
 
     def node_state(self) -> NodeConnectionState:
         """Return the state for `pick_node`."""
@@ -135,13 +135,13 @@ class BrokerConnections:
         return NodeConnectionState(
             node_id=self.node_id,
             connected=ready,
-            connecting_since_s=None if link is None or ready else self.tried_s,
+            connecting_since_s=None if link is None or ready else self.last_attempt_s,
             in_flight=len(self._queue) + (link.in_flight if link is not None else 0),
             retry_at_s=self.retry_at_s,
-            tried_s=self.tried_s,
+            last_attempt_s=self.last_attempt_s,
         )
 
-    def describe(self) -> str:
+    def describe_wait(self) -> str:
         """Describe what a queued call is waiting for."""
         found = self._address()
         where = cluster_metadata.format_address(*found) if found is not None else str(self.node_id)
@@ -158,7 +158,7 @@ class BrokerConnections:
             if (self._queue or self._wanted) and now_s >= self.retry_at_s:
                 self._connect(now_s)
             return
-        if self._failure_logged and link.answered_any:
+        if self._failure_logged and link.has_responded:
             self._log_recovery()
         while self._queue and link.in_flight < MAX_IN_FLIGHT and link.can_send(now_s):
             call = self._queue.popleft()
@@ -170,7 +170,7 @@ class BrokerConnections:
         """Latest time at which `pump` or `tick` must be called."""
         link = self.connection
         if link is None:
-            awaits_token = self._env.tokens is not None and self._env.tokens.is_asking
+            awaits_token = self._env.tokens is not None and self._env.tokens.is_requesting
             idle = awaits_token or not (self._queue or self._wanted)
             return math.inf if idle else self.retry_at_s
         if self._queue and link.throttled_until_s > self._env.clock.now_s():
@@ -187,11 +187,11 @@ class BrokerConnections:
         """Close an idle connection before the broker does, since requests sent to a closing
         connection are lost."""
         link = self.connection
-        if link is None or self._queue or link.in_flight or now_s - link.used_s < idle_s:
+        if link is None or self._queue or link.in_flight or now_s - link.last_used_s < idle_s:
             return
         link.close()
 
-    def purge(self) -> None:
+    def remove_expired(self) -> None:
         """Remove expired calls from the queue."""
         self._queue = deque(call for call in self._queue if call.waiting)
 
@@ -208,7 +208,7 @@ class BrokerConnections:
 
     def _connect(self, now_s: float) -> None:
         if self._env.tokens is not None:
-            token = self._env.tokens.want()
+            token = self._env.tokens.get_or_request_token()
             if token is None:
                 return  # `pump` is called again when there is a token
             if isinstance(token, ConnectError):
@@ -220,7 +220,7 @@ class BrokerConnections:
         if found is None:
             self._on_failure(UnknownBroker(self.node_id), now_s)
             return
-        self.tried_s = now_s
+        self.last_attempt_s = now_s
         link = KafkaConnection(
             *found,
             environment=self._env,
@@ -233,7 +233,7 @@ class BrokerConnections:
 
     def _on_ready(self) -> None:
         self._trouble = None
-        self.ready_s = self._env.clock.now_s()
+        self.last_ready_s = self._env.clock.now_s()
         self._owner.ready(self)
         self._owner.wake(self)
 
@@ -248,7 +248,7 @@ class BrokerConnections:
         if self.connection is not link:
             return
         self.connection = None
-        self._answered_s = max(self._answered_s, link.answered_s)
+        self._answered_s = max(self._answered_s, link.last_response_s)
         self._owner.wake(self)
         if failure is None:
             return
@@ -256,7 +256,7 @@ class BrokerConnections:
             # No request was lost, so reconnect on demand. Partition leaders may be moving, though.
             self._owner.failed(self, failure, [])
             return
-        if link.answered_any:
+        if link.has_responded:
             self._failure_logged = False
             self._reconnect.reset()
         self._on_failure(failure, self._env.clock.now_s())
@@ -274,7 +274,7 @@ class BrokerConnections:
         returned: list[ClientCall] = []
         for call in self._queue:
             if call.waiting:
-                stays = not fatal and not call.follows and isinstance(call, VersionedCall)
+                stays = not fatal and not call.can_reroute and isinstance(call, VersionedCall)
                 (kept if stays else returned).append(call)
         self._queue = kept
         self._owner.failed(self, failure, returned)
@@ -287,7 +287,7 @@ class BrokerConnections:
     def _pass_to_connection(self, call: ClientCall, link: KafkaConnection) -> None:
         assert link.versions is not None
         try:
-            request = call.request(link.versions, node_id=self.node_id, on_throttle=link.throttle)
+            request = call.encode(link.versions, node_id=self.node_id, on_throttle=link.throttle)
         except UnsupportedVersion as failure:
             call.fail(failure, node_id=self.node_id)
             return
@@ -330,14 +330,14 @@ class ClusterBrokers:
         self._lanes: dict[tuple[int, str], BrokerConnections] = {}
         self._dirty: dict[BrokerConnections, None] = {}
 
-    def lane(self, node_id: int, name: str) -> BrokerConnections:
+    def get_lane(self, node_id: int, name: str) -> BrokerConnections:
         """Return the connection to a broker for a purpose, creating it if necessary."""
         lane = self._lanes.get((node_id, name))
         if lane is None:
             lane = self._lanes[(node_id, name)] = BrokerConnections(
                 node_id,
                 name,
-                address=lambda: self.address(node_id),
+                address=lambda: self.get_address(node_id),
                 environment=self._env,
                 reconnect=Backoff(
                     initial_s=self._options.reconnect_backoff_s,
@@ -347,43 +347,43 @@ class ClusterBrokers:
             )
         return lane
 
-    def address(self, node_id: int) -> tuple[str, int] | None:
+    def get_address(self, node_id: int) -> tuple[str, int] | None:
         """Return (host, port) of a broker, None if unknown."""
         broker = self._view.brokers.get(node_id)
         return self.bootstrap.get(node_id) if broker is None else (broker.host, broker.port)
 
-    def pick(self, nodes: Iterable[int], lane: str) -> int | None:
+    def pick_broker(self, nodes: Iterable[int], lane: str) -> int | None:
         """Return the best of these brokers for a request, None if none is available."""
-        states = [self.lane(node_id, lane).node_state() for node_id in nodes]
+        states = [self.get_lane(node_id, lane).node_state() for node_id in nodes]
         return cluster_metadata.pick_node(states, self._env.clock.now_s())[0]
 
     @property
-    def any_connected(self) -> bool:
+    def is_any_connected(self) -> bool:
         """Whether any connection is ready."""
         return any(lane.node_state().connected for lane in self._lanes.values())
 
-    def answered_s(self, node_id: int) -> float:
+    def last_response_s(self, node_id: int) -> float:
         """When the broker last responded on any lane; -inf before its first response."""
         return max(
-            (lane.answered_s for (node, _), lane in self._lanes.items() if node == node_id),
+            (lane.last_response_s for (node, _), lane in self._lanes.items() if node == node_id),
             default=-math.inf,
         )
 
     # errors
 
-    def trouble(self, node_id: int) -> ConnectError | None:
+    def connection_error(self, node_id: int) -> ConnectError | None:
         """Return why a broker is unreachable, None if it is reachable or was not tried recently."""
         now_s = self._env.clock.now_s()
         lanes = [lane for (node, _), lane in self._lanes.items() if node == node_id]
-        ready_s = max((lane.ready_s for lane in lanes), default=-math.inf)
-        found = (lane.trouble(now_s, broker_ready_s=ready_s) for lane in lanes)
+        ready_s = max((lane.last_ready_s for lane in lanes), default=-math.inf)
+        found = (lane.connection_error(now_s, broker_ready_s=ready_s) for lane in lanes)
         return next((trouble for trouble in found if trouble is not None), None)
 
-    def troubles(self) -> dict[str, ConnectError]:
+    def connection_errors(self) -> dict[str, ConnectError]:
         """Return connection errors by broker; by bootstrap address before the first metadata."""
         found: dict[str, ConnectError] = {}
         for node_id in {node_id: None for node_id, _ in self._lanes}:
-            trouble = self.trouble(node_id)
+            trouble = self.connection_error(node_id)
             if trouble is None:
                 continue
             if node_id >= 0:
@@ -395,7 +395,7 @@ class ClusterBrokers:
     # time
 
     @property
-    def restless(self) -> bool:
+    def needs_tick(self) -> bool:
         """Whether a lane needs `tick` immediately."""
         return bool(self._dirty)
 
@@ -404,7 +404,7 @@ class ClusterBrokers:
         dirty, self._dirty = self._dirty, {}
         due_s = math.inf
         for lane in list(self._lanes.values()):
-            if lane in dirty or lane.queued or lane.due_s() <= now_s:
+            if lane in dirty or lane.queue_length or lane.due_s() <= now_s:
                 lane.tick(now_s)
             due_s = min(due_s, lane.due_s())
         return due_s
@@ -418,10 +418,10 @@ class ClusterBrokers:
                 _BOOTSTRAP_IDLE_TIMEOUT_S if bootstrap else self._options.connections_max_idle_s,
             )
 
-    def purge(self) -> None:
+    def remove_expired(self) -> None:
         """Remove expired calls from all queues."""
         for lane in self._lanes.values():
-            lane.purge()
+            lane.remove_expired()
 
     def close(self) -> None:
         """Close all connections and fail all calls."""

@@ -68,15 +68,15 @@ class ClientCall:
         return api_versions.API_NAMES.get(self.api_key, f"API {self.api_key}")
 
     @property
-    def follows(self) -> bool:
+    def can_reroute(self) -> bool:
         """Return whether another node may be used if the first one is unreachable."""
         return not isinstance(self.to, NodeTarget)
 
-    def fits(self, known: NodeApiVersions | None) -> bool:
-        """Return whether `request` is certain not to raise."""
+    def can_encode(self, known: NodeApiVersions | None) -> bool:
+        """Return whether `encode` is certain not to raise."""
         return False
 
-    def request(
+    def encode(
         self, known: NodeApiVersions, *, node_id: int, on_throttle: Callable[[int], None]
     ) -> OutgoingRequest:
         """Encode the request for a broker. `on_throttle` is called with milliseconds.
@@ -98,7 +98,7 @@ class VersionedCall(ClientCall):
     max_version: int | None
     done: Callable[[ClientResponse], None]
 
-    def request(
+    def encode(
         self, known: NodeApiVersions, *, node_id: int, on_throttle: Callable[[int], None]
     ) -> OutgoingRequest:
         high = self.message.high
@@ -108,7 +108,7 @@ class VersionedCall(ClientCall):
         return OutgoingRequest(
             api_key=self.api_key,
             version=version,
-            chunks=[framing.encode_request_body(self.message.entity(version))],
+            chunks=[framing.encode_request_body(self.message.build_entity(version))],
             deadline_s=self.deadline_s,
             queued_s=self.queued_s,
             done=lambda outcome: self._finish(
@@ -132,7 +132,7 @@ class VersionedCall(ClientCall):
         failure = outcome.failure
         if outcome.body is not None:
             try:
-                entity = self.message.decoded(version, outcome.body)
+                entity = self.message.decode_response(version, outcome.body)
             except TruncatedResponse as truncated:
                 failure = truncated
             else:
@@ -152,13 +152,13 @@ class EncodedCall(ClientCall):
     chunks: Sequence[SendChunk] = field(repr=False)
     done: Callable[[RawClientResponse], None]
 
-    def fits(self, known: NodeApiVersions | None) -> bool:
-        return known is not None and known.knows(self.api_key, self.version)
+    def can_encode(self, known: NodeApiVersions | None) -> bool:
+        return known is not None and known.supports(self.api_key, self.version)
 
-    def request(
+    def encode(
         self, known: NodeApiVersions, *, node_id: int, on_throttle: Callable[[int], None]
     ) -> OutgoingRequest:
-        if not known.knows(self.api_key, self.version):
+        if not known.supports(self.api_key, self.version):
             known.choose(
                 self.api_key, low=self.version, high=self.version
             )  # raises UnsupportedVersion
@@ -213,7 +213,7 @@ class CallDeadlines:
         """Earliest deadline (monotonic), infinity for none."""
         return self._heap[0][0] if self._heap else math.inf
 
-    def late(self, now_s: float) -> Iterator[ClientCall]:
+    def pop_expired(self, now_s: float) -> Iterator[ClientCall]:
         """Remove and yield expired calls. Calls may be added during the iteration."""
         while self._heap and (self._heap[0][0] <= now_s or not self._heap[0][2].waiting):
             _, _, call = heapq.heappop(self._heap)

@@ -95,9 +95,9 @@ class ClusterConnections:
 
     # requests
 
-    def want_topics(self, names: Iterable[str]) -> None:
+    def request_topics(self, names: Iterable[str]) -> None:
         """Keep the metadata of these topics, and of no others, up to date in `view`."""
-        self.view.want_topics(names)
+        self.view.request_topics(names)
 
     def refresh_metadata(self) -> None:
         """Refresh the metadata as soon as the backoff allows."""
@@ -116,7 +116,7 @@ class ClusterConnections:
         """Send a request to a target, waiting until the target is known and reachable.
 
         Retries an unreachable broker until the deadline, or switches to another one if `to` allows.
-        Nothing is retried once the first byte was sent: that is up to the caller. `lane` names
+        Nothing is retried once the first byte was sent: that is up to the caller. `get_lane` names
         the connection to use, one per purpose.
         """
         now_s = self._clock.now_s()
@@ -146,7 +146,7 @@ class ClusterConnections:
     ) -> None:
         """Send an encoded body (the header is added). Fails if the broker is unreachable."""
         now_s = self._clock.now_s()
-        place = self._brokers.lane(node_id, lane)
+        place = self._brokers.get_lane(node_id, lane)
         request = EncodedCall(
             api_key=api_key,
             to=place.node,
@@ -160,18 +160,18 @@ class ClusterConnections:
         if not self._closed and not place.send_now(request) and self._admit(request):
             place.submit(request)
 
-    def version_for(self, node_id: int, api_key: int, low: int, high: int) -> int | None:
+    def choose_version(self, node_id: int, api_key: int, low: int, high: int) -> int | None:
         """Return the version to use; None until connected, which this starts. Raises
         UnsupportedVersion."""
         known = self._brokers.versions.get(node_id)
         if known is None:
-            self._brokers.lane(node_id, broker_connections.CONTROL_PURPOSE).want()
+            self._brokers.get_lane(node_id, broker_connections.CONTROL_PURPOSE).request_connection()
             return None
         return known.choose(api_key, low=low, high=high)
 
     def throttle(self, node_id: int, lane: str, throttle_ms: int) -> None:
         """Apply the throttle time of a raw response (for `call` this happens automatically)."""
-        link = self._brokers.lane(node_id, lane).connection
+        link = self._brokers.get_lane(node_id, lane).connection
         if link is not None:
             link.throttle(throttle_ms)
 
@@ -181,17 +181,17 @@ class ClusterConnections:
 
     # state
 
-    def trouble(self, node_id: int) -> ConnectError | None:
+    def connection_error(self, node_id: int) -> ConnectError | None:
         """Return why a broker is unreachable, None if it is reachable or was not tried recently."""
-        return self._brokers.trouble(node_id)
+        return self._brokers.connection_error(node_id)
 
-    def troubles(self) -> dict[str, ConnectError]:
+    def connection_errors(self) -> dict[str, ConnectError]:
         """Return connection errors by broker; by bootstrap address before the first metadata."""
-        return self._brokers.troubles()
+        return self._brokers.connection_errors()
 
-    def answered_s(self, node_id: int) -> float:
+    def last_response_s(self, node_id: int) -> float:
         """When the broker last responded to any request; -inf before its first response."""
-        return self._brokers.answered_s(node_id)
+        return self._brokers.last_response_s(node_id)
 
     def rtt_s(self, node_id: int) -> float | None:
         """Shortest time that a small request to this broker took, about one round trip."""
@@ -220,7 +220,7 @@ class ClusterConnections:
         due_s = self._brokers.tick(now_s)
         if self._tokens is not None:  # after the brokers, which may request a token
             due_s = min(due_s, self._tokens.tick(now_s))
-        if self._deferred or self._brokers.restless or self._route_again:
+        if self._deferred or self._brokers.needs_tick or self._route_again:
             return 0.0
         due_s = min(due_s, self._idle_check_at_s, self._discovery.due_s(), self._deadlines.due_s)
         return min(max(0.0, due_s - now_s), _MAX_TICK_INTERVAL_S)
@@ -256,14 +256,14 @@ class ClusterConnections:
         return False
 
     def _fail_expired_calls(self, now_s: float) -> None:
-        for call in self._deadlines.late(now_s):
+        for call in self._deadlines.pop_expired(now_s):
             failure = RequestTimedOut(
                 call.api,
                 waiting_for=self._describe_wait(call),
                 after_s=round(now_s - call.queued_s, 3),
             )
             call.fail(failure)
-        self._brokers.purge()
+        self._brokers.remove_expired()
         self._parked = {
             target: waiting
             for target, parked in self._parked.items()
@@ -273,13 +273,15 @@ class ClusterConnections:
     def _describe_wait(self, call: ClientCall) -> str:
         node_id = self._find_node(call)
         if node_id is not None:
-            return self._brokers.lane(node_id, call.lane).describe()
+            return self._brokers.get_lane(node_id, call.lane).describe_wait()
         what = str(call.to)
         if isinstance(call.to, LeaderTarget):
             topic = self.view.topic(call.to.topic)
             if topic is not None and topic.error_code:
                 what += f" ({call.to.topic}: {request_errors.format_error_code(topic.error_code)})"
-        troubles = "; ".join(f"{where}: {why}" for where, why in self._brokers.troubles().items())
+        troubles = "; ".join(
+            f"{where}: {why}" for where, why in self._brokers.connection_errors().items()
+        )
         return f"{what} ({troubles})" if troubles else what
 
     # routing
@@ -288,9 +290,9 @@ class ClusterConnections:
         """Return the broker for a call's target, None while it is unknown."""
         match call.to:
             case NodeTarget(node_id):
-                return node_id if self._brokers.address(node_id) is not None else None
+                return node_id if self._brokers.get_address(node_id) is not None else None
             case AnyNodeTarget():
-                return self._brokers.pick(self.view.brokers, call.lane)
+                return self._brokers.pick_broker(self.view.brokers, call.lane)
             case ControllerTarget():
                 known = self.view.controller_id in self.view.brokers
                 return self.view.controller_id if known else None
@@ -298,13 +300,13 @@ class ClusterConnections:
                 leader = self.view.leader(topic, partition)
                 return None if leader is None else leader.node_id
             case CoordinatorTarget() as coordinator:
-                node = self._coordinators.node(coordinator)
+                node = self._coordinators.get_node(coordinator)
                 return node if node in self.view.brokers else None
 
     def _route(self, call: ClientCall) -> None:
         node_id = self._find_node(call)
         if node_id is not None:
-            self._brokers.lane(node_id, call.lane).submit(call)
+            self._brokers.get_lane(node_id, call.lane).submit(call)
             return
         self._parked.setdefault(call.to, []).append(call)
         match call.to:
@@ -316,11 +318,11 @@ class ClusterConnections:
                 self.view.request_refresh()
 
     def _look_up_coordinator(self, coordinator: CoordinatorTarget) -> None:
-        if self._coordinators.node(coordinator) is None:
-            self._coordinators.look_up(coordinator)
+        if self._coordinators.get_node(coordinator) is None:
+            self._coordinators.request_lookup(coordinator)
         else:  # the coordinator is not in the metadata: refresh both
             self._coordinators.forget(coordinator)
-            self._coordinators.failed((coordinator,), self._clock.now_s())
+            self._coordinators.retry_later((coordinator,), self._clock.now_s())
             self.view.request_refresh()
 
     def _route_parked(self) -> None:
@@ -330,9 +332,9 @@ class ClusterConnections:
             if call.waiting:
                 self._route(call)
 
-    def lane(self, node_id: int, name: str) -> BrokerConnections:
+    def get_lane(self, node_id: int, name: str) -> BrokerConnections:
         """Return the connection to a broker for a purpose."""
-        return self._brokers.lane(node_id, name)
+        return self._brokers.get_lane(node_id, name)
 
     def _retry_backoff(self) -> Backoff:
         return Backoff(
@@ -355,20 +357,20 @@ class ClusterConnections:
         self._route_again = True
         fatal = isinstance(failure, FatalError)
         for call in returned:
-            if fatal or not call.follows:
+            if fatal or not call.can_reroute:
                 call.fail(failure, node_id=lane.node_id)
             else:
                 self._parked.setdefault(call.to, []).append(call)
-        if fatal and not self._brokers.any_connected:
-            self.refuse(None, failure)
+        if fatal and not self._brokers.is_any_connected:
+            self.fail_calls(None, failure)
 
     # callbacks of discovery
 
-    def route_again(self) -> None:
+    def request_routing(self) -> None:
         """Route parked calls again at the next `tick`."""
         self._route_again = True
 
-    def refuse(self, target: RequestTarget | None, failure: ConnectError) -> None:
+    def fail_calls(self, target: RequestTarget | None, failure: ConnectError) -> None:
         """Fail the calls that wait for this target; None fails all parked calls."""
         if target is None:
             parked, self._parked = self._parked, {}

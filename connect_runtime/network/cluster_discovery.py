@@ -43,13 +43,13 @@ class DiscoveryOwner(Protocol):
     ) -> None:
         """Send a request, see `ClusterConnections.call`."""
 
-    def lane(self, node_id: int, name: str) -> BrokerConnections:
+    def get_lane(self, node_id: int, name: str) -> BrokerConnections:
         """Return the connection to a broker for a purpose."""
 
-    def route_again(self) -> None:
+    def request_routing(self) -> None:
         """Metadata or coordinators changed: calls without a broker may have one now."""
 
-    def refuse(self, target: RequestTarget | None, failure: ConnectError) -> None:
+    def fail_calls(self, target: RequestTarget | None, failure: ConnectError) -> None:
         """Fail the calls that wait for this target; None fails all parked calls."""
 
 
@@ -100,15 +100,15 @@ class ClusterDiscovery:
         nodes = [*self._view.brokers]
         if self._rebootstrap or not nodes:
             nodes += self._bootstrap
-        states = [self._cluster.lane(node, METADATA_PURPOSE).node_state() for node in nodes]
+        states = [self._cluster.get_lane(node, METADATA_PURPOSE).node_state() for node in nodes]
         node_id, self._not_before_s = cluster_metadata.pick_node(states, now_s)
         if node_id is None:
             return
-        lane = self._cluster.lane(node_id, METADATA_PURPOSE)
+        lane = self._cluster.get_lane(node_id, METADATA_PURPOSE)
         if lane.connection is None:
-            lane.want()
+            lane.request_connection()
             return
-        topics = self._view.refresh_started()
+        topics = self._view.start_refresh()
         self._cluster.call(
             NodeTarget(node_id),
             request_builders.request_metadata(topics),
@@ -120,14 +120,14 @@ class ClusterDiscovery:
     def _on_metadata(self, reply: ClientResponse) -> None:
         now_s = self._clock.now_s()
         if reply.failure is not None or int(getattr(reply.body, "error_code", 0)):
-            self._view.refresh_failed(now_s)
+            self._view.on_refresh_failed(now_s)
             if isinstance(reply.failure, FatalError):
-                self._cluster.refuse(None, reply.failure)
+                self._cluster.fail_calls(None, reply.failure)
             return
         before = self._view.generation
-        self._view.refreshed(reply.body, now_s)
+        self._view.apply_response(reply.body, now_s)
         if self._view.generation != before:
-            self._cluster.route_again()
+            self._cluster.request_routing()
 
     # coordinators
 
@@ -153,7 +153,7 @@ class ClusterDiscovery:
         if isinstance(reply.failure, UnsupportedVersion):
             self._one_by_one = True  # a broker before 3.0 (KIP-699)
         if reply.failure is not None:
-            self._coordinators.failed(batch, self._clock.now_s())
+            self._coordinators.retry_later(batch, self._clock.now_s())
             return
         found: Sequence[Any] = getattr(reply.body, "coordinators", (reply.body,))
         by_key = {getattr(each, "key", batch[0].key): each for each in found}
@@ -162,13 +162,13 @@ class ClusterDiscovery:
             each = by_key.get(coordinator.key)
             code = -1 if each is None else int(each.error_code)
             if each is not None and code == 0:
-                self._coordinators.found(coordinator, int(each.node_id))
+                self._coordinators.store_result(coordinator, int(each.node_id))
             elif code in cluster_metadata.RETRIABLE_LOOKUP_ERRORS:
                 again.append(coordinator)
             else:
-                self._coordinators.refused(coordinator)
+                self._coordinators.drop_lookup(coordinator)
                 refused = CoordinatorLookupRefused(coordinator.describe(), error_code=code)
-                self._cluster.refuse(coordinator, refused)
+                self._cluster.fail_calls(coordinator, refused)
         if again:
-            self._coordinators.failed(again, self._clock.now_s())
-        self._cluster.route_again()
+            self._coordinators.retry_later(again, self._clock.now_s())
+        self._cluster.request_routing()

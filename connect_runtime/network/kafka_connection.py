@@ -65,11 +65,11 @@ def explain_failure(
     address: str,
     stage: str,
     security: SecuritySettings,
-    answered: bool,
+    has_responded: bool,
 ) -> ConnectError:
     """Convert an error of a socket, TLS or framing to a failure; ConnectErrors are kept.
 
-    `stage`: from `describe_stage`. `answered`: whether the broker ever responded after the
+    `stage`: from `describe_stage`. `has_responded`: whether the broker ever responded after the
     handshake. If not, a connection that just closes often indicates wrong settings.
     """
     if isinstance(error, ConnectError):
@@ -84,7 +84,7 @@ def explain_failure(
     if isinstance(error, (ConnectionError, *_CLOSED_ERRORS)):
         told = isinstance(error, ConnectionError) and error.strerror
         seen = told or "closed by the broker"
-        hint = "" if answered else _suggest_cause(stage, security)
+        hint = "" if has_responded else _suggest_cause(stage, security)
         layer = FailureLayer.LISTENER if hint else FailureLayer.NETWORK
         return ConnectionFailed(address, f"{seen} while {stage}{hint}", layer=layer)
     seen = (error.strerror if isinstance(error, OSError) else None) or str(error)
@@ -170,7 +170,7 @@ class KafkaConnection:
         self.throttled_until_s = -math.inf
         self.rtt_s = math.inf
         self.idle_when_closed = False
-        self.used_s = environment.clock.now_s()
+        self.last_used_s = environment.clock.now_s()
         self.next_due_s = -math.inf
         self._env = environment
         self._on_ready, self._on_closed = on_ready, on_closed
@@ -192,9 +192,9 @@ class KafkaConnection:
         self._token: str | None = None
         self._session = SaslSessionLifetime()
         self._correlation_id = 0
-        self._progress_s = self.used_s
-        self.answered_any = False
-        self.answered_s = -math.inf
+        self._progress_s = self.last_used_s
+        self.has_responded = False
+        self.last_response_s = -math.inf
         """When the last bytes of a response arrived on the ready connection."""
 
     # requests
@@ -241,7 +241,7 @@ class KafkaConnection:
         except OSError as error:
             self._close_after_error(error)
             return
-        self.used_s = self._progress_s = now_s
+        self.last_used_s = self._progress_s = now_s
         self._poll_for(transport.READABLE if done else transport.READABLE | transport.WRITABLE)
 
     def start(self) -> None:
@@ -278,7 +278,7 @@ class KafkaConnection:
             self._close_after_error(TimeoutError("no response in time"))
         elif self.state is ConnectionState.READY and now_s >= self._session.renew_at_s:
             self._renew_session(now_s)
-        if self._transport is not None and self._transport.holds_bytes():
+        if self._transport is not None and self._transport.has_buffered_bytes():
             self._read()
         self._close_if_expired(now_s)
         self.next_due_s = self._compute_due_s()
@@ -286,7 +286,7 @@ class KafkaConnection:
     def _compute_due_s(self) -> float:
         if self.state is ConnectionState.CLOSED:
             return math.inf
-        if self._transport is not None and self._transport.holds_bytes():
+        if self._transport is not None and self._transport.has_buffered_bytes():
             return -math.inf
         first = min(map(self._get_deadline_s, self._pending), default=math.inf)
         opening_s = min(self._dialling.attempt_ends_s, self._opening_ends_s)
@@ -294,7 +294,7 @@ class KafkaConnection:
 
     def _get_deadline_s(self, request: OutgoingRequest) -> float:
         """Extend the deadline while bytes keep flowing: a slow network is not a dead one."""
-        if request.left == 0 and not self._reader.midway():
+        if request.unsent_bytes == 0 and not self._reader.has_partial_frame():
             return request.deadline_s
         timeout_s = request.deadline_s - request.queued_s
         flowing_s = max(request.deadline_s, self._progress_s + timeout_s)
@@ -349,7 +349,7 @@ class KafkaConnection:
         assert self._transport is not None
         now_s = self._env.clock.now_s()
         try:
-            connected = self._transport.advance()
+            connected = self._transport.continue_connecting()
         except (OSError, ValueError) as error:  # ValueError: TLS does not accept the host name
             if self._transport.connected:
                 self._close_after_error(
@@ -361,7 +361,7 @@ class KafkaConnection:
         self._poll_for(self._transport.interest)
         if connected:
             self.state = ConnectionState.OPENING
-            self._dialling.connected()
+            self._dialling.on_connected()
             self._authenticate(None)
 
     # handshake and session renewal
@@ -370,9 +370,9 @@ class KafkaConnection:
         """Start the handshake; with `known` versions, only authenticate again."""
         tokens = self._env.tokens
         if tokens is not None:
-            self._token = tokens.current()
+            self._token = tokens.get_current_token()
             if self._token is None:  # it expired in the meantime
-                self.close(tokens.trouble)
+                self.close(tokens.last_failure)
                 return
         security, address, token = self._env.security, self.address, self._token
         if known is None:
@@ -395,7 +395,7 @@ class KafkaConnection:
         except ConnectError as failure:
             if self._token is not None and isinstance(failure, AuthenticationFailed):
                 assert self._env.tokens is not None
-                self._env.tokens.refused(self._token, failure)
+                self._env.tokens.on_token_refused(self._token, failure)
             self.close(failure)
             return
         now_s = self._env.clock.now_s()
@@ -421,9 +421,9 @@ class KafkaConnection:
         self._conversation = None
         self.versions = opened.versions
         self._opening_ends_s = math.inf
-        self._session.begun(opened.session_s, now_s, self._env.rng)
+        self._session.start(opened.session_lifetime_s, now_s, self._env.rng)
         if self._env.tokens is not None:
-            self._env.tokens.accepted()
+            self._env.tokens.on_token_accepted()
         self._reader.max_bytes = self._env.limits.max_response_bytes
         self.state = ConnectionState.READY
         self.next_due_s = min(self.next_due_s, self._session.renew_at_s)
@@ -433,12 +433,12 @@ class KafkaConnection:
     def _renew_session(self, now_s: float) -> None:
         """Authenticate again, after the requests in flight and before all others."""
         tokens = self._env.tokens
-        if tokens is not None and not tokens.outlives(self._session.ends_s):
-            if not self._session.postpone(now_s):
-                self.close(tokens.trouble)
+        if tokens is not None and not tokens.outlasts(self._session.ends_s):
+            if not self._session.postpone_renewal(now_s):
+                self.close(tokens.last_failure)
             return
         assert self.versions is not None
-        self._session.renewing()
+        self._session.start_renewal()
         self._authenticate(self.versions)
 
     # events
@@ -453,7 +453,7 @@ class KafkaConnection:
             self._read()
 
     def _read(self) -> None:
-        self.used_s = self._env.clock.now_s()
+        self.last_used_s = self._env.clock.now_s()
         budget = _MAX_READ_PER_EVENT_BYTES
         while self._transport is not None and budget > 0:
             try:
@@ -465,10 +465,10 @@ class KafkaConnection:
                 break
             budget -= len(frame)
             self._handle_frame(frame)
-        if self._reader.midway():
-            self._progress_s = self.used_s
+        if self._reader.has_partial_frame():
+            self._progress_s = self.last_used_s
             self._record_response_time()
-        if self._transport is not None and self._transport.holds_bytes():
+        if self._transport is not None and self._transport.has_buffered_bytes():
             self.next_due_s = -math.inf
 
     def _handle_frame(self, frame: memoryview) -> None:
@@ -484,16 +484,16 @@ class KafkaConnection:
             self.close(failure)
             return
         self._pending.popleft()
-        self.answered_any = self.answered_any or self.state is ConnectionState.READY
+        self.has_responded = self.has_responded or self.state is ConnectionState.READY
         self._record_response_time()
-        elapsed_s = self.used_s - (request.sent_s or self.used_s)
+        elapsed_s = self.last_used_s - (request.sent_s or self.last_used_s)
         if self._conversation is not None:
             self.rtt_s = min(self.rtt_s, elapsed_s)
         request.done(RequestOutcome(body, None, True, elapsed_s))
 
     def _record_response_time(self) -> None:
         if self.state is ConnectionState.READY:
-            self.answered_s = self.used_s
+            self.last_response_s = self.last_used_s
 
     def _close_after_error(self, error: Exception) -> None:
         stage = describe_stage(
@@ -507,6 +507,6 @@ class KafkaConnection:
                 address=self.address,
                 stage=stage,
                 security=self._env.security,
-                answered=self.answered_any,
+                has_responded=self.has_responded,
             )
         )

@@ -20,8 +20,10 @@ MAX_STORE_FILE_BYTES = 8 << 20
 def create_store_files(folder: Path) -> StoreFiles:
     """Return readers for files whose paths are absolute or relative to `folder`."""
     return StoreFiles(
-        text=lambda path: _read_file(_resolve_path(folder, path)).decode().replace("\r\n", "\n"),
-        store=lambda path, password: _read_pkcs12_store(_resolve_path(folder, path), password),
+        read_text=lambda path: (
+            _read_file(_resolve_path(folder, path)).decode().replace("\r\n", "\n")
+        ),
+        read_store=lambda path, password: _read_pkcs12_store(_resolve_path(folder, path), password),
     )
 
 
@@ -32,7 +34,7 @@ def _resolve_path(folder: Path, path: str) -> Path:
 
 
 def _read_file(file: Path) -> bytes:
-    return files.read_bounded(file, most=MAX_STORE_FILE_BYTES, regular=True)
+    return files.read_bounded(file, max_bytes=MAX_STORE_FILE_BYTES, regular_only=True)
 
 
 def _read_pkcs12_store(file: Path, password: str) -> KeyStoreContent:

@@ -36,9 +36,9 @@ _HTTP_READ_BYTES = 16 * 1024
 class HttpRequestLimits:
     """Limits of an HTTP request: seconds to connect, seconds to respond, size of the response."""
 
-    connect_s: float
-    read_s: float
-    answer_bytes: int
+    connect_timeout_s: float
+    read_timeout_s: float
+    max_response_bytes: int
 
 
 class HttpRequest:
@@ -77,7 +77,7 @@ class HttpRequest:
 
     def start(self, now_s: float) -> None:
         """Resolve the host name and start to connect."""
-        self._ends_s = now_s + self._limits.connect_s
+        self._ends_s = now_s + self._limits.connect_timeout_s
         self._dialling.resolve(now_s, ends_s=self._ends_s, resolved=self._on_resolved)
 
     def tick(self, now_s: float) -> None:
@@ -86,7 +86,7 @@ class HttpRequest:
             self._try_next_address(now_s, TimeoutError("connection timed out"))
         elif now_s >= self._ends_s:
             self._fail(TimeoutError("no response in time"))
-        elif self._transport is not None and self._transport.holds_bytes():
+        elif self._transport is not None and self._transport.has_buffered_bytes():
             self._read()
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class HttpRequest:
     def _advance(self) -> None:
         assert self._transport is not None
         try:
-            self._open = self._transport.advance()
+            self._open = self._transport.continue_connecting()
         except (OSError, ValueError) as error:  # ValueError: TLS does not accept the host name
             if self._transport.connected:
                 self._fail(error)
@@ -135,8 +135,8 @@ class HttpRequest:
         # TLS wraps the socket, and the poller needs the wrapped one.
         self._poller.modify(self._transport.socket, self._transport.interest)
         if self._open:
-            self._dialling.connected()
-            self._ends_s = self._clock.now_s() + self._limits.read_s
+            self._dialling.on_connected()
+            self._ends_s = self._clock.now_s() + self._limits.read_timeout_s
             self._write()
 
     def _write(self) -> None:
@@ -167,7 +167,7 @@ class HttpRequest:
             if received == 0 and not ended:
                 return
             self._answer_bytes += received
-            if self._answer_bytes > self._limits.answer_bytes:
+            if self._answer_bytes > self._limits.max_response_bytes:
                 self._fail(OSError("the response is too large"))
                 return
             self._on_answer(bytes(room[:received]), ended)
@@ -218,40 +218,42 @@ class OAuthTokenSource:
 
     # used by connections
 
-    def current(self) -> str | None:
+    def get_current_token(self) -> str | None:
         """Return the current token; None if there is none or it is about to expire."""
-        return self._refresher.current(self._clock.now_s())
+        return self._refresher.get_current_token(self._clock.now_s())
 
-    def want(self) -> str | ConnectError | None:
+    def get_or_request_token(self) -> str | ConnectError | None:
         """Return the token or the reason for having none; None while it is being requested."""
-        return self._refresher.want(self._clock.now_s())
+        return self._refresher.get_or_request_token(self._clock.now_s())
 
-    def outlives(self, ends_s: float) -> bool:
+    def outlasts(self, ends_s: float) -> bool:
         """Return whether the token outlasts `ends_s`; if not, request another token.
 
         A renewal with the same token would not extend the session, and brokers refuse renewals
         within a second.
         """
-        return self._refresher.outlives(ends_s, self._clock.now_s())
+        return self._refresher.outlasts(ends_s, self._clock.now_s())
 
     @property
-    def trouble(self) -> ConnectError:
-        """The reason why `current` returned None."""
+    def last_failure(self) -> ConnectError:
+        """The reason why `get_current_token` returned None."""
         address = cluster_metadata.format_address(self._host, self._port)
-        return self._refresher.trouble or ConnectionFailed(address, "no token was received yet")
+        return self._refresher.last_failure or ConnectionFailed(
+            address, "no token was received yet"
+        )
 
     @property
-    def is_asking(self) -> bool:
+    def is_requesting(self) -> bool:
         """True while a token is being requested; until then no attempt to connect is useful."""
-        return self._refresher.under_way
+        return self._refresher.is_in_flight
 
-    def refused(self, text: str, failure: ConnectError) -> None:
+    def on_token_refused(self, text: str, failure: ConnectError) -> None:
         """Report that a broker refused this token."""
-        self._refresher.refused(text, failure, self._clock.now_s())
+        self._refresher.on_token_refused(text, failure, self._clock.now_s())
 
-    def accepted(self) -> None:
+    def on_token_accepted(self) -> None:
         """Report that a broker accepted the token."""
-        self._refresher.accepted()
+        self._refresher.on_token_accepted()
 
     # time
 
@@ -271,7 +273,7 @@ class OAuthTokenSource:
             self._request = None
 
     def _request_token(self, now_s: float) -> None:
-        self._refresher.asked()
+        self._refresher.on_request_sent()
         self._answer = TokenResponseReader(self._oauth)
         self._request = HttpRequest(
             ConnectAttempts(
@@ -279,9 +281,9 @@ class OAuthTokenSource:
             ),
             request=oauthbearer.encode_token_request(self._oauth),
             limits=HttpRequestLimits(
-                connect_s=self._oauth.connect_timeout_s,
-                read_s=self._oauth.read_timeout_s,
-                answer_bytes=oauthbearer.MAX_TOKEN_RESPONSE_BYTES,
+                connect_timeout_s=self._oauth.connect_timeout_s,
+                read_timeout_s=self._oauth.read_timeout_s,
+                max_response_bytes=oauthbearer.MAX_TOKEN_RESPONSE_BYTES,
             ),
             poller=self._poller,
             clock=self._clock,
@@ -303,12 +305,12 @@ class OAuthTokenSource:
         now_s = self._clock.now_s()
         self.close()
         if isinstance(outcome, AccessToken):
-            self._refresher.received(outcome, now_s)
+            self._refresher.on_token_received(outcome, now_s)
             if self._failure_logged:
                 log.info("received a token for client %r again", self._oauth.client_id)
             self._failure_logged = False
             return
-        self._refresher.failed(outcome, now_s)
+        self._refresher.on_request_failed(outcome, now_s)
         if not self._failure_logged:
             log.warning("requesting a token for client %r: %s", self._oauth.client_id, outcome)
         self._failure_logged = True

@@ -92,7 +92,7 @@ class HostResolver:
     def __init__(self, *, poller: Poller, look_up: LookUpHost = look_up_host) -> None:
         self._poller = poller
         self._look_up = look_up
-        self._threads = ThreadGroup(on_unasked_end=_log_thread_end)
+        self._threads = ThreadGroup(on_unexpected_end=_log_thread_end)
         self._started = 0
         self._questions: queue.SimpleQueue[HostLookup | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[tuple[HostLookup, list[ResolvedAddress] | Exception]]
@@ -102,8 +102,8 @@ class HostResolver:
         self._known: dict[HostLookup, list[ResolvedAddress]] = {}
         self._stale: set[HostLookup] = set()
 
-    def ask(self, question: HostLookup, done: OnLookupDone) -> None:
-        """Look up a host; the poller calls `done`, unless `leave` or `close` are called before.
+    def start_lookup(self, question: HostLookup, done: OnLookupDone) -> None:
+        """Look up a host; the poller calls `done`, unless `cancel` or `close` are called before.
 
         Identical concurrent lookups are combined. If too many are pending, `done` is called at once
         with a failure.
@@ -129,17 +129,17 @@ class HostResolver:
         self._waiting[question] = [done]
         self._questions.put(question)
 
-    def leave(self, question: HostLookup, done: OnLookupDone) -> None:
+    def cancel(self, question: HostLookup, done: OnLookupDone) -> None:
         """Withdraw a callback. The lookup continues, and its result is cached."""
         waiting = self._waiting.get(question, [])
         if done in waiting:
             waiting.remove(done)
 
-    def known(self, question: HostLookup) -> list[ResolvedAddress]:
+    def get_cached(self, question: HostLookup) -> list[ResolvedAddress]:
         """Return the last result for a host; empty if no lookup has succeeded."""
         return list(self._known.get(question, ()))
 
-    def given_up(self, question: HostLookup) -> LookupResult:
+    def get_fallback(self, question: HostLookup) -> LookupResult:
         """Return the result to use when a lookup takes too long."""
         return self._last_known(question) or _make_lookup_failure(question, "no response in time")
 
@@ -223,7 +223,7 @@ class HostResolver:
         return _make_lookup_failure(question, said)
 
     def _last_known(self, question: HostLookup) -> list[ResolvedAddress]:
-        known = self.known(question)
+        known = self.get_cached(question)
         if known and question not in self._stale:
             self._stale.add(question)
             log.warning(
@@ -311,10 +311,10 @@ class ConnectAttempts:
             resolved()
             return
         self.attempt_ends_s = ends_s
-        if self._names.known(self._question):
+        if self._names.get_cached(self._question):
             self.attempt_ends_s = now_s + min(_MAX_RESOLVE_WAIT_S, (ends_s - now_s) / 2)
         self._on_resolved = resolved
-        self._names.ask(self._question, self._on_lookup_done)
+        self._names.start_lookup(self._question, self._on_lookup_done)
 
     def next_transport(self, now_s: float, failed: Exception) -> Transport | Exception:
         """Start to connect to the next address, after the previous attempt ended with `failed`.
@@ -323,7 +323,7 @@ class ConnectAttempts:
         """
         if self._on_resolved is not None:
             self.close()
-            self._apply_result(self._names.given_up(self._question))
+            self._apply_result(self._names.get_fallback(self._question))
         while self._places and now_s < self._ends_s:
             place = self._places.popleft()
             try:
@@ -342,7 +342,7 @@ class ConnectAttempts:
             return found
         return self._unresolved or failed
 
-    def connected(self) -> None:
+    def on_connected(self) -> None:
         """The connection is established: no more time limits."""
         self.attempt_ends_s = math.inf
 
@@ -350,7 +350,7 @@ class ConnectAttempts:
         """Withdraw a pending lookup."""
         if self._on_resolved is not None:
             self._on_resolved = None
-            self._names.leave(self._question, self._on_lookup_done)
+            self._names.cancel(self._question, self._on_lookup_done)
 
     def _on_lookup_done(self, answer: LookupResult) -> None:
         resolved, self._on_resolved = self._on_resolved, None

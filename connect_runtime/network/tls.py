@@ -50,9 +50,9 @@ def create_tls_context(security: SecuritySettings) -> ssl.SSLContext | None:
 
 
 def create_server_tls_context(
-    security: SecuritySettings, *, clients: ssl.VerifyMode
+    security: SecuritySettings, *, client_verify_mode: ssl.VerifyMode
 ) -> ssl.SSLContext:
-    """Create a server context. `clients`: whether clients must present a trusted certificate.
+    """Create a server context. `client_verify_mode`: whether clients must present a trusted certificate.
 
     Raises UnusableCertificate.
     """
@@ -62,8 +62,8 @@ def create_server_tls_context(
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.verify_mode = clients
-    if clients is not ssl.CERT_NONE and security.ca_pem is None:
+    context.verify_mode = client_verify_mode
+    if client_verify_mode is not ssl.CERT_NONE and security.ca_pem is None:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
     _load_authorities(context, security)
     _load_own_certificate(context, security)

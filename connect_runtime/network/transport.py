@@ -126,7 +126,7 @@ class Transport:
             self.socket.close()
             raise
 
-    def advance(self) -> bool:
+    def continue_connecting(self) -> bool:
         """Continue to connect after an event; return True once data can be transferred."""
         if not self.connected:
             code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -170,7 +170,7 @@ class Transport:
             raise EOFError
         return received
 
-    def holds_bytes(self) -> bool:
+    def has_buffered_bytes(self) -> bool:
         """Return whether decrypted bytes are buffered, which no poll would report."""
         return self._tls is not None and self._tls.pending() > 0
 
@@ -232,7 +232,7 @@ class BufferPool:
         self._free: list[bytearray] = []
         self._lent: dict[int, tuple[weakref.ref[Any], bytearray]] = {}
 
-    def take(self, size: int) -> memoryview:
+    def acquire(self, size: int) -> memoryview:
         """Return a writable view of exactly `size` bytes with arbitrary content."""
         index = bisect.bisect_left(self._free, size, key=len)
         if (
@@ -291,7 +291,7 @@ class OutgoingRequest:
     done: Callable[[RequestOutcome], None]
     queued_s: float
     correlation_id: int = 0
-    left: int = 0
+    unsent_bytes: int = 0
     sent_s: float | None = None
 
 
@@ -315,7 +315,7 @@ class FrameReader:
         self._filled = 0
         self._body: memoryview | None = None
 
-    def midway(self) -> bool:
+    def has_partial_frame(self) -> bool:
         """Return whether a frame has been received in part."""
         return self._filled > 0 or self._body is not None
 
@@ -343,7 +343,7 @@ class FrameReader:
         if not _MIN_FRAME_BYTES <= size <= self.max_bytes:
             raise InvalidFrameSize(bytes(self._raw_size), size)
         if self._pool is not None and size >= _MIN_POOLED_BYTES:
-            self._body = self._pool.take(size)
+            self._body = self._pool.acquire(size)
         else:
             self._body = memoryview(bytearray(size))
         self._target, self._filled = self._body, 0
@@ -357,7 +357,7 @@ class RequestSendQueue:
 
     def push(self, request: OutgoingRequest) -> None:
         """Append a request."""
-        request.left = sum(map(len, request.chunks))
+        request.unsent_bytes = sum(map(len, request.chunks))
         self._requests.append(request)
 
     def __bool__(self) -> bool:
@@ -385,12 +385,12 @@ class RequestSendQueue:
             request = self._requests[0]
             if request.sent_s is None:
                 request.sent_s = now_s
-            if sent < request.left:
-                request.left -= sent
+            if sent < request.unsent_bytes:
+                request.unsent_bytes -= sent
                 _drop_sent_bytes(request.chunks, sent)
                 return
-            sent -= request.left
-            request.left = 0
+            sent -= request.unsent_bytes
+            request.unsent_bytes = 0
             request.chunks = []
             self._requests.popleft()
 

@@ -80,10 +80,14 @@ def _is_same_file(opened: int, path: str) -> bool:
         return False
 
 
-def restrict_to_paths(of: _Class, allowed: AllowedPaths) -> _Class:
+def restrict_to_paths(plugin_class: _Class, allowed: AllowedPaths) -> _Class:
     """Return a subclass of the same name that is restricted to the allowed paths."""
-    names = {"__module__": of.__module__, "__qualname__": of.__qualname__, "__doc__": of.__doc__}
-    return type(of)(of.__name__, (of,), {**names, "allowed": allowed})
+    names = {
+        "__module__": plugin_class.__module__,
+        "__qualname__": plugin_class.__qualname__,
+        "__doc__": plugin_class.__doc__,
+    }
+    return type(plugin_class)(plugin_class.__name__, (plugin_class,), {**names, "allowed": allowed})
 
 
 def add_path_errors(values: list[ConfigValue], allowed: AllowedPaths) -> list[ConfigValue]:

@@ -38,7 +38,7 @@ class LineSplitter:
     _waiting: bytearray = field(default_factory=bytearray)
     _seen: int = 0
 
-    def put(self, chunk: bytes) -> None:
+    def add(self, chunk: bytes) -> None:
         self._waiting += chunk
 
     def next_line(self) -> tuple[bytes, int] | None:
@@ -195,7 +195,7 @@ class FileStreamSourceTask(SourceTask):
             chunk = self._read(self._stream)
             if not chunk:
                 break
-            self._lines.put(chunk)
+            self._lines.add(chunk)
             found += self._take_lines(self._config[BATCH_SIZE_CONFIG] - len(found))
         if not found:
             self.context.wait(IDLE_POLL_INTERVAL_S)

@@ -41,7 +41,7 @@ class JsonConverter(PlainConverter):
     def config(self) -> ConfigDef:
         return _CONFIG
 
-    def set_up(self, config: Mapping[str, Any]) -> None:
+    def apply_config(self, config: Mapping[str, Any]) -> None:
         cache_size = config[SCHEMAS_CACHE_SIZE_CONFIG]
         self._with_schemas = config[SCHEMAS_ENABLE_CONFIG]
         self._writer = JsonWriter(
@@ -60,9 +60,11 @@ class JsonConverter(PlainConverter):
             return None
         try:
             node = jackson_json.parse_payload(text.encode())
-            return self._reader.schema_of(None if node is jackson_json.MISSING_JSON else node)
+            return self._reader.parse_schema(None if node is jackson_json.MISSING_JSON else node)
         except DataError as error:
-            raise config_types.invalid(SCHEMA_CONTENT_CONFIG, text, str(error)) from error
+            raise config_types.build_invalid_value_error(
+                SCHEMA_CONTENT_CONFIG, text, str(error)
+            ) from error
 
     @property
     def cached_schemas(self) -> tuple[int, int]:
@@ -73,9 +75,9 @@ class JsonConverter(PlainConverter):
         if data.schema is None and data.value is None:
             return None
         try:
-            payload = self._writer.value_text(data.schema, data.value)
+            payload = self._writer.format_value(data.schema, data.value)
             if self._with_schemas:
-                described = self._writer.schema_text(data.schema)
+                described = self._writer.format_schema(data.schema)
                 payload = f'{{"schema":{described},"payload":{payload}}}'
         except RecursionError:
             raise _nesting_error() from None
@@ -92,11 +94,13 @@ class JsonConverter(PlainConverter):
     def _decode(self, payload: bytes) -> SchemaAndValue:
         node = jackson_json.parse_payload(payload)
         if not self._with_schemas:
-            value = None if node is jackson_json.MISSING_JSON else self._reader.value(None, node)
+            value = (
+                None if node is jackson_json.MISSING_JSON else self._reader.parse_value(None, node)
+            )
             return SchemaAndValue(None, value)
         if self._fixed is not None:
             absent = node is jackson_json.MISSING_JSON
-            value = self._reader.value(self._fixed, None if absent else node)
+            value = self._reader.parse_value(self._fixed, None if absent else node)
             return SchemaAndValue(self._fixed, value)
         if not isinstance(node, dict) or node.keys() != _ENVELOPE_FIELDS:
             raise DataError(
@@ -104,8 +108,8 @@ class JsonConverter(PlainConverter):
                 "may not contain additional fields. If you are trying to deserialize plain JSON "
                 "data, set schemas.enable=false in your converter configuration."
             )
-        described = self._reader.schema_of(node["schema"])
-        return SchemaAndValue(described, self._reader.value(described, node["payload"]))
+        described = self._reader.parse_schema(node["schema"])
+        return SchemaAndValue(described, self._reader.parse_value(described, node["payload"]))
 
 
 def _nesting_error() -> DataError:

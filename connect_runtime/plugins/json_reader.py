@@ -42,7 +42,7 @@ class JsonReader:
 
     # Schemas
 
-    def schema_of(self, node: JsonNode) -> Schema | None:
+    def parse_schema(self, node: JsonNode) -> Schema | None:
         if node is None:
             return None
         key = repr(node)
@@ -62,7 +62,7 @@ class JsonReader:
         _read_schema_properties(builder, node)
         if "default" in node:
             # The default value is parsed with the schema that it belongs to.
-            default = self.value(builder.build(), node["default"])
+            default = self.parse_value(builder.build(), node["default"])
             builder.default(default)
         return builder.build()
 
@@ -80,7 +80,7 @@ class JsonReader:
         return SchemaBuilder(of)
 
     def _element(self, node: Mapping[str, Any], name: str, complaint: str) -> Schema:
-        found = self.schema_of(node.get(name))
+        found = self.parse_schema(node.get(name))
         if found is None:
             raise DataError(f"{complaint} type")
         return found
@@ -93,14 +93,14 @@ class JsonReader:
             name = each.get("field") if isinstance(each, dict) else None
             if not isinstance(name, str):
                 raise DataError("Struct schema's field name not specified properly")
-            described = self.schema_of(each)
+            described = self.parse_schema(each)
             assert described is not None, "a dict is either a schema or an error"
             builder.field(name, described)
         return builder
 
     # Values
 
-    def value(self, described: Schema | None, node: JsonNode) -> Any:
+    def parse_value(self, described: Schema | None, node: JsonNode) -> Any:
         if described is None:
             return self._schemaless(node)
         if node is None:
@@ -115,7 +115,7 @@ class JsonReader:
         match described.type:
             case SchemaType.ARRAY:
                 _check_node_class(node, list, described.type)
-                return [self.value(described.value_schema, each) for each in node]
+                return [self.parse_value(described.value_schema, each) for each in node]
             case SchemaType.MAP:
                 return self._map(described, node)
             case SchemaType.STRUCT:
@@ -142,7 +142,7 @@ class JsonReader:
                     "Maps with string fields should be encoded as JSON objects, "
                     f"but found {_get_jackson_node_type(node)}"
                 )
-            return {name: self.value(values, each) for name, each in node.items()}
+            return {name: self.parse_value(values, each) for name, each in node.items()}
         if not isinstance(node, list):
             raise DataError(
                 "Maps with non-string fields should be encoded as JSON array of tuples, "
@@ -159,7 +159,7 @@ class JsonReader:
                 raise DataError(
                     f"Found invalid map entry, expected length 2 but found :{len(entry)}"
                 )
-            found[_to_map_key(self.value(described.key_schema, entry[0]))] = self.value(
+            found[_to_map_key(self.parse_value(described.key_schema, entry[0]))] = self.parse_value(
                 values, entry[1]
             )
         return found
@@ -172,7 +172,7 @@ class JsonReader:
             )
         struct = Struct(described)
         for each in described.fields:
-            struct.put(each.name, self.value(each.schema, node.get(each.name)))
+            struct.put(each.name, self.parse_value(each.schema, node.get(each.name)))
         return struct
 
 

@@ -51,7 +51,7 @@ class JsonWriter:
 
     # Schemas
 
-    def schema_text(self, described: Schema | None) -> str:
+    def format_schema(self, described: Schema | None) -> str:
         """Return the schema as JsonConverter writes it to the envelope, in Java's field order."""
         if described is None:
             return _NULL
@@ -65,10 +65,10 @@ class JsonWriter:
         parts = [f'"type":"{TYPE_NAMES[described.type]}"']
         match described.type:
             case SchemaType.ARRAY:
-                parts.append(f'"items":{self.schema_text(described.elements)}')
+                parts.append(f'"items":{self.format_schema(described.elements)}')
             case SchemaType.MAP:
-                parts.append(f'"keys":{self.schema_text(described.keys)}')
-                parts.append(f'"values":{self.schema_text(described.elements)}')
+                parts.append(f'"keys":{self.format_schema(described.keys)}')
+                parts.append(f'"values":{self.format_schema(described.elements)}')
             case SchemaType.STRUCT:
                 fields = ",".join(self._field_text(each) for each in described.fields)
                 parts.append(f'"fields":[{fields}]')
@@ -82,15 +82,15 @@ class JsonWriter:
         if described.parameters is not None:
             parts.append(f'"parameters":{_write_parameters(described.parameters)}')
         if described.default is not None:
-            parts.append(f'"default":{self.value_text(described, described.default)}')
+            parts.append(f'"default":{self.format_value(described, described.default)}')
         return f"{{{','.join(parts)}}}"
 
     def _field_text(self, of: Field) -> str:
-        return f'{self.schema_text(of.schema)[:-1]},"field":{jackson_json.quote_text(of.name)}}}'
+        return f'{self.format_schema(of.schema)[:-1]},"field":{jackson_json.quote_text(of.name)}}}'
 
     # Values
 
-    def value_text(self, described: Schema | None, value: Any) -> str:
+    def format_value(self, described: Schema | None, value: Any) -> str:
         if value is None:
             return self._null_text(described)
         if described is None:
@@ -107,7 +107,7 @@ class JsonWriter:
         if described is None:
             return _NULL
         if described.default is not None and self.default_for_null:
-            return self.value_text(described, described.default)
+            return self.format_value(described, described.default)
         if described.optional:
             return _NULL
         raise DataError(
@@ -132,7 +132,7 @@ class JsonWriter:
         if not isinstance(value, (list, tuple)):
             raise _type_mismatch_error(SchemaType.ARRAY, value)
         element = None if described is None else described.elements
-        return f"[{','.join(self.value_text(element, each) for each in value)}]"
+        return f"[{','.join(self.format_value(element, each) for each in value)}]"
 
     def map_text(self, described: Schema | None, value: Any) -> str:
         """Convert a map to an object if its keys are strings, otherwise to an array of pairs."""
@@ -146,29 +146,29 @@ class JsonWriter:
             as_object = keys.type is SchemaType.STRING
         if not as_object:
             pairs = (
-                f"[{self.value_text(keys, key)},{self.value_text(values, each)}]"
+                f"[{self.format_value(keys, key)},{self.format_value(values, each)}]"
                 for key, each in value.items()
             )
             return f"[{','.join(pairs)}]"
         entries = (
-            f"{self._name_text(keys, key)}:{self.value_text(values, each)}"
+            f"{self._name_text(keys, key)}:{self.format_value(values, each)}"
             for key, each in value.items()
         )
         return f"{{{','.join(entries)}}}"
 
     def _name_text(self, keys: Schema | None, key: Any) -> str:
         """Convert a key to a field name; a null key becomes the text null."""
-        text = self.value_text(keys, key)
+        text = self.format_value(keys, key)
         return text if text.startswith('"') else jackson_json.quote_text(text)
 
     def struct_text(self, described: Schema | None, value: Any) -> str:
         if not isinstance(value, Struct):
             raise _type_mismatch_error(SchemaType.STRUCT, value)
-        if described is None or not structs.is_same_struct(value.schema, described):
+        if described is None or not structs.is_compatible_struct(value.schema, described):
             raise DataError("Mismatching schema.")
         entries = (
             f"{jackson_json.quote_field_name(each.name)}:"
-            f"{self.value_text(each.schema, value.get_without_default(each.name))}"
+            f"{self.format_value(each.schema, value.get_without_default(each.name))}"
             for each in described.fields
         )
         return f"{{{','.join(entries)}}}"

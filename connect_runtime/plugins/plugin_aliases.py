@@ -149,5 +149,5 @@ class PluginRegistry(Protocol):
         Raises `ConfigError` if there is none, or if a short name is ambiguous.
         """
 
-    def installed(self) -> Sequence[InstalledPlugin]:
+    def list_installed(self) -> Sequence[InstalledPlugin]:
         """Return all plugins, sorted by kind and name."""

@@ -56,12 +56,12 @@ _KIND_NAMES = {
 class DiscoveredPlugins:
     """Implements `PluginRegistry`. Invariant: every target is a class of its kind."""
 
-    def __init__(self, found: Iterable[tuple[ShippedPlugin, type[Any]]]) -> None:
+    def __init__(self, classes: Iterable[tuple[ShippedPlugin, type[Any]]]) -> None:
         self._classes: dict[tuple[_Kind, str], type[Any]] = {}
         self._plugins: dict[tuple[_Kind, str], ShippedPlugin] = {}
         self._full: dict[tuple[_Kind, str], str] = {}
         self._short: dict[tuple[_Kind, str], set[str]] = {}
-        for shipped, of in found:
+        for shipped, of in classes:
             self._add(shipped, of)
 
     def find(self, name: str, *kinds: PluginKind) -> type[Any]:
@@ -83,7 +83,7 @@ class DiscoveredPlugins:
             return self._classes[each]
         raise ConfigError(self._not_found(name, kinds))
 
-    def installed(self) -> Sequence[InstalledPlugin]:
+    def list_installed(self) -> Sequence[InstalledPlugin]:
         return self._installed
 
     @functools.cached_property

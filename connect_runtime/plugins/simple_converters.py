@@ -31,9 +31,9 @@ class PlainConverter(Converter, HeaderConverter):
         return converter.converter_config()
 
     def configure(self, configs: Mapping[str, Any], *, is_key: bool = False) -> None:
-        self.set_up(self.config().parse(converter.with_type(configs, is_key=is_key)))
+        self.apply_config(self.config().parse(converter.with_type(configs, is_key=is_key)))
 
-    def set_up(self, config: Mapping[str, Any]) -> None:
+    def apply_config(self, config: Mapping[str, Any]) -> None:
         """Apply the parsed configuration."""
 
     @abc.abstractmethod
@@ -80,11 +80,11 @@ class StringConverter(PlainConverter):
             display_name="Encoding",
         )
 
-    def set_up(self, config: Mapping[str, Any]) -> None:
+    def apply_config(self, config: Mapping[str, Any]) -> None:
         try:
             self._encoding = codecs.lookup(config[ENCODING_CONFIG]).name
         except LookupError as error:
-            raise config_types.invalid(
+            raise config_types.build_invalid_value_error(
                 ENCODING_CONFIG, config[ENCODING_CONFIG], "unknown charset"
             ) from error
 

@@ -89,7 +89,7 @@ def create_acls(bindings: Iterable[AclDescription]) -> RequestBuilder:
     return RequestBuilder(api="create_acls", low=1, high=3, build=build)
 
 
-def read_described_acls(body: Any) -> list[AclDescription]:
+def decode_acls(body: Any) -> list[AclDescription]:
     """Decode the response to `describe_topic_acls`."""
     return [
         AclDescription(
@@ -106,7 +106,7 @@ def read_described_acls(body: Any) -> list[AclDescription]:
     ]
 
 
-def read_creation_errors(body: Any) -> list[int]:
+def decode_creation_errors(body: Any) -> list[int]:
     """Decode the response to `create_acls`: one error code per ACL, 0 if it exists now."""
     return [int(each.error_code) for each in body.results]
 

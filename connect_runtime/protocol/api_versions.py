@@ -57,12 +57,12 @@ class NodeApiVersions:
                 return version
         raise UnsupportedVersion(
             API_NAMES.get(api_key, f"API {api_key}"),
-            ours=(low, high),
-            theirs=None if theirs is None else (theirs.low, theirs.high),
+            client_versions=(low, high),
+            broker_versions=None if theirs is None else (theirs.low, theirs.high),
             address=self.address,
         )
 
-    def knows(self, api_key: int, version: int) -> bool:
+    def supports(self, api_key: int, version: int) -> bool:
         """Return whether the broker supports the API in this version."""
         theirs = self.ranges.get(api_key)
         return theirs is not None and theirs.low <= version <= theirs.high

@@ -56,7 +56,7 @@ class TopicMetadata:
 
 class ClusterMetadata:
     """The metadata cache. Reading is free; only its `ClusterConnections` may change it, except for
-    `leader_seen`."""
+    `update_leader`."""
 
     def __init__(self, rng: random.Random, *, retry: Backoff, max_age_s: float) -> None:
         self.generation = 0
@@ -87,13 +87,13 @@ class ClusterMetadata:
         found = view.leaders.get(partition) if view is not None else None
         return found if found is not None and found.node_id in self.brokers else None
 
-    def wanted(self) -> tuple[str, ...]:
+    def list_requested_topics(self) -> tuple[str, ...]:
         """Names of the topics whose metadata is requested."""
         return tuple(self._wanted)
 
     # requested topics
 
-    def want_topics(self, names: Iterable[str]) -> None:
+    def request_topics(self, names: Iterable[str]) -> None:
         """Request metadata of these topics and drop that of all others."""
         self._wanted = dict.fromkeys(names)
         for name in [name for name in self._topics if name not in self._wanted]:
@@ -108,7 +108,7 @@ class ClusterMetadata:
         """Refresh as soon as the backoff allows, because the metadata turned out to be wrong."""
         self._due_s = min(self._due_s, self._not_before_s)
 
-    def leader_seen(self, topic: str, partition: int, node_id: int, epoch: int) -> None:
+    def update_leader(self, topic: str, partition: int, node_id: int, epoch: int) -> None:
         """Apply a leader that a response reported, if its epoch is newer than the cached one."""
         view = self._topics.get(topic)
         known = view.leaders.get(partition) if view is not None else None
@@ -128,20 +128,20 @@ class ClusterMetadata:
         """When to send the next Metadata request (monotonic); inf while one is in flight."""
         return math.inf if self._in_flight is not None else max(self._due_s, self._not_before_s)
 
-    def refresh_started(self) -> tuple[str, ...]:
-        """Return the topics to request. Call `refreshed` or `refresh_failed` afterwards."""
+    def start_refresh(self) -> tuple[str, ...]:
+        """Return the topics to request. Call `apply_response` or `on_refresh_failed` afterwards."""
         assert self._in_flight is None, "only one refresh may be in flight"
         self._in_flight = tuple(self._wanted)
         self._due_s = math.inf
         return self._in_flight
 
-    def refresh_failed(self, now_s: float) -> None:
+    def on_refresh_failed(self, now_s: float) -> None:
         """Schedule another refresh after a backoff."""
         self._in_flight = None
         self._start_backoff(now_s)
         self._due_s = self._not_before_s
 
-    def refreshed(self, response: Any, now_s: float) -> None:
+    def apply_response(self, response: Any, now_s: float) -> None:
         """Apply a kio MetadataResponse (version 7 and later)."""
         requested, self._in_flight = self._in_flight, None
         assert requested is not None, "response without a request"
@@ -242,7 +242,7 @@ class NodeConnectionState(NamedTuple):
     connecting_since_s: float | None
     in_flight: int
     retry_at_s: float
-    tried_s: float
+    last_attempt_s: float
 
 
 _PARALLEL_CONNECT_DELAY_S = 1.0
@@ -272,7 +272,7 @@ def pick_node(nodes: Iterable[NodeConnectionState], now_s: float) -> tuple[int |
     idle = [state for state in states if state.connecting_since_s is None]
     ready = [state for state in idle if state.retry_at_s <= now_s]
     if ready:
-        return min(ready, key=lambda s: (s.tried_s, s.node_id < 0)).node_id, now_s
+        return min(ready, key=lambda s: (s.last_attempt_s, s.node_id < 0)).node_id, now_s
     return None, min((state.retry_at_s for state in idle), default=math.inf)
 
 
@@ -300,11 +300,11 @@ class CoordinatorCache:
     _not_before_s: float = -math.inf
     _failed_s: float = -math.inf
 
-    def node(self, coordinator: CoordinatorTarget) -> int | None:
+    def get_node(self, coordinator: CoordinatorTarget) -> int | None:
         """Return the node id of a coordinator; None if it is not cached."""
         return self._nodes.get(coordinator)
 
-    def look_up(self, coordinator: CoordinatorTarget) -> None:
+    def request_lookup(self, coordinator: CoordinatorTarget) -> None:
         """Schedule a lookup, unless the coordinator is cached or a lookup is in flight."""
         if coordinator not in self._nodes and coordinator not in self._in_flight:
             self._waiting[coordinator] = None
@@ -323,7 +323,7 @@ class CoordinatorCache:
         return self._not_before_s if self._waiting else math.inf
 
     def next_batch(self, now_s: float) -> tuple[CoordinatorTarget, ...]:
-        """Return ids of one kind to look up now. Call `found`, `failed` or `refused` for each."""
+        """Return ids of one kind to look up now. Call `store_result`, `retry_later` or `drop_lookup` for each."""
         if now_s < self.due_s():
             return ()
         kind = next(iter(self._waiting)).kind
@@ -333,13 +333,13 @@ class CoordinatorCache:
         self._in_flight.update(batch)
         return batch
 
-    def found(self, coordinator: CoordinatorTarget, node_id: int) -> None:
+    def store_result(self, coordinator: CoordinatorTarget, node_id: int) -> None:
         """Store the result of a lookup."""
         self._in_flight.discard(coordinator)
         self._waiting.pop(coordinator, None)
         self._nodes[coordinator] = node_id
 
-    def failed(self, coordinators: Iterable[CoordinatorTarget], now_s: float) -> None:
+    def retry_later(self, coordinators: Iterable[CoordinatorTarget], now_s: float) -> None:
         """Schedule the lookups again after a backoff: no response or a retriable error."""
         if now_s - self._failed_s > _LOOKUP_BACKOFF_RESET_S:
             self.retry.reset()
@@ -349,7 +349,7 @@ class CoordinatorCache:
             self._in_flight.discard(coordinator)
             self._waiting[coordinator] = None
 
-    def refused(self, coordinator: CoordinatorTarget) -> None:
+    def drop_lookup(self, coordinator: CoordinatorTarget) -> None:
         """Drop a lookup that failed with a fatal error. The caller fails the waiting requests."""
         self._in_flight.discard(coordinator)
         self._waiting.pop(coordinator, None)

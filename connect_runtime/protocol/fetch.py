@@ -249,31 +249,31 @@ class FetchSession:
     _epoch: int = INITIAL_SESSION_EPOCH
     _in_flight: FetchSessionRequest | None = None
 
-    def want(self, key: Hashable, partition: FetchRequestPartition) -> None:
+    def set_partition(self, key: Hashable, partition: FetchRequestPartition) -> None:
         """Fetch a partition from the given offset. Call again whenever the offset changes."""
         if self._wanted.get(key) != partition:
             self._wanted[key] = partition
             self._changed[key] = None
 
-    def drop(self, key: Hashable) -> None:
+    def remove_partition(self, key: Hashable) -> None:
         """Stop fetching a partition; does nothing if it is not in the session."""
         if self._wanted.pop(key, None) is not None:
             self._changed[key] = None
 
-    def wanted(self) -> int:
+    def count_partitions(self) -> int:
         """Number of partitions to fetch; if 0, there is nothing to request."""
         return len(self._wanted)
 
-    def asked(self, key: Hashable) -> FetchRequestPartition | None:
+    def get_requested(self, key: Hashable) -> FetchRequestPartition | None:
         """Return the parameters with which the request in flight asks for a partition, or None."""
         return self._known.get(key)
 
-    def in_flight(self) -> bool:
+    def is_in_flight(self) -> bool:
         """Return whether a request is in flight."""
         return self._in_flight is not None
 
     def next_request(self) -> FetchSessionRequest:
-        """Return the next request. Call `answered` or `failed` before the next one."""
+        """Return the next request. Call `on_response` or `on_failure` before the next one."""
         assert self._in_flight is None, "a session has one request in flight"
         request = (
             self._build_full_request()
@@ -284,7 +284,7 @@ class FetchSession:
         self._in_flight = request
         return request
 
-    def answered(self, response: FetchResponse) -> None:
+    def on_response(self, response: FetchResponse) -> None:
         """Apply a response with any top-level error code; errors of partitions are ignored."""
         request, self._in_flight = self._in_flight, None
         assert request is not None, "response without a request"
@@ -298,7 +298,7 @@ class FetchSession:
         else:
             self._epoch = 1 if self._epoch == _MAX_SESSION_EPOCH else self._epoch + 1
 
-    def failed(self) -> None:
+    def on_failure(self) -> None:
         """Reopen the session after a request without response, as the broker's state is unknown."""
         request, self._in_flight = self._in_flight, None
         assert request is not None, "failure without a request"

@@ -214,7 +214,7 @@ class FetchedGroupOffsets:
 
     group: str
     offsets: Mapping[TopicPartition, CommittedOffset]
-    code: int
+    error_code: int
     """First error code of the group or its partitions, 0 if none."""
     data: bytes
     """The group's bytes in the response; pass them as `seen` to the next request."""
@@ -224,9 +224,9 @@ class FetchedGroupOffsets:
 class FetchedOffsetsOfGroups:
     """Result of `fetch_offsets_of_groups`."""
 
-    found: Sequence[FetchedGroupOffsets]
+    changed: Sequence[FetchedGroupOffsets]
     """Groups whose bytes changed since the earlier response."""
-    same: Sequence[str]
+    unchanged: Sequence[str]
     """Ids of unchanged groups."""
 
 

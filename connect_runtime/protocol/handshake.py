@@ -40,7 +40,7 @@ class SaslSessionLifetime:
     renew_at_s: float = math.inf
     ends_s: float = math.inf
 
-    def begun(self, life_s: float | None, now_s: float, rng: random.Random) -> None:
+    def start(self, life_s: float | None, now_s: float, rng: random.Random) -> None:
         """Start a session. `life_s`: lifetime granted by the broker, None for unlimited."""
         self.renew_at_s = self.ends_s = math.inf
         if life_s is not None:
@@ -49,11 +49,11 @@ class SaslSessionLifetime:
                 _RENEWAL_WINDOW_START, _RENEWAL_WINDOW_END
             )
 
-    def renewing(self) -> None:
-        """Record that renewal is in progress, until `begun` is called or the connection closes."""
+    def start_renewal(self) -> None:
+        """Record that renewal is in progress, until `start` is called or the connection closes."""
         self.renew_at_s = math.inf
 
-    def postpone(self, now_s: float) -> bool:
+    def postpone_renewal(self, now_s: float) -> bool:
         """Delay the renewal because no token is available yet. Returns False if no time is left."""
         self.renew_at_s = min(
             now_s + _RENEWAL_RETRY_DELAY_S, max(now_s, self.ends_s - _MIN_SESSION_LEFT_S)
@@ -71,10 +71,10 @@ _HANDSHAKE_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandshakeResult:
-    """Negotiated result. `session_s`: session lifetime in seconds; None if unlimited."""
+    """Negotiated result. `session_lifetime_s`: session lifetime in seconds; None if unlimited."""
 
     versions: NodeApiVersions
-    session_s: float | None
+    session_lifetime_s: float | None
 
 
 HandshakeConversation: TypeAlias = Generator[Any, memoryview, HandshakeResult]
@@ -90,7 +90,7 @@ def perform_handshake(
     """
     known = yield from _request_versions(address)
     if not security.uses_sasl:
-        return HandshakeResult(versions=known, session_s=None)
+        return HandshakeResult(versions=known, session_lifetime_s=None)
     return (yield from authenticate(security, address=address, known=known, token=token))
 
 
@@ -98,13 +98,13 @@ def _request_versions(
     address: str,
 ) -> Generator[Any, memoryview, NodeApiVersions]:
     message = request_builders.request_api_versions(software_version=_SOFTWARE_VERSION)
-    body = yield message.entity(message.high)
+    body = yield message.build_entity(message.high)
     asked = message.high
     # A broker that does not know version 3 (before 2.4) answers error 35 in version 0 (KIP-511).
     if int.from_bytes(body[:2], "big") == UNSUPPORTED_VERSION:
         asked = 0
         body = yield kio.index.load_request_schema(api_versions.API_VERSIONS_KEY, asked)()
-    response = framing.decode_response(message.response_type(asked), body)
+    response = framing.decode_response(message.get_response_type(asked), body)
     if response.error_code != ErrorCode.none:
         problem = f"ApiVersions failed: {request_errors.format_error_code(response.error_code)}"
         raise ConnectionFailed(address, problem)
@@ -129,7 +129,7 @@ def authenticate(
     version = known.choose(key, low=0, high=2)
     request_type = kio.index.load_request_schema(key, version)
     exchange = _create_exchange(security, token)
-    message: bytes | None = exchange.first()
+    message: bytes | None = exchange.first_message()
     lifetime_ms = 0
     while True:  # ends with the exchange: PLAIN after one round trip, SCRAM after two
         body = yield request_type(auth_bytes=message)  # type: ignore[call-arg]  # generated class
@@ -137,14 +137,14 @@ def authenticate(
         if response.error_code != ErrorCode.none:
             raise AuthenticationFailed(address, _explain_refusal(response, mechanism, username))
         try:
-            message = exchange.answer(bytes(response.auth_bytes))
+            message = exchange.respond(bytes(response.auth_bytes))
         except SaslExchangeRefused as refused:
             raise AuthenticationFailed(address, str(refused)) from None
         if version > 0:
             lifetime_ms = round(response.session_lifetime.total_seconds() * 1000)
         if message is None:
             return HandshakeResult(
-                versions=known, session_s=lifetime_ms / 1000 if lifetime_ms > 0 else None
+                versions=known, session_lifetime_s=lifetime_ms / 1000 if lifetime_ms > 0 else None
             )
 
 

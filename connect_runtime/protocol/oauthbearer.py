@@ -107,7 +107,7 @@ class OAuthSettings:
     refresh_buffer_s: float = 300.0
 
     @property
-    def in_clear(self) -> bool:
+    def is_unencrypted(self) -> bool:
         """Return whether the secret would travel over a network unencrypted."""
         parts = urllib.parse.urlsplit(self.endpoint)
         host = parts.hostname or ""
@@ -134,14 +134,16 @@ def read_oauth_settings(
     endpoint = _read_endpoint(reader)
     client_id = _read_credential(reader, _CLIENT_ID_KEY, option=("clientId", options))
     secret = _read_credential(reader, _CLIENT_SECRET_KEY, option=("clientSecret", options))
-    retry_ms = reader.whole("sasl.login.retry.backoff.ms", 100, least=0, most=_INT_MAX)
-    retry_max_ms = reader.whole("sasl.login.retry.backoff.max.ms", 10_000, least=0, most=_INT_MAX)
+    retry_ms = reader.get_integer("sasl.login.retry.backoff.ms", 100, minimum=0, maximum=_INT_MAX)
+    retry_max_ms = reader.get_integer(
+        "sasl.login.retry.backoff.max.ms", 10_000, minimum=0, maximum=_INT_MAX
+    )
     return OAuthSettings(
         endpoint=endpoint,
         client_id=client_id,
         client_secret=secret,
         scope=reader.get("sasl.oauthbearer.scope") or options.get("scope", ""),
-        urlencode=reader.boolean("sasl.oauthbearer.header.urlencode"),
+        urlencode=reader.get_boolean("sasl.oauthbearer.header.urlencode"),
         extensions={
             name.removeprefix(_EXTENSION_PREFIX): value
             for name, value in options.items()
@@ -152,21 +154,23 @@ def read_oauth_settings(
         read_timeout_s=_read_timeout_s(reader, "sasl.login.read.timeout.ms"),
         retry_s=max(retry_ms, 1) / 1000,
         retry_max_s=max(retry_max_ms, retry_ms, 1) / 1000,
-        refresh_factor=reader.fraction(
-            "sasl.login.refresh.window.factor", 0.8, least=0.5, most=1.0
+        refresh_factor=reader.get_decimal(
+            "sasl.login.refresh.window.factor", 0.8, minimum=0.5, maximum=1.0
         ),
-        refresh_jitter=reader.fraction(
-            "sasl.login.refresh.window.jitter", 0.05, least=0.0, most=0.25
+        refresh_jitter=reader.get_decimal(
+            "sasl.login.refresh.window.jitter", 0.05, minimum=0.0, maximum=0.25
         ),
-        refresh_min_period_s=reader.whole(
-            "sasl.login.refresh.min.period.seconds", 60, least=0, most=900
+        refresh_min_period_s=reader.get_integer(
+            "sasl.login.refresh.min.period.seconds", 60, minimum=0, maximum=900
         ),
-        refresh_buffer_s=reader.whole("sasl.login.refresh.buffer.seconds", 300, least=0, most=3600),
+        refresh_buffer_s=reader.get_integer(
+            "sasl.login.refresh.buffer.seconds", 300, minimum=0, maximum=3600
+        ),
     )
 
 
 def _read_timeout_s(reader: PropertyReader, key: str) -> float:
-    return reader.whole(key, 10_000, least=1, most=_INT_MAX) / 1000
+    return reader.get_integer(key, 10_000, minimum=1, maximum=_INT_MAX) / 1000
 
 
 def _check_classes(reader: PropertyReader) -> None:
@@ -177,7 +181,7 @@ def _check_classes(reader: PropertyReader) -> None:
         advice = (
             jaas.advise_on_vendor_class(name) or "remove it: Java classes cannot be loaded here"
         )
-        reader.error(
+        reader.add_error(
             key, f"{name} is not supported", f"{advice}; {property_reader.format_choices(ours)}"
         )
 
@@ -190,13 +194,15 @@ def _check_options(reader: PropertyReader, options: Mapping[str, str]) -> None:
         and not name.startswith((_EXTENSION_PREFIX, _TRUST_STORE_PREFIX))
     )
     for name in unknown[:1]:  # one error per key
-        reader.error("sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE)
+        reader.add_error(
+            "sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE
+        )
     for name, value in options.items():
         if name.startswith(_EXTENSION_PREFIX) and not _is_extension(
             name.removeprefix(_EXTENSION_PREFIX), value
         ):
             allowed = "letters in the name, printable ASCII in the value, and not extension_auth"
-            reader.error("sasl.jaas.config", f"its option {name} is malformed", allowed)
+            reader.add_error("sasl.jaas.config", f"its option {name} is malformed", allowed)
 
 
 def _is_extension(name: str, value: str) -> bool:
@@ -213,7 +219,7 @@ def _read_endpoint(reader: PropertyReader) -> str:
     allowed = "the issuer's token endpoint, https://host/path"
     text = reader.get(TOKEN_ENDPOINT_KEY)
     if not text:
-        reader.error(TOKEN_ENDPOINT_KEY, "it is missing", allowed)
+        reader.add_error(TOKEN_ENDPOINT_KEY, "it is missing", allowed)
         return ""
     try:
         parts = urllib.parse.urlsplit(text)
@@ -221,9 +227,9 @@ def _read_endpoint(reader: PropertyReader) -> str:
     except ValueError:
         right = None
     if not right:
-        reader.error(TOKEN_ENDPOINT_KEY, "it is not an http or https URL", allowed)
+        reader.add_error(TOKEN_ENDPOINT_KEY, "it is not an http or https URL", allowed)
     elif parts.username or parts.password:
-        reader.error(
+        reader.add_error(
             TOKEN_ENDPOINT_KEY, "it contains credentials", "set them as clientId and clientSecret"
         )
     return text
@@ -239,7 +245,7 @@ def _read_credential(
     found = reader.get(name) or option[1].get(option[0], "")
     if not found:
         where = f"it, and {option[0]} in sasl.jaas.config, are missing"
-        reader.error(name, where, f"set it, or {JAAS_FORM_ADVICE}")
+        reader.add_error(name, where, f"set it, or {JAAS_FORM_ADVICE}")
     return found
 
 
@@ -249,11 +255,13 @@ def _read_authorities(
     trust = {name: value for name, value in options.items() if name.startswith(_TRUST_STORE_PREFIX)}
     inner = PropertyReader(trust)
     for name in sorted(trust.keys() - tls_settings.TLS_KEYS)[:1]:
-        reader.error("sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE)
+        reader.add_error(
+            "sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE
+        )
     found = tls_settings.read_tls_settings(inner, files, uses_tls=True)
     for error in inner.errors[:1]:
         problem = f"its option {error.key}: {error.problem}"
-        reader.error("sasl.jaas.config", problem, error.allowed)
+        reader.add_error("sasl.jaas.config", problem, error.allowed)
     return found.ca_pem
 
 
@@ -284,10 +292,10 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:
-    """A token. `life_s`: seconds until it expires, counted from its receipt."""
+    """A token. `lifetime_s`: seconds until it expires, counted from its receipt."""
 
     text: str = field(repr=False)
-    life_s: float
+    lifetime_s: float
 
 
 def parse_endpoint(endpoint: str) -> tuple[str, int, bool]:
@@ -455,7 +463,7 @@ def _read_token(content: dict[str, Any], *, address: str, wall_ms: int) -> Acces
         raise AuthenticationFailed(address, problem)
     if life_s <= 0:
         raise ConnectionFailed(address, "the issuer returned a token that has already expired")
-    return AccessToken(text=text, life_s=life_s)
+    return AccessToken(text=text, lifetime_s=life_s)
 
 
 def _read_jwt_claims(token: str) -> dict[str, Any]:
@@ -493,9 +501,9 @@ class TokenRefresher:
     """
 
     def __init__(self, oauth: OAuthSettings, rng: random.Random) -> None:
-        self.trouble: ConnectError | None = None
+        self.last_failure: ConnectError | None = None
         """Why the last request, or the token that it returned, failed."""
-        self.under_way = False
+        self.is_in_flight = False
         self._oauth = oauth
         self._rng = rng
         self._retry = Backoff(initial_s=oauth.retry_s, max_s=oauth.retry_max_s)
@@ -504,26 +512,26 @@ class TokenRefresher:
         self._due_s = math.inf
         self._not_before_s = -math.inf
 
-    def current(self, now_s: float) -> str | None:
+    def get_current_token(self, now_s: float) -> str | None:
         """Return the token; None if there is none or it is about to expire."""
         if self._token is None:
             return None
-        margin_s = min(_EXPIRY_MARGIN_S, _EXPIRY_MARGIN_FRACTION * self._token.life_s)
+        margin_s = min(_EXPIRY_MARGIN_S, _EXPIRY_MARGIN_FRACTION * self._token.lifetime_s)
         return self._token.text if now_s < self._expires_s - margin_s else None
 
-    def want(self, now_s: float) -> str | ConnectError | None:
+    def get_or_request_token(self, now_s: float) -> str | ConnectError | None:
         """Return the token or the reason for having none; None if a request is due or in flight."""
-        found = self.current(now_s)
+        found = self.get_current_token(now_s)
         if found is not None:
             return found
-        if self.under_way:
+        if self.is_in_flight:
             return None
-        if self.trouble is not None and now_s < self._not_before_s:
-            return self.trouble
+        if self.last_failure is not None and now_s < self._not_before_s:
+            return self.last_failure
         self._due_s = -math.inf
         return None
 
-    def outlives(self, ends_s: float, now_s: float) -> bool:
+    def outlasts(self, ends_s: float, now_s: float) -> bool:
         """Return whether the token clearly outlasts `ends_s`; if not, schedule a refresh."""
         if self._token is not None and self._expires_s > ends_s + _MIN_EXPIRY_GAIN_S:
             return True
@@ -532,41 +540,41 @@ class TokenRefresher:
 
     def due_s(self) -> float:
         """When to send a request (monotonic); infinity for never."""
-        return math.inf if self.under_way else max(self._due_s, self._not_before_s)
+        return math.inf if self.is_in_flight else max(self._due_s, self._not_before_s)
 
-    def asked(self) -> None:
-        """Record that a request was sent. Call `received` or `failed` afterwards."""
-        assert not self.under_way, "only one request may be in flight"
-        self.under_way = True
+    def on_request_sent(self) -> None:
+        """Record that a request was sent. Call `on_token_received` or `on_request_failed` afterwards."""
+        assert not self.is_in_flight, "only one request may be in flight"
+        self.is_in_flight = True
 
-    def received(self, token: AccessToken, now_s: float) -> None:
+    def on_token_received(self, token: AccessToken, now_s: float) -> None:
         """Store a new token, whose lifetime counts from `now_s`."""
-        self.under_way = False
-        self.trouble = None
-        if now_s + token.life_s <= self._expires_s + _MIN_EXPIRY_GAIN_S:
+        self.is_in_flight = False
+        self.last_failure = None
+        if now_s + token.lifetime_s <= self._expires_s + _MIN_EXPIRY_GAIN_S:
             self._start_backoff(
                 now_s
             )  # the issuer returned the same token again: do not retry at once
         self._token = token
-        self._expires_s = now_s + token.life_s
-        self._due_s = now_s + self._compute_refresh_delay_s(token.life_s)
+        self._expires_s = now_s + token.lifetime_s
+        self._due_s = now_s + self._compute_refresh_delay_s(token.lifetime_s)
 
-    def failed(self, failure: ConnectError, now_s: float) -> None:
+    def on_request_failed(self, failure: ConnectError, now_s: float) -> None:
         """Record a failed request and schedule a retry."""
-        self.under_way = False
-        self.trouble = failure
+        self.is_in_flight = False
+        self.last_failure = failure
         self._start_backoff(now_s)
         self._due_s = self._not_before_s if self._token is not None else math.inf
 
-    def refused(self, text: str, failure: ConnectError, now_s: float) -> None:
+    def on_token_refused(self, text: str, failure: ConnectError, now_s: float) -> None:
         """Drop a token that a broker refused. Another one is requested after a backoff."""
         if self._token is not None and self._token.text == text:
             self._token = None
             self._due_s = math.inf
-            self.trouble = failure
+            self.last_failure = failure
             self._start_backoff(now_s)
 
-    def accepted(self) -> None:
+    def on_token_accepted(self) -> None:
         """Reset the backoff, because a broker accepted the token."""
         self._retry.reset()
 

@@ -32,11 +32,11 @@ class PropertyReader:
         """Return a value; an empty value counts as missing."""
         return self.properties.get(key) or default
 
-    def error(self, key: str, problem: str, allowed: str) -> None:
+    def add_error(self, key: str, problem: str, allowed: str) -> None:
         """Record an error."""
         self.errors.append(SettingError(key=key, problem=problem, allowed=allowed))
 
-    def whole(self, key: str, default: int, *, least: int, most: int) -> int:
+    def get_integer(self, key: str, default: int, *, minimum: int, maximum: int) -> int:
         """Return an integer within bounds; on an error, record it and return the default."""
         text = self.get(key)
         if not text:
@@ -44,13 +44,13 @@ class PropertyReader:
         try:
             found = int(text)
         except ValueError:
-            found = least - 1
-        if least <= found <= most:
+            found = minimum - 1
+        if minimum <= found <= maximum:
             return found
-        self.error(key, f"{text} is not allowed", f"a whole number from {least} to {most}")
+        self.add_error(key, f"{text} is not allowed", f"a whole number from {minimum} to {maximum}")
         return default
 
-    def fraction(self, key: str, default: float, *, least: float, most: float) -> float:
+    def get_decimal(self, key: str, default: float, *, minimum: float, maximum: float) -> float:
         """Return a decimal number within bounds; on an error, record it and return the default."""
         text = self.get(key)
         if not text:
@@ -58,17 +58,17 @@ class PropertyReader:
         try:
             found = float(text)
         except ValueError:
-            found = least - 1
-        if least <= found <= most:
+            found = minimum - 1
+        if minimum <= found <= maximum:
             return found
-        self.error(key, f"{text} is not allowed", f"a number from {least:g} to {most:g}")
+        self.add_error(key, f"{text} is not allowed", f"a number from {minimum:g} to {maximum:g}")
         return default
 
-    def boolean(self, key: str) -> bool:
+    def get_boolean(self, key: str) -> bool:
         """Return a boolean, False if missing; true and false in any case, as in Java."""
         text = self.get(key, "false").lower()
         if text not in {"true", "false"}:
-            self.error(key, f"{text} is not allowed", "true or false")
+            self.add_error(key, f"{text} is not allowed", "true or false")
         return text == "true"
 
 

@@ -112,18 +112,18 @@ class RequestBuilder:
         """Numeric key of the API."""
         return api_versions.API_KEYS[self.api]
 
-    def entity(self, version: int) -> Any:
+    def build_entity(self, version: int) -> Any:
         """Build the kio request entity of a version."""
         module = kio.index.load_payload_module(self.api_key, version, EntityType.request)
         return self.build(version, module)
 
-    def decoded(self, version: int, body: memoryview) -> Any:
+    def decode_response(self, version: int, body: memoryview) -> Any:
         """Decode a response body. Raises `TruncatedResponse`."""
         if self.read is not None:
             return self.read(version, body)
-        return framing.decode_response(self.response_type(version), body)
+        return framing.decode_response(self.get_response_type(version), body)
 
-    def response_type(self, version: int) -> type[Any]:
+    def get_response_type(self, version: int) -> type[Any]:
         """Return the kio response entity type of a version."""
         return kio.index.load_response_schema(self.api_key, version)
 

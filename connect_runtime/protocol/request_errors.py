@@ -102,17 +102,24 @@ class UnsupportedVersion(FatalError):
     """This client and the broker have no version of an API in common."""
 
     def __init__(
-        self, api: str, *, ours: tuple[int, int], theirs: tuple[int, int] | None, address: str
+        self,
+        api: str,
+        *,
+        client_versions: tuple[int, int],
+        broker_versions: tuple[int, int] | None,
+        address: str,
     ) -> None:
         supported = (
-            "does not support it" if theirs is None else f"supports {theirs[0]} to {theirs[1]}"
+            "does not support it"
+            if broker_versions is None
+            else f"supports {broker_versions[0]} to {broker_versions[1]}"
         )
         super().__init__(
-            f"{api}: this client needs a version from {ours[0]} to {ours[1]}, {address} {supported}"
+            f"{api}: this client needs a version from {client_versions[0]} to {client_versions[1]}, {address} {supported}"
         )
         self.api = api
-        self.ours = ours
-        self.theirs = theirs
+        self.client_versions = client_versions
+        self.broker_versions = broker_versions
 
 
 def find_failure_layer(failure: ConnectError) -> FailureLayer:

@@ -32,10 +32,10 @@ class SaslExchangeRefused(FatalError):
 class SaslExchange(Protocol):
     """One authentication attempt. Use it once."""
 
-    def first(self) -> bytes:
+    def first_message(self) -> bytes:
         """Return the first message to the broker."""
 
-    def answer(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | None:
         """Return the next message, None when the exchange succeeded. Raises SaslExchangeRefused."""
 
 
@@ -55,10 +55,10 @@ class _PlainExchange:
     def __init__(self, username: str, password: str) -> None:
         self._message = b"\0".join((b"", username.encode(), password.encode()))
 
-    def first(self) -> bytes:
+    def first_message(self) -> bytes:
         return self._message
 
-    def answer(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | None:
         if challenge:
             raise SaslExchangeRefused("PLAIN: the broker sent an unexpected challenge")
         return None
@@ -78,10 +78,10 @@ class _OAuthBearerExchange:
         self._message = f"n,,\x01{fields}\x01\x01".encode()
         self._refused = False
 
-    def first(self) -> bytes:
+    def first_message(self) -> bytes:
         return self._message
 
-    def answer(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | None:
         """Handle a challenge, which contains the broker's error as JSON.
 
         The broker returns the actual error after one more message.
@@ -117,10 +117,10 @@ class _ScramExchange:
         self._client.password = _UnpreparedText(password)
         self._proven = False
 
-    def first(self) -> bytes:
+    def first_message(self) -> bytes:
         return str(self._client.get_client_first()).encode()
 
-    def answer(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | None:
         try:
             text = challenge.decode()
             if self._proven:

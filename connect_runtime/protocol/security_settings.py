@@ -45,14 +45,14 @@ def read_sasl_settings(reader: PropertyReader, files: StoreFiles) -> SaslSetting
         advice = jaas.VENDOR_MECHANISM_ADVICE.get(mechanism)
         allowed = property_reader.format_choices(sasl.SASL_MECHANISMS)
         allowed = f"{advice}; {allowed}" if advice else allowed
-        reader.error("sasl.mechanism", f"{mechanism}{missing} is not supported", allowed)
+        reader.add_error("sasl.mechanism", f"{mechanism}{missing} is not supported", allowed)
         return SaslSettings(mechanism=mechanism)
     if mechanism == sasl.OAUTHBEARER:
         oauth = oauthbearer.read_oauth_settings(reader, _read_oauth_options(reader), files)
         return SaslSettings(mechanism=mechanism, username=oauth.client_id, oauth=oauth)
     for key in sorted(oauthbearer.OAUTH_KEYS & reader.properties.keys()):
         advice = f"remove it, or set sasl.mechanism={sasl.OAUTHBEARER}"
-        reader.error(key, f"it has no effect with {mechanism}", advice)
+        reader.add_error(key, f"it has no effect with {mechanism}", advice)
     username, password = _read_credentials(reader, mechanism)
     return SaslSettings(mechanism=mechanism, username=username, password=password)
 
@@ -71,16 +71,16 @@ def _read_credentials(reader: PropertyReader, mechanism: str) -> tuple[str | Non
     package, expected = _LOGIN_MODULES[mechanism]
     form = f'write {_SECURITY_PACKAGE}{package}.{expected} required username="…" password="…";'
     if not reader.get(_JAAS_KEY):
-        reader.error(_JAAS_KEY, "it is missing", form)
+        reader.add_error(_JAAS_KEY, "it is missing", form)
         return None, None
     module = _read_login_module(reader, expected, form=form)
     if module is None:
         return None, None
     missing = [name for name in ("username", "password") if name not in module.options]
     if missing:
-        reader.error(_JAAS_KEY, f"{' and '.join(missing)} missing", form)
+        reader.add_error(_JAAS_KEY, f"{' and '.join(missing)} missing", form)
     for name in sorted(module.options.keys() - {"username", "password"}):
-        reader.error(_JAAS_KEY, f"its option {name} is not supported", form)
+        reader.add_error(_JAAS_KEY, f"its option {name} is not supported", form)
     return module.options.get("username"), module.options.get("password")
 
 
@@ -88,13 +88,13 @@ def _read_login_module(reader: PropertyReader, expected: str, *, form: str) -> L
     try:
         module = jaas.parse_jaas_config(reader.get(_JAAS_KEY))
     except JaasConfigError as error:
-        reader.error(_JAAS_KEY, str(error), form)
+        reader.add_error(_JAAS_KEY, str(error), form)
         return None
     if module.simple_name == expected:
         return module
     advice = jaas.advise_on_vendor_class(module.class_name)
     problem = f"{module.simple_name} does not belong to this sasl.mechanism"
-    reader.error(_JAAS_KEY, problem, f"{advice}; or {form}" if advice else form)
+    reader.add_error(_JAAS_KEY, problem, f"{advice}; or {form}" if advice else form)
     return None
 
 
@@ -196,7 +196,7 @@ def parse_security(properties: Mapping[str, str], *, files: StoreFiles) -> Parse
     protocol = reader.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in SECURITY_PROTOCOLS:
         allowed = property_reader.format_choices(SECURITY_PROTOCOLS)
-        reader.error("security.protocol", f"{protocol} is unknown", allowed)
+        reader.add_error("security.protocol", f"{protocol} is unknown", allowed)
     _reject_keys_plaintext_ignores(reader)
     security = SecuritySettings(protocol=protocol)
     if security.uses_sasl:
@@ -226,11 +226,11 @@ def _reject_unsupported_keys(reader: PropertyReader) -> None:
             continue
         advice = _advise_on_key(key, reader.properties[key])
         if advice is not None:
-            reader.error(key, "it is not supported", advice)
+            reader.add_error(key, "it is not supported", advice)
             continue
         near = difflib.get_close_matches(key, sorted(SUPPORTED_KEYS), n=1)
         known = f"known are {', '.join(sorted(SUPPORTED_KEYS))}"
-        reader.error(key, "no such setting", f"did you mean {near[0]}?" if near else known)
+        reader.add_error(key, "no such setting", f"did you mean {near[0]}?" if near else known)
 
 
 def _advise_on_key(key: str, value: str) -> str | None:
@@ -246,7 +246,7 @@ def _reject_keys_plaintext_ignores(reader: PropertyReader) -> None:
         return
     for key in sorted(SUPPORTED_KEYS & reader.properties.keys() - {"security.protocol"}):
         problem = "it has no effect: security.protocol is not set, so connections are PLAINTEXT"
-        reader.error(
+        reader.add_error(
             key,
             problem,
             f"set security.protocol: {property_reader.format_choices(SECURITY_PROTOCOLS)}",

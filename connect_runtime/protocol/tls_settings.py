@@ -57,9 +57,9 @@ class JksFormatError(ValueError):
 class StoreFiles:
     """Functions that read files. Both may raise OSError."""
 
-    text: Callable[[str], str]
+    read_text: Callable[[str], str]
     """Reads a text file at a path. Raises UnicodeError."""
-    store: Callable[[str, str], KeyStoreContent]
+    read_store: Callable[[str, str], KeyStoreContent]
     """Reads a PKCS12 file at (path, password). Raises ValueError if it is unusable, also
     JksFormatError."""
 
@@ -98,7 +98,7 @@ def _read_hostname_check(reader: PropertyReader) -> bool:
     key = "ssl.endpoint.identification.algorithm"
     algorithm = reader.properties.get(key, "https").lower()
     if algorithm not in {"https", ""}:
-        reader.error(key, f"{algorithm} is unknown", "https, or empty to check no host names")
+        reader.add_error(key, f"{algorithm} is unknown", "https, or empty to check no host names")
     return algorithm != ""
 
 
@@ -125,7 +125,7 @@ class _TlsSettingsReader:
             return None
         if not store.certificates_pem:
             problem = "it contains no certificate"
-            self._reader.error("ssl.truststore.location", problem, "name a trust store")
+            self._reader.add_error("ssl.truststore.location", problem, "name a trust store")
         return store.certificates_pem
 
     def read_own(self) -> tuple[str | None, str | None, str | None]:
@@ -137,7 +137,7 @@ class _TlsSettingsReader:
             self._require_pem_type("keystore", chain_name)
             if not (chain and key):
                 missing = key_name if chain else chain_name
-                self._reader.error(
+                self._reader.add_error(
                     missing, "it is missing", f"{chain_name} and {key_name} go together"
                 )
             found = self._check_pem(chain_name, chain, needs=_CERTIFICATE_MARK) if chain else None
@@ -155,13 +155,15 @@ class _TlsSettingsReader:
         password = self._reader.get("ssl.key.password")
         if password and password != self._reader.get("ssl.keystore.password"):
             problem = "it differs from ssl.keystore.password"
-            self._reader.error("ssl.key.password", problem, "a PKCS12 store has one password")
+            self._reader.add_error("ssl.key.password", problem, "a PKCS12 store has one password")
         store = self._read_store("keystore")
         if store is None:
             return None, None, None
         if not (store.key_pem and store.certificates_pem):
             problem = "it contains no private key with its certificate"
-            self._reader.error("ssl.keystore.location", problem, "name the client's own key store")
+            self._reader.add_error(
+                "ssl.keystore.location", problem, "name the client's own key store"
+            )
         return store.certificates_pem, store.key_pem, None
 
     def _is_configured(self, store: str) -> bool:
@@ -173,12 +175,12 @@ class _TlsSettingsReader:
         key = f"ssl.{store}.type"
         kind = self._reader.get(key, "JKS").upper()
         if kind not in _STORE_TYPES:
-            self._reader.error(
+            self._reader.add_error(
                 key, f"{kind} is unknown", property_reader.format_choices(_STORE_TYPES)
             )
             return "PKCS12"
         if kind == "PEM" and self._reader.get(f"ssl.{store}.password"):
-            self._reader.error(
+            self._reader.add_error(
                 f"ssl.{store}.password", "it has no effect", _NO_STORE_PASSWORD_ADVICE
             )
         return kind
@@ -187,49 +189,49 @@ class _TlsSettingsReader:
         key = f"ssl.{store}.location"
         path = self._reader.get(key)
         if not path:
-            self._reader.error(key, "it is missing", "name a key store")
+            self._reader.add_error(key, "it is missing", "name a key store")
             return None
         try:
-            return self._files.store(path, self._reader.get(f"ssl.{store}.password"))
+            return self._files.read_store(path, self._reader.get(f"ssl.{store}.password"))
         except JksFormatError:
-            self._reader.error(
+            self._reader.add_error(
                 key, f"{path} is a JKS store, which is not supported", _CONVERT_ADVICE
             )
         except OSError as error:
             problem = f"{path} cannot be read: {error.strerror or error}"
-            self._reader.error(key, problem, "name a key store")
+            self._reader.add_error(key, problem, "name a key store")
         except ValueError as error:
             advice = f"check ssl.{store}.password and ssl.{store}.type"
-            self._reader.error(key, f"{path} cannot be opened: {error}", advice)
+            self._reader.add_error(key, f"{path} cannot be opened: {error}", advice)
         return None
 
     def _require_pem_type(self, store: str, name: str) -> None:
         kind = self._reader.get(f"ssl.{store}.type", "PEM").upper()
         if kind != "PEM":
-            self._reader.error(
+            self._reader.add_error(
                 f"ssl.{store}.type", f"it is {kind}, but {name} is set", "set it to PEM"
             )
 
     def _check_key(self, name: str, text: str) -> str | None:
         if "ENCRYPTED" in text and not self._reader.get("ssl.key.password"):
             problem = f"it is missing, but the key in {name} is encrypted"
-            self._reader.error("ssl.key.password", problem, "set it")
+            self._reader.add_error("ssl.key.password", problem, "set it")
         return self._check_pem(name, text, needs=_KEY_MARK)
 
     def _read_pem_file(self, store: str, *, needs: str) -> str | None:
         key = f"ssl.{store}.location"
         path = self._reader.get(key)
         if not path:
-            self._reader.error(key, "it is missing", "name a PEM file")
+            self._reader.add_error(key, "it is missing", "name a PEM file")
             return None
         try:
-            text = self._files.text(path)
+            text = self._files.read_text(path)
         except OSError as error:
             problem = f"{path} cannot be read: {error.strerror or error}"
-            self._reader.error(key, problem, "name a PEM file")
+            self._reader.add_error(key, problem, "name a PEM file")
             return None
         except UnicodeError:
-            self._reader.error(key, f"{path} is not a text file", "name a PEM file")
+            self._reader.add_error(key, f"{path} is not a text file", "name a PEM file")
             return None
         return self._check_pem(key, text, needs=needs)
 
@@ -238,5 +240,5 @@ class _TlsSettingsReader:
             return text
         what = "certificate" if needs == _CERTIFICATE_MARK else "private key"
         advice = "provide PEM text, including the -----BEGIN … lines"
-        self._reader.error(key, f"it contains no {what}", advice)
+        self._reader.add_error(key, f"it contains no {what}", advice)
         return None

@@ -27,9 +27,9 @@ _CONNECTOR_TYPES = (PluginType.SINK, PluginType.SOURCE)
 class ConnectorPluginsResource:
     """Handlers of `/connector-plugins`; stateless."""
 
-    def __init__(self, of: Herder, *, asks: HerderClient) -> None:
-        self._herder = of
-        self._asks = asks
+    def __init__(self, herder: Herder, *, client: HerderClient) -> None:
+        self._herder = herder
+        self._asks = client
 
     def endpoints(self) -> list[Endpoint]:
         one = "/connector-plugins/{plugin}/config"
@@ -41,7 +41,7 @@ class ConnectorPluginsResource:
 
     async def list_all(self, request: RestRequest) -> responses.Response:
         """List plugins: only connectors unless `connectorsOnly=false`; sinks first, as in Java."""
-        only_connectors = request.flag("connectorsOnly", default=True)
+        only_connectors = request.query_flag("connectorsOnly", default=True)
         found = [
             each
             for each in self._herder.plugins()
@@ -56,9 +56,9 @@ class ConnectorPluginsResource:
 
     async def config(self, request: RestRequest) -> responses.Response:
         version = request.query("version")
-        keys = await self._asks.result(
+        keys = await self._asks.wait(
             self._herder.plugin_config(
-                request.name("plugin"), None if version == _LATEST_VERSION else version
+                request.path_parameter("plugin"), None if version == _LATEST_VERSION else version
             )
         )
         return rest_responses.respond_json(
@@ -66,7 +66,7 @@ class ConnectorPluginsResource:
         )
 
     async def validate(self, request: RestRequest) -> responses.Response:
-        plugin, config = request.name("plugin"), await request.config()
+        plugin, config = request.path_parameter("plugin"), await request.parse_config()
         included = config.get(_CLASS_KEY)
         if included is not None and not _strip_connector_suffix(included).endswith(
             _strip_connector_suffix(plugin)
@@ -75,7 +75,7 @@ class ConnectorPluginsResource:
                 HTTPStatus.BAD_REQUEST,
                 f"Included connector type {included} does not match request type {plugin}",
             )
-        infos = await self._asks.result(self._herder.validate(config))
+        infos = await self._asks.wait(self._herder.validate(config))
         return rest_responses.respond_json(rest_responses.encode_config_infos(infos))
 
 

@@ -55,10 +55,10 @@ _log = logging.getLogger(__name__)
 class ConnectorsResource:
     """Handlers of `/connectors`: list, create, configure, delete, status and topics; stateless."""
 
-    def __init__(self, of: Herder, *, asks: HerderClient, configured: RestSettings) -> None:
-        self._herder = of
-        self._asks = asks
-        self._settings = configured
+    def __init__(self, herder: Herder, *, client: HerderClient, settings: RestSettings) -> None:
+        self._herder = herder
+        self._asks = client
+        self._settings = settings
 
     def endpoints(self) -> list[Endpoint]:
         one = "/connectors/{connector}"
@@ -128,7 +128,7 @@ class ConnectorsResource:
         )
 
     async def _describe(self, request: RestRequest) -> ConnectorDescription:
-        reply = await self._asks.ask(DescribeConnector(request.connector))
+        reply = await self._asks.submit(DescribeConnector(request.connector))
         assert isinstance(reply, ConnectorDescription), reply
         return reply
 
@@ -158,7 +158,7 @@ class ConnectorsResource:
         self._check_tracking()
         if not self._settings.topic_reset:
             raise RestError(HTTPStatus.FORBIDDEN, "Topic tracking reset is disabled.")
-        await self._asks.result(self._herder.reset_topics(request.connector))
+        await self._asks.wait(self._herder.reset_topics(request.connector))
         return rest_responses.respond_empty(HTTPStatus.ACCEPTED)
 
     def _check_tracking(self) -> None:
@@ -168,9 +168,9 @@ class ConnectorsResource:
     # Create, configure, delete
 
     async def create(self, request: RestRequest) -> responses.Response:
-        wanted = await request.creation()
+        wanted = await request.parse_create_request()
         _set_connector_name(wanted.name, wanted.config)
-        reply = await self._asks.ask_or_forward(
+        reply = await self._asks.submit_or_forward(
             PutConnector(
                 connector=wanted.name,
                 config=wanted.config,
@@ -178,27 +178,27 @@ class ConnectorsResource:
                 replace=False,
             ),
             ForwardedRequest(method="POST", path="/connectors", body=wanted.to_json()),
-            asker=request,
+            rest_request=request,
         )
         return self._put(wanted.name, reply, request=request, created=True)
 
     async def put_config(self, request: RestRequest) -> responses.Response:
-        name, config = request.connector, await request.config()
+        name, config = request.connector, await request.parse_config()
         _set_connector_name(name, config)
-        reply = await self._asks.ask_or_forward(
+        reply = await self._asks.submit_or_forward(
             PutConnector(connector=name, config=config),
             _build_forwarded_config("PUT", name, config),
-            asker=request,
+            rest_request=request,
         )
         created = reply.status == HTTPStatus.CREATED if isinstance(reply, PeerResponse) else None
         return self._put(name, reply, request=request, created=created)
 
     async def patch_config(self, request: RestRequest) -> responses.Response:
-        name, patch = request.connector, await request.config()
-        reply = await self._asks.ask_or_forward(
+        name, patch = request.connector, await request.parse_config()
+        reply = await self._asks.submit_or_forward(
             PatchConnector(connector=name, patch=patch),
             _build_forwarded_config("PATCH", name, patch),
-            asker=request,
+            rest_request=request,
         )
         return self._put(name, reply, request=request, created=False)
 
@@ -219,17 +219,17 @@ class ConnectorsResource:
             told = self._info(name, reply.config, reply.tasks)
         if not created:
             return rest_responses.respond_json(told)
-        location = request.absolute(peer_requests.build_connector_path(name))
+        location = request.absolute_url(peer_requests.build_connector_path(name))
         return rest_responses.respond_json(
             told, status=HTTPStatus.CREATED, headers={"Location": location}
         )
 
     async def delete(self, request: RestRequest) -> responses.Response:
         name = request.connector
-        await self._asks.ask_or_forward(
+        await self._asks.submit_or_forward(
             DeleteConnector(name),
             ForwardedRequest(method="DELETE", path=peer_requests.build_connector_path(name)),
-            asker=request,
+            rest_request=request,
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
@@ -278,9 +278,9 @@ def _build_forwarded_config(
 class ConnectorLifecycleResource:
     """Handlers for restart, pause, resume and stop of connectors and tasks; stateless."""
 
-    def __init__(self, of: Herder, *, asks: HerderClient) -> None:
-        self._herder = of
-        self._asks = asks
+    def __init__(self, herder: Herder, *, client: HerderClient) -> None:
+        self._herder = herder
+        self._asks = client
 
     def endpoints(self) -> list[Endpoint]:
         one = "/connectors/{connector}"
@@ -297,25 +297,25 @@ class ConnectorLifecycleResource:
         name = request.connector
         wanted = RestartRequest(
             connector=name,
-            include_tasks=request.flag("includeTasks"),
-            only_failed=request.flag("onlyFailed"),
+            include_tasks=request.query_flag("includeTasks"),
+            only_failed=request.query_flag("onlyFailed"),
         )
         path = peer_requests.build_connector_path(name, "restart")
         if not wanted.include_tasks and not wanted.only_failed:
-            await self._asks.ask_or_forward(
+            await self._asks.submit_or_forward(
                 RestartConnector(name),
                 ForwardedRequest(method="POST", path=path),
-                asker=request,
+                rest_request=request,
             )
             return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
         flags = {
             "includeTasks": str(wanted.include_tasks).lower(),
             "onlyFailed": str(wanted.only_failed).lower(),
         }
-        reply = await self._asks.ask_or_forward(
+        reply = await self._asks.submit_or_forward(
             RestartConnectorAndTasks(wanted),
             ForwardedRequest(method="POST", path=path, query=flags),
-            asker=request,
+            rest_request=request,
         )
         return rest_responses.respond_json(self._planned(name, reply), status=HTTPStatus.ACCEPTED)
 
@@ -335,17 +335,17 @@ class ConnectorLifecycleResource:
         return await self._set(request.connector, TargetState.STARTED)
 
     async def _set(self, connector: str, state: TargetState) -> responses.Response:
-        if not self._herder.config().contains(connector):
+        if not self._herder.config().has_connector(connector):
             raise RestError(HTTPStatus.NOT_FOUND, f"Unknown connector {connector}")
-        await self._asks.result(self._herder.set_target_state(connector, state))
+        await self._asks.wait(self._herder.set_target_state(connector, state))
         return rest_responses.respond_empty(HTTPStatus.ACCEPTED)
 
     async def stop(self, request: RestRequest) -> responses.Response:
         name = request.connector
-        await self._asks.ask_or_forward(
+        await self._asks.submit_or_forward(
             StopConnector(name),
             ForwardedRequest(method="PUT", path=peer_requests.build_connector_path(name, "stop")),
-            asker=request,
+            rest_request=request,
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
@@ -354,8 +354,8 @@ class ConnectorLifecycleResource:
         path = peer_requests.build_connector_path(
             task.connector, "tasks", str(task.task), "restart"
         )
-        await self._asks.ask_or_forward(
-            RestartTask(task), ForwardedRequest(method="POST", path=path), asker=request
+        await self._asks.submit_or_forward(
+            RestartTask(task), ForwardedRequest(method="POST", path=path), rest_request=request
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
@@ -363,8 +363,8 @@ class ConnectorLifecycleResource:
 class ConnectorOffsetsResource:
     """Handlers of `/connectors/{connector}/offsets` (KIP-875); stateless."""
 
-    def __init__(self, *, asks: HerderClient) -> None:
-        self._asks = asks
+    def __init__(self, *, client: HerderClient) -> None:
+        self._asks = client
 
     def endpoints(self) -> list[Endpoint]:
         path = "/connectors/{connector}/offsets"
@@ -375,12 +375,12 @@ class ConnectorOffsetsResource:
         ]
 
     async def read(self, request: RestRequest) -> responses.Response:
-        reply = await self._asks.ask(ReadConnectorOffsets(request.connector))
+        reply = await self._asks.submit(ReadConnectorOffsets(request.connector))
         assert isinstance(reply, ConnectorOffsets), reply
         return rest_responses.respond_json(rest_responses.encode_connector_offsets(reply))
 
     async def alter(self, request: RestRequest) -> responses.Response:
-        offsets = await request.offsets()
+        offsets = await request.parse_offsets()
         if not offsets:
             raise RestError(
                 HTTPStatus.BAD_REQUEST,
@@ -399,10 +399,10 @@ class ConnectorOffsetsResource:
         body: Any = None
         if offsets is not None:
             body = {"offsets": [{"partition": each, "offset": offset} for each, offset in offsets]}
-        reply = await self._asks.ask_or_forward(
+        reply = await self._asks.submit_or_forward(
             ModifyConnectorOffsets(name, offsets),
             ForwardedRequest(method=method, path=path, body=body),
-            asker=request,
+            rest_request=request,
         )
         if isinstance(reply, PeerResponse):
             return rest_responses.respond_json(reply.value)

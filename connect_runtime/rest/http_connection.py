@@ -20,7 +20,7 @@ from uvicorn.protocols.http import h11_impl
 from connect_runtime.base.connection_limits import ClientConnectionLimits, OpenConnections
 from connect_runtime.system.server_loop import AcceptedConnection
 
-CONNECTION_LIMITS = ClientConnectionLimits(total=512, per_address=128, local=128)
+CONNECTION_LIMITS = ClientConnectionLimits(total=512, per_address=128, loopback=128)
 _READ_BYTES = 64 * 1024
 """Bytes of a request that are read ahead of the application."""
 MAX_HEAD_BYTES = 16 * 1024
@@ -40,9 +40,9 @@ class ClientDeadlines:
     """For the head of a request from its first byte; for the first request, from the connection."""
     idle_s: float = 90.0
     """Between requests."""
-    rest_s: float = 10.0
+    unread_body_s: float = 10.0
     """For the rest of a body, after the request was answered without it."""
-    taken_s: float = 60.0
+    response_s: float = 60.0
     """For receiving a response."""
 
 
@@ -62,15 +62,17 @@ class ClientErrorLog:
     """Read by uvicorn to decide whether to trace."""
 
     def warning(self, message: str, *_: object) -> None:
-        self.note(message.rstrip("."))
+        self.log_client_error(message.rstrip("."))
 
     def error(self, message: str, *args: object, exc_info: BaseException | None = None) -> None:
         if isinstance(exc_info, (h11.ProtocolError, requests.ClientDisconnect, OSError)):
-            self.note(f"a client disconnected during a request ({type(exc_info).__name__})")
+            self.log_client_error(
+                f"a client disconnected during a request ({type(exc_info).__name__})"
+            )
         else:
             _log.error(message.rstrip(), *args, exc_info=exc_info)
 
-    def note(self, kind: str, client: str = "") -> None:
+    def log_client_error(self, kind: str, client: str = "") -> None:
         """Log a client error of this kind; `client`: its address, "" if unknown."""
         now_s, logged_s = self._now_s(), self._logged_s.get(kind)
         if logged_s is not None and now_s - logged_s < _CLIENT_ERROR_LOG_INTERVAL_S:
@@ -86,28 +88,28 @@ class ClientErrorLog:
 class ServerConnections:
     """State shared by all connections of a server; implements `ConnectionAdmission`."""
 
-    held: OpenConnections[AcceptedConnection]
+    open_connections: OpenConnections[AcceptedConnection]
     deadlines: ClientDeadlines
     client_errors: ClientErrorLog
     _accepted: dict[int, AcceptedConnection] = field(default_factory=dict)
 
     def admit(self, connection: AcceptedConnection) -> bool:
-        closed = self.held.admit(connection, connection.host)
+        closed = self.open_connections.admit(connection, connection.host)
         if closed is not None:
             kind = "too many connections: closed the connection that has been idle longest"
-            self.client_errors.note(kind, closed.host)
+            self.client_errors.log_client_error(kind, closed.host)
             if closed is connection:
                 return False
-            closed.cut()
-        self._accepted[connection.number] = connection
+            closed.force_close()
+        self._accepted[connection.descriptor] = connection
         return True
 
-    def leave(self, connection: AcceptedConnection) -> None:
-        self.held.leave(connection)
-        if self._accepted.get(connection.number) is connection:
-            del self._accepted[connection.number]
+    def on_closed(self, connection: AcceptedConnection) -> None:
+        self.open_connections.remove(connection)
+        if self._accepted.get(connection.descriptor) is connection:
+            del self._accepted[connection.descriptor]
 
-    def accepted(self, transport: asyncio.Transport) -> AcceptedConnection:
+    def find_accepted(self, transport: asyncio.Transport) -> AcceptedConnection:
         """Return the accepted connection of a transport, plain or TLS."""
         return self._accepted[transport.get_extra_info("socket").fileno()]
 
@@ -157,12 +159,14 @@ class HttpConnection(h11_impl.H11Protocol):
         if hasattr(transport, "max_size"):
             transport.max_size = _READ_BYTES
         super().connection_made(transport)
-        self._accepted = self._shared.accepted(transport)
+        self._accepted = self._shared.find_accepted(transport)
         self._accepted.abort = transport.abort
         self._update_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._shared.held.wait(self._accepted)  # until it is closed: a TLS shutdown takes time
+        self._shared.open_connections.mark_idle(
+            self._accepted
+        )  # until it is closed: a TLS shutdown takes time
         self._set_deadline("", 0.0)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
@@ -213,15 +217,15 @@ class HttpConnection(h11_impl.H11Protocol):
         deadlines = self._shared.deadlines
         self._asked = self._asked or self._is_serving()
         if self._is_serving() and not self.cycle.more_body:
-            self._shared.held.answer(self._accepted)
+            self._shared.open_connections.mark_busy(self._accepted)
         else:
-            self._shared.held.wait(self._accepted)
+            self._shared.open_connections.mark_idle(self._accepted)
         if self.transport.is_closing() or self.transport.get_write_buffer_size():
-            self._set_deadline("taken", deadlines.taken_s)
+            self._set_deadline("taken", deadlines.response_s)
         elif self._is_serving():
             self._set_deadline("", 0.0)  # reading the body and serving have their own deadlines
         elif self.conn.their_state is h11.SEND_BODY:
-            self._set_deadline("rest", deadlines.rest_s)
+            self._set_deadline("rest", deadlines.unread_body_s)
         elif not self._asked or self.conn.trailing_data[0]:
             self._set_deadline("head", deadlines.head_s)
         else:
@@ -250,7 +254,7 @@ class HttpConnection(h11_impl.H11Protocol):
             "rest": "a client did not send the rest of its body in time",
             "taken": "a client did not receive its response in time",
         }[self._deadline_kind]
-        self._shared.client_errors.note(kind, self.client[0] if self.client else "")
+        self._shared.client_errors.log_client_error(kind, self.client[0] if self.client else "")
         if self._deadline_kind == "head":
             self.close()
         else:

@@ -37,8 +37,8 @@ class BodySlots:
     _acquired: Counter[str] = field(default_factory=Counter)
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def take(self, host: str) -> str:
-        """Acquire a slot; return the token for `give_back`. Raises `RestError` (503) on timeout."""
+    async def acquire(self, host: str) -> str:
+        """Acquire a slot; return the token for `release`. Raises `RestError` (503) on timeout."""
         client = connection_limits.identify_client(host)
         try:
             async with asyncio.timeout(self.wait_s), self._changed:
@@ -53,7 +53,7 @@ class BodySlots:
         self._acquired[client] += 1
         return client
 
-    async def give_back(self, slot: str) -> None:
+    async def release(self, slot: str) -> None:
         self._acquired[slot] -= 1
         if not self._acquired[slot]:
             del self._acquired[slot]
@@ -87,23 +87,23 @@ class RestRequest:
         self._body_timeout_s = min(body_timeout_s, BODY_TIMEOUT_S)
         self._slot: str | None = None
 
-    def name(self, parameter: str) -> str:
+    def path_parameter(self, parameter: str) -> str:
         """A path parameter, decoded; names may contain any characters."""
         return parse.unquote(self._request.path_params[parameter], errors="replace")
 
     @property
     def connector(self) -> str:
-        return self.name("connector")
+        return self.path_parameter("connector")
 
     @property
     def task(self) -> int:
         """The task number. Raises `RestError` (404) if it is not a 32-bit integer."""
-        text = self.name("task")
+        text = self.path_parameter("task")
         if not _INTEGER.fullmatch(text) or abs(int(text)) > _INT32_MAX:
             raise RestError(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
         return int(text)
 
-    def flag(self, name: str, *, default: bool = False) -> bool:
+    def query_flag(self, name: str, *, default: bool = False) -> bool:
         """A boolean query parameter: `true` in any case is True, other values are False."""
         given = self.query(name)
         return default if given is None else given.lower() == "true"
@@ -119,7 +119,7 @@ class RestRequest:
     def forward(self) -> bool | None:
         """The query parameter `forward`, which workers set; None in a user's request. See
         `request_forwarding`."""
-        return None if self.query("forward") is None else self.flag("forward")
+        return None if self.query("forward") is None else self.query_flag("forward")
 
     @property
     def must_be_signed(self) -> bool:
@@ -140,26 +140,26 @@ class RestRequest:
     def authorization(self) -> str | None:
         return self._request.headers.get("authorization")
 
-    def absolute(self, path: str) -> str:
+    def absolute_url(self, path: str) -> str:
         """Absolute URL of another path of this worker, as the client addresses it."""
         return str(self._request.base_url).rstrip("/") + path
 
-    async def config(self) -> dict[str, str | None]:
-        return parse_body(request_bodies.parse_config, await self.body())
+    async def parse_config(self) -> dict[str, str | None]:
+        return parse_body(request_bodies.parse_config, await self.read_body())
 
-    async def configs(self) -> list[dict[str, str | None]]:
-        return parse_body(request_bodies.parse_task_configs, await self.body())
+    async def parse_task_configs(self) -> list[dict[str, str | None]]:
+        return parse_body(request_bodies.parse_task_configs, await self.read_body())
 
-    async def creation(self) -> CreateConnectorRequest:
-        return parse_body(request_bodies.parse_create_request, await self.body())
+    async def parse_create_request(self) -> CreateConnectorRequest:
+        return parse_body(request_bodies.parse_create_request, await self.read_body())
 
-    async def offsets(self) -> list[OffsetChange]:
-        return parse_body(request_bodies.parse_offsets, await self.body())
+    async def parse_offsets(self) -> list[OffsetChange]:
+        return parse_body(request_bodies.parse_offsets, await self.read_body())
 
-    async def body(self, *, bytes_max: int = MAX_BODY_BYTES) -> bytes:
+    async def read_body(self, *, bytes_max: int = MAX_BODY_BYTES) -> bytes:
         """Read the body. Raises `RestError` if it has no content type, is too long or too slow.
 
-        A large body waits for a free body slot, which `end` releases.
+        A large body waits for a free body slot, which `release` releases.
         """
         if "content-type" not in self._request.headers and self._announces_body():
             raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_MEDIA_TYPE)
@@ -173,12 +173,12 @@ class RestRequest:
             ) from None
         return data
 
-    async def end(self) -> None:
+    async def release(self) -> None:
         """Release the body slot after the response. Idempotent."""
         slots, slot = self._request.scope.get(BODY_SLOTS_SCOPE_KEY), self._slot
         self._slot = None
         if slots is not None and slot is not None:
-            await slots.give_back(slot)
+            await slots.release(slot)
 
     def _announces_body(self) -> bool:
         headers = self._request.headers
@@ -199,7 +199,7 @@ class RestRequest:
         slots = self._request.scope.get(BODY_SLOTS_SCOPE_KEY)
         if slots is not None and self._slot is None:
             client = self._request.client
-            self._slot = await slots.take("" if client is None else client.host)
+            self._slot = await slots.acquire("" if client is None else client.host)
 
 
 def _check_body_length(size: int, bytes_max: int) -> None:

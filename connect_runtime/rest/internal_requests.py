@@ -36,10 +36,12 @@ MAX_TASK_CONFIGS_BYTES = 4 * 1024 * 1024
 class InternalConnectResource:
     """Handlers of the two internal endpoints; stateless."""
 
-    def __init__(self, of: Herder, *, asks: HerderClient, must_be_signed: bool = False) -> None:
+    def __init__(
+        self, herder: Herder, *, client: HerderClient, must_be_signed: bool = False
+    ) -> None:
         """`must_be_signed`: reject unsigned requests even if the group's protocol does not sign."""
-        self._herder = of
-        self._asks = asks
+        self._herder = herder
+        self._asks = client
         self._must_be_signed = must_be_signed
 
     def endpoints(self) -> list[Endpoint]:
@@ -53,12 +55,12 @@ class InternalConnectResource:
         data = await self._read_verified_body(request)
         configs = http_request.parse_body(request_bodies.parse_task_configs, data)
         name = request.connector
-        await self._asks.ask_or_forward(
+        await self._asks.submit_or_forward(
             PutTaskConfigs(connector=name, configs=configs),
             ForwardedRequest(
                 method="POST", path=peer_requests.build_connector_path(name, "tasks"), body=configs
             ),
-            asker=request,
+            rest_request=request,
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
@@ -66,10 +68,10 @@ class InternalConnectResource:
         await self._read_verified_body(request)
         name = request.connector
         kind = self._herder.connector_type(self._herder.config().config(name))
-        await self._asks.ask_or_forward(
+        await self._asks.submit_or_forward(
             FenceZombieTasks(connector=name, is_source=kind is ConnectorType.SOURCE),
             ForwardedRequest(method="PUT", path=peer_requests.build_connector_path(name, "fence")),
-            asker=request,
+            rest_request=request,
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
@@ -79,13 +81,13 @@ class InternalConnectResource:
         Unsigned requests are rejected before their body is read, and the size is limited.
         """
         if request.is_signed:
-            return await request.body()
+            return await request.read_body()
         verdict = self._check_signature(b"", request)
         if isinstance(verdict, SignatureInvalid) and (
             verdict.status != session_keys.FORBIDDEN_STATUS
         ):
             raise RestError(verdict.status, verdict.message)
-        data = await request.body(bytes_max=MAX_TASK_CONFIGS_BYTES)
+        data = await request.read_body(bytes_max=MAX_TASK_CONFIGS_BYTES)
         self._check(data, request)
         return data
 
@@ -107,7 +109,7 @@ class SignatureMiddleware:
         self,
         app: types.ASGIApp,
         *,
-        of: Herder,
+        herder: Herder,
         receiver: str,
         keys: SessionKeySettings,
         clock: Clock,
@@ -115,7 +117,7 @@ class SignatureMiddleware:
     ) -> None:
         """`receiver`: the URL that this worker advertises, which senders sign."""
         self._app = app
-        self._herder = of
+        self._herder = herder
         self._keys = keys
         self._clock = clock
         self._replays = ReplayGuard(receiver, started_ms=clock.wall_ms())
@@ -173,7 +175,7 @@ class SignatureMiddleware:
     async def _body(self, scope: types.Scope, receive: types.Receive, digest: str) -> bytes:
         """Read the body without a body slot: workers must not wait for unauthenticated clients."""
         request = requests.Request({**scope, http_request.BODY_SLOTS_SCOPE_KEY: None}, receive)
-        body = await RestRequest(request, body_timeout_s=self._body_timeout_s).body()
+        body = await RestRequest(request, body_timeout_s=self._body_timeout_s).read_body()
         if not hmac.compare_digest(
             session_keys.compute_body_digest(body).encode(), digest.encode()
         ):

@@ -27,9 +27,9 @@ _log = logging.getLogger(__name__)
 class LoggingResource:
     """Handlers of `/admin/loggers`."""
 
-    def __init__(self, of: Herder, *, asks: HerderClient, levels: LogLevels) -> None:
-        self._herder = of
-        self._asks = asks
+    def __init__(self, herder: Herder, *, client: HerderClient, levels: LogLevels) -> None:
+        self._herder = herder
+        self._asks = client
         self._levels = levels
 
     def endpoints(self) -> list[Endpoint]:
@@ -41,20 +41,23 @@ class LoggingResource:
         ]
 
     async def list_all(self, _request: RestRequest) -> responses.Response:
-        found = self._levels.all()
+        found = self._levels.list_levels()
         return rest_responses.respond_json(
             {name: rest_responses.encode_logger_level(each) for name, each in found.items()}
         )
 
     async def level(self, request: RestRequest) -> responses.Response:
-        name = request.name("logger")
-        found = self._levels.level(name)
+        name = request.path_parameter("logger")
+        found = self._levels.get_level(name)
         if found is None:
             raise RestError(HTTPStatus.NOT_FOUND, f"Logger {name} not found.")
         return rest_responses.respond_json(rest_responses.encode_logger_level(found))
 
     async def set_level(self, request: RestRequest) -> responses.Response:
-        namespace, level = request.name("logger"), (await request.config()).get("level")
+        namespace, level = (
+            request.path_parameter("logger"),
+            (await request.parse_config()).get("level"),
+        )
         if level is None:
             raise RestError(
                 HTTPStatus.BAD_REQUEST, "Desired 'level' parameter was not specified in request."
@@ -63,8 +66,8 @@ class LoggingResource:
             raise RestError(HTTPStatus.NOT_FOUND, f"invalid log level '{level}'.")
         scope = request.query("scope") or _WORKER_SCOPE
         if scope.lower() == _CLUSTER_SCOPE:
-            await self._asks.result(self._herder.set_cluster_logger_level(namespace, level.upper()))
+            await self._asks.wait(self._herder.set_cluster_logger_level(namespace, level.upper()))
             return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
         if scope.lower() != _WORKER_SCOPE:
             _log.warning("unknown scope '%s': changing %s on this worker only", scope, namespace)
-        return rest_responses.respond_json(list(self._levels.set(namespace, level)))
+        return rest_responses.respond_json(list(self._levels.set_level(namespace, level)))

@@ -55,7 +55,7 @@ PageRenderer = Callable[[PageRequest], PageResponse]
 class PageThreadPool(enum.Enum):
     """Groups of pages that share threads. A full or slow pool does not delay the others."""
 
-    AT_ONCE = "at once"
+    EVENT_LOOP = "at once"
     """Rendered on the event loop itself, for pages that never block, such as liveness probes."""
     PROBES = "probes"
     SCRAPES = "scrapes"
@@ -66,15 +66,15 @@ class PageThreadPool(enum.Enum):
 class MountedPage:
     """A page with its thread pool; a bare renderer belongs to the pool `PEOPLE`."""
 
-    lane: PageThreadPool
-    make: PageRenderer
+    pool: PageThreadPool
+    render: PageRenderer
 
     def __call__(self, asked: PageRequest) -> PageResponse:
-        return self.make(asked)
+        return self.render(asked)
 
 
-def get_thread_pool(make: PageRenderer) -> PageThreadPool:
-    return make.lane if isinstance(make, MountedPage) else PageThreadPool.PEOPLE
+def get_thread_pool(renderer: PageRenderer) -> PageThreadPool:
+    return renderer.pool if isinstance(renderer, MountedPage) else PageThreadPool.PEOPLE
 
 
 PagesByPath = Mapping[str, PageRenderer]
@@ -91,7 +91,7 @@ MAX_WAITING_PAGES = 32
 
 
 class PageThreadPools:
-    """The thread pools. Call `made` on an event loop; `stop` may be called from any thread."""
+    """The thread pools. Call `render` on an event loop; `stop` may be called from any thread."""
 
     def __init__(self, name: str) -> None:
         self._pools = {
@@ -101,14 +101,14 @@ class PageThreadPools:
             for lane, count in THREADS_PER_POOL.items()
         }
 
-    async def made(self, lane: PageThreadPool, make: Callable[[], T]) -> T:
-        """Call `make` on the given pool and return its result.
+    async def render(self, pool: PageThreadPool, renderer: Callable[[], T]) -> T:
+        """Call `renderer` on the given pool and return its result.
 
-        Raises `ThreadPoolFull`, `TimeoutError`, or the exception of `make`.
+        Raises `ThreadPoolFull`, `TimeoutError`, or the exception of `renderer`.
         """
-        if lane is PageThreadPool.AT_ONCE:
-            return make()
-        making = self._pools[lane].submit(make)
+        if pool is PageThreadPool.EVENT_LOOP:
+            return renderer()
+        making = self._pools[pool].submit(renderer)
         async with asyncio.timeout(PAGE_DEADLINE_S):
             return await asyncio.wrap_future(making)
 

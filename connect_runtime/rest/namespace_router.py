@@ -21,7 +21,7 @@ NAMESPACE_SCOPE_KEY = "connect.namespace"
 
 
 class NamespaceRouter:
-    """ASGI application that routes by namespace. `put` may be called from any thread."""
+    """ASGI application that routes by namespace. `mount` may be called from any thread."""
 
     def __init__(self, depth: int = 2) -> None:
         """`depth`: number of names in a namespace."""
@@ -29,7 +29,7 @@ class NamespaceRouter:
         self._lock = threading.Lock()
         self._apps: dict[Namespace, types.ASGIApp] = {}
 
-    def put(self, namespace: Namespace, app: types.ASGIApp) -> Callable[[], None]:
+    def mount(self, namespace: Namespace, app: types.ASGIApp) -> Callable[[], None]:
         """Serve `app` under `namespace`, replacing an earlier application.
 
         Returns a function that removes it again, if it has not been replaced; callable from any

@@ -68,7 +68,9 @@ class PageMiddleware:
 
     async def _render(self, make: PageRenderer, asked: PageRequest) -> PageResponse:
         try:
-            return await self._lanes.made(mounted_pages.get_thread_pool(make), lambda: make(asked))
+            return await self._lanes.render(
+                mounted_pages.get_thread_pool(make), lambda: make(asked)
+            )
         except Exception as error:  # noqa: BLE001 - answered with an error page
             return _build_error_page(error)
 

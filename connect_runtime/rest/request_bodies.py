@@ -66,15 +66,15 @@ def parse_task_configs(data: bytes) -> list[dict[str, str | None]]:
     ]
 
 
-def parse_create_request(data: bytes, *, others: bool = False) -> CreateConnectorRequest:
+def parse_create_request(data: bytes, *, ignore_unknown: bool = False) -> CreateConnectorRequest:
     """Parse the body of `POST /connectors` and trim the name. Raises `UnreadableBody`.
 
-    `others`: ignore unknown fields.
+    `ignore_unknown`: ignore unknown fields.
     """
     given = _require_object(
         _parse_with_text_numbers(data), 'a JSON object {"name": …, "config": {…}}'
     )
-    if not others:
+    if not ignore_unknown:
         _refuse_unknown_fields(given, ("name", "config", "initial_state"))
     name = given.get("name")
     if isinstance(name, dict | list):

@@ -73,17 +73,19 @@ async def wait_for_result(future: futures.Future[T], *, timeout_s: float) -> T:
 
 
 class HerderClient:
-    """Sends requests to this worker's herder, and to other workers through `among` if needed.
+    """Sends requests to this worker's herder, and to other workers through `peers` if needed.
 
-    `among` is None in standalone mode.
+    `peers` is None in standalone mode.
     """
 
-    def __init__(self, of: Herder, *, among: PeerClient | None, deadlines: RestDeadlines) -> None:
-        self._herder = of
-        self._peers = among
+    def __init__(
+        self, herder: Herder, *, peers: PeerClient | None, deadlines: RestDeadlines
+    ) -> None:
+        self._herder = herder
+        self._peers = peers
         self._deadlines = deadlines
 
-    async def result(self, future: futures.Future[T]) -> T:
+    async def wait(self, future: futures.Future[T]) -> T:
         """Wait for the result. Raises `RestError` after the deadline, with the herder's stage."""
         try:
             return await wait_for_result(future, timeout_s=self._deadlines.request_s)
@@ -92,20 +94,20 @@ class HerderClient:
             message = "Request timed out" if stage is None else f"Request timed out. {stage}"
             raise RestError(HTTPStatus.INTERNAL_SERVER_ERROR, message) from None
 
-    async def ask(self, request: HerderRequest) -> WorkerReply:
+    async def submit(self, request: HerderRequest) -> WorkerReply:
         """Return this worker's reply. Raises `RestError` if it cannot serve the request."""
-        reply = await self.result(self._herder.submit(request))
+        reply = await self.wait(self._herder.submit(request))
         if isinstance(reply, ForwardRequest):
-            raise RestError(HTTPStatus.CONFLICT, reply.why)
+            raise RestError(HTTPStatus.CONFLICT, reply.reason)
         return _raise_if_refused(reply)
 
-    async def ask_or_forward(
-        self, request: HerderRequest, route: ForwardedRequest, *, asker: RestRequest
+    async def submit_or_forward(
+        self, request: HerderRequest, route: ForwardedRequest, *, rest_request: RestRequest
     ) -> WorkerReply | PeerResponse:
         """Return this worker's reply, or another worker's `PeerResponse`. Raises `RestError`."""
-        reply = await self.result(self._herder.submit(request))
+        reply = await self.wait(self._herder.submit(request))
         if isinstance(reply, ForwardRequest):
-            return await self._forward(reply, route, asker)
+            return await self._forward(reply, route, rest_request)
         return _raise_if_refused(reply)
 
     async def _forward(

@@ -29,7 +29,7 @@ class HeaderRule:
     name: str
     value: str
     """"" for dates."""
-    adds: bool
+    keeps_existing: bool
     """Whether an existing header is kept."""
     offset_ms: int | None = None
     """Milliseconds from now, for dates only."""
@@ -70,7 +70,7 @@ def _parse_rule(text: str) -> HeaderRule:
     return HeaderRule(
         name=name,
         value="" if is_date else value,
-        adds=action.lower().startswith("add"),
+        keeps_existing=action.lower().startswith("add"),
         offset_ms=int(value) if is_date else None,
     )
 
@@ -100,7 +100,7 @@ class ResponseHeadersMiddleware:
             if rule.offset_ms is not None:
                 at_s = (self._wall_ms() + rule.offset_ms) / 1000
                 value = utils.formatdate(at_s, usegmt=True)
-            if rule.adds:
+            if rule.keeps_existing:
                 headers.append(rule.name, value)
             else:
                 headers[rule.name] = value

@@ -92,7 +92,7 @@ def build_internal_application(
     """
     within = SignatureMiddleware(
         _build_application(list_public_endpoints(parts, configured), parts),
-        of=parts.herder,
+        herder=parts.herder,
         receiver=receiver,
         keys=keys,
         clock=parts.clock,
@@ -127,10 +127,10 @@ def list_public_endpoints(parts: RestDependencies, configured: RestSettings) -> 
     served = RootResource(
         parts.herder, identity=configured.identity, deadlines=parts.deadlines
     ).endpoints()
-    served += ConnectorsResource(parts.herder, asks=asks, configured=configured).endpoints()
-    served += ConnectorLifecycleResource(parts.herder, asks=asks).endpoints()
-    served += ConnectorOffsetsResource(asks=asks).endpoints()
-    served += ConnectorPluginsResource(parts.herder, asks=asks).endpoints()
+    served += ConnectorsResource(parts.herder, client=asks, settings=configured).endpoints()
+    served += ConnectorLifecycleResource(parts.herder, client=asks).endpoints()
+    served += ConnectorOffsetsResource(client=asks).endpoints()
+    served += ConnectorPluginsResource(parts.herder, client=asks).endpoints()
     served += OpenApiResource(configured.identity).endpoints()
     return served + list_internal_endpoints(parts)
 
@@ -139,18 +139,18 @@ def list_internal_endpoints(
     parts: RestDependencies, *, must_be_signed: bool = False
 ) -> list[Endpoint]:
     return InternalConnectResource(
-        parts.herder, asks=_create_herder_client(parts), must_be_signed=must_be_signed
+        parts.herder, client=_create_herder_client(parts), must_be_signed=must_be_signed
     ).endpoints()
 
 
 def list_admin_endpoints(parts: RestDependencies) -> list[Endpoint]:
     return LoggingResource(
-        parts.herder, asks=_create_herder_client(parts), levels=parts.levels
+        parts.herder, client=_create_herder_client(parts), levels=parts.levels
     ).endpoints()
 
 
 def _create_herder_client(parts: RestDependencies) -> HerderClient:
-    return HerderClient(parts.herder, among=parts.peers, deadlines=parts.deadlines)
+    return HerderClient(parts.herder, peers=parts.peers, deadlines=parts.deadlines)
 
 
 def _build_main_application(

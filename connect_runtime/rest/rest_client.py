@@ -91,8 +91,8 @@ class NamespacedRestClient:
     knows is then repeated with Java's signature.
     """
 
-    def __init__(self, peers_: RestClient, *, prefix: str, sign: RequestSigner) -> None:
-        self._peers = peers_
+    def __init__(self, client: RestClient, *, prefix: str, sign: RequestSigner) -> None:
+        self._peers = client
         self._prefix = prefix
         self._sign = sign
 

@@ -104,14 +104,14 @@ def encode_active_topics(connector: str, statuses: StatusSnapshot) -> JsonValue:
     return {connector: {"topics": [each.topic for each in statuses.topics(connector)]}}
 
 
-def encode_connector_offsets(found: ConnectorOffsets) -> JsonValue:
+def encode_connector_offsets(offsets: ConnectorOffsets) -> JsonValue:
     return {
         "offsets": [
             {
                 "partition": dict(each.partition),
                 "offset": None if each.offset is None else dict(each.offset),
             }
-            for each in found.offsets
+            for each in offsets.offsets
         ]
     }
 
@@ -139,11 +139,11 @@ def encode_config_key_info(info: ConfigKeyInfo) -> JsonValue:
     }
 
 
-def encode_config_infos(found: ConfigInfos) -> JsonValue:
+def encode_config_infos(infos: ConfigInfos) -> JsonValue:
     return {
-        "name": found.name,
-        "error_count": found.error_count,
-        "groups": list(found.groups),
+        "name": infos.name,
+        "error_count": infos.error_count,
+        "groups": list(infos.groups),
         "configs": [
             {
                 "definition": None
@@ -151,7 +151,7 @@ def encode_config_infos(found: ConfigInfos) -> JsonValue:
                 else encode_config_key_info(each.definition),
                 "value": None if each.value is None else _encode_config_value(each.value),
             }
-            for each in found.configs
+            for each in infos.configs
         ],
     }
 

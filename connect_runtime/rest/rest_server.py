@@ -87,16 +87,16 @@ class RestServer:
 
     def __init__(
         self,
-        configured: RestSettings,
+        settings: RestSettings,
         *,
         main_https: HttpsContexts | None = None,
         admin_https: HttpsContexts | None = None,
-        on_unasked_end: Callable[[ThreadDied], None],
+        on_thread_death: Callable[[ThreadDied], None],
         deadlines: ClientDeadlines = _CLIENT_DEADLINES,
         limits: ClientConnectionLimits = http_connection.CONNECTION_LIMITS,
     ) -> None:
         """`main_https` is required for https listeners, `admin_https` for https admin listeners."""
-        self._settings = configured
+        self._settings = settings
         self._main_https = main_https
         self._admin_https = admin_https
         slots = BodySlots()
@@ -106,7 +106,7 @@ class RestServer:
         self._graceful_s = GRACEFUL_STOP_TIMEOUT_S
         self._deadlines = deadlines
         self._limits = limits
-        self._threads = ThreadGroup(on_unasked_end=on_unasked_end)
+        self._threads = ThreadGroup(on_unexpected_end=on_thread_death)
 
     def start(self) -> None:
         """Open all listeners. Raises `RestServerError` if one fails; then none is open."""
@@ -188,7 +188,7 @@ class RestServer:
 
     async def _serve(self, stop: threading.Event) -> None:
         shared = ServerConnections(
-            held=OpenConnections(self._limits),
+            open_connections=OpenConnections(self._limits),
             deadlines=self._deadlines,
             client_errors=ClientErrorLog(asyncio.get_running_loop().time),
         )

@@ -64,7 +64,9 @@ def read_https_contexts(
             (f"{named}{each.key}", f"{each.problem}; {each.allowed}") for each in parsed.errors
         )
     try:
-        server = tls.create_server_tls_context(parsed.security, clients=_CLIENT_AUTH_MODES[clients])
+        server = tls.create_server_tls_context(
+            parsed.security, client_verify_mode=_CLIENT_AUTH_MODES[clients]
+        )
         client = tls.create_tls_context(parsed.security)
     except UnusableCertificate as error:
         raise HttpsConfigError([(f"{named}{error.store}", error.problem)]) from error

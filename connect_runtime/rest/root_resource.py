@@ -28,8 +28,10 @@ _UNHEALTHY_MESSAGE = (
 class RootResource:
     """Handlers of `/` and `/health`; stateless."""
 
-    def __init__(self, of: Herder, *, identity: WorkerIdentity, deadlines: RestDeadlines) -> None:
-        self._herder = of
+    def __init__(
+        self, herder: Herder, *, identity: WorkerIdentity, deadlines: RestDeadlines
+    ) -> None:
+        self._herder = herder
         self._identity = identity
         self._deadlines = deadlines
 

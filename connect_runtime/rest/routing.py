@@ -61,7 +61,7 @@ def _build_route(
         except Exception as error:  # noqa: BLE001 - plugins may raise anything; answer with 500
             return rest_errors.respond_error(rest_errors.convert_to_rest_error(error))
         finally:
-            await rest_request.end()
+            await rest_request.release()
 
     return routing.Route(path, endpoint, methods=served)
 

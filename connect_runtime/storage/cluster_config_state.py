@@ -88,14 +88,14 @@ class ClusterConfigState:
         """Names of all connectors, sorted."""
         return sorted(name for name, each in self.entries.items() if each.config is not None)
 
-    def contains(self, connector: str) -> bool:
+    def has_connector(self, connector: str) -> bool:
         """Return whether the connector is configured."""
         return self._entry(connector).config is not None
 
-    def has(self, item: str | ConnectorTaskId) -> bool:
+    def is_configured(self, item: str | ConnectorTaskId) -> bool:
         """Return whether this connector or task is configured."""
         if isinstance(item, str):
-            return self.contains(item)
+            return self.has_connector(item)
         return 0 <= item.task < self._usable_tasks(item.connector)
 
     def config(self, connector: str) -> RawConfig | None:

@@ -68,7 +68,7 @@ def encode_connector(name: str, config: RawConfig) -> KeyedRecord:
     return _encode_record(ConfigRecordKind.CONNECTOR.value + name, {"properties": dict(config)})
 
 
-def encode_removal(name: str) -> tuple[KeyedRecord, KeyedRecord]:
+def encode_connector_deletion(name: str) -> tuple[KeyedRecord, KeyedRecord]:
     """Delete a connector and its target state; write both at once, in this order."""
     return (
         KeyedRecord(key=encode_key(ConfigRecordKind.CONNECTOR.value + name), value=None),
@@ -85,7 +85,7 @@ def encode_target_state(name: str, state: TargetState) -> KeyedRecord:
     )
 
 
-def encode_creation(
+def encode_connector_creation(
     name: str,
     config: RawConfig,
     state: TargetState | None = None,
@@ -167,14 +167,14 @@ def split_key(key: str) -> tuple[ConfigRecordKind, str]:
     raise InvalidRecord("not a key of the config topic")
 
 
-def parse_task_id(rest: str, *, before: str = "task-") -> ConnectorTaskId:
+def parse_task_id(rest: str, *, key_prefix: str = "task-") -> ConnectorTaskId:
     """Return the task of `C-N`, the rest of a key; N follows the last dash. Raises `InvalidRecord`.
 
-    `before` is the key's prefix, for messages.
+    `key_prefix` is the key's prefix, for messages.
     """
     name, dash, number = rest.rpartition("-")
     if not dash or not _TASK_NUMBER.fullmatch(number) or int(number) > _MAX_INT32:
-        raise InvalidRecord(f"the key has no task id: expected {before}CONNECTOR-NUMBER")
+        raise InvalidRecord(f"the key has no task id: expected {key_prefix}CONNECTOR-NUMBER")
     return ConnectorTaskId(name, int(number))
 
 

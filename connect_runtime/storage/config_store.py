@@ -57,10 +57,10 @@ class ConfigBackingStore:
         self._found_key: SessionKey | None = None
         self._found_ms = 0
         self._view: FoldedTopic[ConfigTopicFold, ConfigChange] = FoldedTopic(
-            make=ConfigTopicFold,
+            create_fold=ConfigTopicFold,
             on_change=on_change,
             on_replayed=self._on_replayed,
-            take=_apply_config_record,
+            apply_record=_apply_config_record,
         )
 
     def start(self, timeout_s: float) -> None:
@@ -95,11 +95,11 @@ class ConfigBackingStore:
         target_state: TargetState | None = None,
     ) -> None:
         """Write a connector's configuration, preceded by a target state if one is given."""
-        self._write_as_leader(config_records.encode_creation(name, config, target_state))
+        self._write_as_leader(config_records.encode_connector_creation(name, config, target_state))
 
     def remove_connector(self, name: str) -> None:
         """Delete a connector and its target state."""
-        self._write_as_leader(config_records.encode_removal(name))
+        self._write_as_leader(config_records.encode_connector_deletion(name))
 
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
         """Write the configurations of all tasks, which take effect together.
@@ -141,7 +141,7 @@ class ConfigBackingStore:
         return Deadline.after(WRITE_TIMEOUT_S, now_s=self._clock.now_s())
 
     def _get_remaining_s(self, end: Deadline) -> float:
-        return end.left_s(self._clock.now_s())
+        return end.remaining_s(self._clock.now_s())
 
     def _write_as_leader(
         self,
@@ -158,9 +158,9 @@ class ConfigBackingStore:
     def given(self, connector: str) -> Mapping[int, Sequence[DatedTaskConfig]]:
         """Return the latest configurations of each task of a connector, oldest first."""
         with self._view.lock:
-            return self._view.fold.given.of(connector)
+            return self._view.fold.task_config_history.get(connector)
 
-    def quiet(self, key_ttl_ms: int) -> LeaderlessPeriod | None:
+    def find_leaderless_period(self, key_ttl_ms: int) -> LeaderlessPeriod | None:
         """Return the period without a leader before this worker started; None if there was none.
 
         Leaders renew the session key, so there was a leader while the key was younger than

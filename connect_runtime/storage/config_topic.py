@@ -55,18 +55,18 @@ class TaskConfigHistory:
 
         -1 means that the time is unknown, and drops the configurations before.
         """
-        found = dict(self.of(connector))
+        found = dict(self.get(connector))
         for number, config in configs.items():
             before = found.get(number, ()) if wall_ms >= 0 else ()
-            given = DatedTaskConfig(config=config, at_ms=wall_ms)
+            given = DatedTaskConfig(config=config, published_ms=wall_ms)
             found[number] = (*before[1 - MAX_CONFIGS_PER_TASK :], given)
         self._found[connector] = MappingProxyType(found)
 
-    def forget(self, connector: str) -> None:
+    def remove(self, connector: str) -> None:
         """Drop a deleted connector."""
         self._found.pop(connector, None)
 
-    def of(self, connector: str) -> _ConfigsByTask:
+    def get(self, connector: str) -> _ConfigsByTask:
         """Return configurations by task number, oldest first."""
         return self._found.get(connector, _NO_CONFIGS)
 
@@ -148,7 +148,7 @@ class ConfigTopicFold:
     """
 
     replaying: bool = True
-    given: TaskConfigHistory = field(default_factory=TaskConfigHistory)
+    task_config_history: TaskConfigHistory = field(default_factory=TaskConfigHistory)
     """The latest configurations of tasks."""
     _offset: int = cluster_config_state.NO_OFFSET
     _session_key: SessionKey | None = None
@@ -195,7 +195,7 @@ class ConfigTopicFold:
             if entry.config is None or unclaimed:
                 self._entries[name] = _remove_tasks(entry)
             if entry.config is None:
-                self.given.forget(name)
+                self.task_config_history.remove(name)
 
     def snapshot(self) -> ClusterConfigState:
         """Return the current state as an immutable snapshot."""
@@ -266,7 +266,7 @@ class ConfigTopicFold:
     def _remove(self, name: str) -> None:
         """Delete a connector. As in Java, target state, generation and fencing outlive it."""
         self._uncommitted.pop(name, None)
-        self.given.forget(name)
+        self.task_config_history.remove(name)
         if name in self._entries:
             self._entries[name] = dataclasses.replace(
                 self._entries[name],
@@ -299,7 +299,7 @@ class ConfigTopicFold:
             entry, task_count=count, fencing_pending=True, inconsistent=not complete
         )
         if complete:
-            self.given.commit(name, deferred, wall_ms=wall_ms)
+            self.task_config_history.commit(name, deferred, wall_ms=wall_ms)
             entry = dataclasses.replace(
                 entry,
                 task_configs=MappingProxyType(deferred),
@@ -317,7 +317,7 @@ class ConfigTopicFold:
         )
 
     def check_invariants(self) -> None:
-        self.given.check_invariants()
+        self.task_config_history.check_invariants()
         for name, entry in self._entries.items():
             if entry.config is None:
                 assert self.replaying or (entry.task_count is None and not entry.task_configs), name
@@ -339,7 +339,7 @@ def diff_config_states(before: ClusterConfigState, after: ClusterConfigState) ->
     found: list[ConfigChange] = []
     if after.session_key is not None and after.session_key != before.session_key:
         found.append(SessionKeyChanged(after.session_key))
-    gone = [name for name in before.connectors() if not after.contains(name)]
+    gone = [name for name in before.connectors() if not after.has_connector(name)]
     found += [ConnectorRemoved(name, existed=True) for name in gone]
     for name in after.connectors():
         found += _diff_connector(name, before, after)
@@ -349,7 +349,7 @@ def diff_config_states(before: ClusterConfigState, after: ClusterConfigState) ->
 def _diff_connector(
     name: str, before: ClusterConfigState, after: ClusterConfigState
 ) -> Iterator[ConfigChange]:
-    created = not before.contains(name)
+    created = not before.has_connector(name)
     if before.config(name) != after.config(name):
         yield ConnectorConfigured(name, created=created)
     if not created and before.target_state(name) is not after.target_state(name):

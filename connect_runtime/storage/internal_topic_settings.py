@@ -40,7 +40,7 @@ class InternalTopicKind(enum.Enum):
         return f"{self.value}{_TOPIC_KEY}"
 
     @property
-    def holds(self) -> str:
+    def content_description(self) -> str:
         """Description of the content, for messages."""
         return _CONTENT_BY_KIND[self]
 
@@ -75,7 +75,7 @@ class InvalidTopicSettings(FatalError):
 class InternalTopic:
     """An internal topic, as it is created if missing."""
 
-    purpose: InternalTopicKind
+    kind: InternalTopicKind
     name: str
     partitions: int
     """May be `BROKER_DEFAULT`."""
@@ -106,7 +106,7 @@ def read_required_topics(properties: Mapping[str, str]) -> RequiredTopics:
         }
         warnings += _warn_of_ignored_settings(purpose, own)
         topic = InternalTopic(
-            purpose=purpose,
+            kind=purpose,
             name=own.get(_TOPIC_KEY, ""),
             partitions=_read_partitions(purpose, own, problems),
             replication_factor=_read_count(
@@ -168,9 +168,9 @@ def _read_count(
 
 
 def _describe_illegal_name(topic: InternalTopic) -> tuple[str, str]:
-    key = topic.purpose.topic_key
+    key = topic.kind.topic_key
     if not topic.name:
-        return key, f"is missing: set the name of the topic for {topic.purpose.holds}"
+        return key, f"is missing: set the name of the topic for {topic.kind.content_description}"
     return key, f"is '{topic.name}', which is not a valid topic name"
 
 
@@ -178,7 +178,7 @@ def _find_duplicate_names(topics: list[InternalTopic]) -> list[tuple[str, str]]:
     messages = []
     for name, times in Counter(each.name for each in topics if each.name).items():
         if times > 1:
-            first, *others = (each.purpose.topic_key for each in topics if each.name == name)
+            first, *others = (each.kind.topic_key for each in topics if each.name == name)
             text = f"and {' and '.join(others)} are both '{name}'; each needs its own topic"
             messages.append((first, text))
     return messages
@@ -217,14 +217,14 @@ TopicDecision: TypeAlias = CreateTopic | TopicAccepted | TopicRefused
 
 
 def check_topic(
-    topic: InternalTopic, seen: ExistingTopic | None, *, may_create: bool = True
+    topic: InternalTopic, existing: ExistingTopic | None, *, may_create: bool = True
 ) -> TopicDecision:
-    """Decide about an existing topic, or a missing one (`seen` is None).
+    """Decide about an existing topic, or a missing one (`existing` is None).
 
     Check again after creating it: someone else may have created it first, with other settings.
     """
-    key, name = topic.purpose.topic_key, topic.name
-    if seen is None:
+    key, name = topic.kind.topic_key, topic.name
+    if existing is None:
         if may_create:
             return CreateTopic(topic)
         return TopicRefused(
@@ -232,20 +232,20 @@ def check_topic(
             " internal.topics.automatic.creation.enable=false prevents its creation; create it"
             f" with {CLEANUP_POLICY}={COMPACT}"
         )
-    if topic.purpose is InternalTopicKind.CONFIG and seen.partitions != 1:
+    if topic.kind is InternalTopicKind.CONFIG and existing.partitions != 1:
         return TopicRefused(
-            f"the topic '{name}' of {key} has {seen.partitions} partitions; configurations need"
+            f"the topic '{name}' of {key} has {existing.partitions} partitions; configurations need"
             " exactly one to stay in order: use another topic, or delete this one so that it is"
             " recreated"
         )
-    if seen.cleanup_policy is None:
+    if existing.cleanup_policy is None:
         return TopicAccepted(
             (f"the cleanup policy of '{name}' could not be read; it must be compact",)
         )
-    if _parse_policies(seen.cleanup_policy) != {COMPACT}:
+    if _parse_policies(existing.cleanup_policy) != {COMPACT}:
         return TopicRefused(
-            f"the topic '{name}' of {key} has {CLEANUP_POLICY}={seen.cleanup_policy} and would lose"
-            f" {topic.purpose.holds} over time; set {CLEANUP_POLICY}={COMPACT} on it (and check"
+            f"the topic '{name}' of {key} has {CLEANUP_POLICY}={existing.cleanup_policy} and would lose"
+            f" {topic.kind.content_description} over time; set {CLEANUP_POLICY}={COMPACT} on it (and check"
             " what is lost already), or use another topic"
         )
     return TopicAccepted()

@@ -94,7 +94,7 @@ class LogOffsetBackingStore:
     def __init__(self, log: SharedLog) -> None:
         self._log = log
         self._view: FoldedTopic[OffsetTopicFold, SourceOffsetChanged] = FoldedTopic(
-            make=OffsetTopicFold, on_change=lambda _: None
+            create_fold=OffsetTopicFold, on_change=lambda _: None
         )
 
     @property
@@ -155,8 +155,8 @@ class LogOffsetBackingStore:
             fold = self._view.fold
             for partition, offset in pairs:
                 value = offset_topic.encode_offset_value(offset, connector=connector)
-                key = fold.key_for(connector, partition)
-                keys = [key] if value is not None else fold.aliases(connector, partition) or [key]
+                key = fold.get_key(connector, partition)
+                keys = [key] if value is not None else fold.list_keys(connector, partition) or [key]
                 records += [KeyedRecord(key=each, value=value) for each in keys]
         return records
 
@@ -186,7 +186,7 @@ _READ_WAIT_SLICE_S = 2.0
 class StoredOffsetReader:
     """Implements `OffsetReader` of the plugin API.
 
-    `given_up` is set when the task is abandoned: reading then stops, as nobody needs the result.
+    `abandoned` is set when the task is abandoned: reading then stops, as nobody needs the result.
     """
 
     def __init__(
@@ -194,12 +194,12 @@ class StoredOffsetReader:
         connector: str,
         *,
         offsets: OffsetBackingStore,
-        given_up: threading.Event,
+        abandoned: threading.Event,
         clock: Clock,
     ) -> None:
         self._connector = connector
         self._offsets = offsets
-        self._given_up = given_up
+        self._given_up = abandoned
         self._clock = clock
 
     def offset(self, partition: Mapping[str, Any]) -> Mapping[str, Any] | None:

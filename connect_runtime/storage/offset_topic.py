@@ -209,7 +209,7 @@ class OffsetTopicFold:
         if not known:
             del self._connectors[connector]
 
-    def key_for(self, connector: str, partition: SourcePartition | None) -> bytes:
+    def get_key(self, connector: str, partition: SourcePartition | None) -> bytes:
         """Return the key under which the offset of this partition is written.
 
         If the partition is known with another order of fields, that key is used, so that readers
@@ -221,7 +221,7 @@ class OffsetTopicFold:
         same = self._same.get(make_canonical_key(SourceOffsetKey(connector, partition)))
         return given if same is None else next(reversed(same.written))
 
-    def raw(self, key: bytes) -> bytes | None:
+    def get_raw(self, key: bytes) -> bytes | None:
         """Return the value stored under exactly this key."""
         return self._raw.get(key)
 
@@ -232,7 +232,7 @@ class OffsetTopicFold:
 
         Raises `InvalidSourceOffset` for an invalid partition or stored offset.
         """
-        value = self._raw.get(self.key_for(connector, partition))
+        value = self._raw.get(self.get_key(connector, partition))
         return decode_offset_value(value, connector=connector)
 
     def partitions(self, connector: str) -> list[SourcePartition]:
@@ -243,7 +243,7 @@ class OffsetTopicFold:
         found = (self._same[each].key.partition for each in self._connectors.get(connector, {}))
         return [each for each in found if each is not None]
 
-    def aliases(self, connector: str, partition: SourcePartition | None) -> list[bytes]:
+    def list_keys(self, connector: str, partition: SourcePartition | None) -> list[bytes]:
         """Return all keys of this partition that have an offset; a deletion needs them all."""
         same = self._same.get(make_canonical_key(SourceOffsetKey(connector, partition)))
         return [] if same is None else list(same.written)

@@ -33,7 +33,7 @@ class SharedLogRecord:
     offset: int
     key: bytes | None
     value: bytes | None
-    ours: bool = True
+    is_own: bool = True
     """True if a worker of this implementation wrote it, not a Java worker."""
     wall_ms: int = -1
     """When it was written, by the writer's clock; -1 if unknown."""

@@ -93,7 +93,7 @@ class OffsetFileLog:
         self._changed = threading.Condition()
         self._waiting: deque[_PendingWrite] = deque()
         self._outstanding = PendingWork()
-        self._threads = ThreadGroup(on_unasked_end=self._on_unexpected_end)
+        self._threads = ThreadGroup(on_unexpected_end=self._on_unexpected_end)
 
     @property
     def name(self) -> str:

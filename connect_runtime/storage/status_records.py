@@ -125,7 +125,7 @@ def split_key(key: str) -> StatusSubject | TopicStatusKey:
         return _require_name(key.removeprefix(CONNECTOR_KEY_PREFIX), "connector")
     if key.startswith(TASK_KEY_PREFIX):
         return config_records.parse_task_id(
-            key.removeprefix(TASK_KEY_PREFIX), before=TASK_KEY_PREFIX
+            key.removeprefix(TASK_KEY_PREFIX), key_prefix=TASK_KEY_PREFIX
         )
     if key.startswith(TOPIC_KEY_PREFIX):
         # Like Java: split at the first colon, and do not check what follows it.

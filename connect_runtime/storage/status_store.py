@@ -67,14 +67,16 @@ class StatusBackingStore:
         self._log = log
         self._clock = clock
         self._view: FoldedTopic[StatusTopicFold, StatusChange] = FoldedTopic(
-            make=StatusTopicFold, on_change=self._on_change, take=_apply_status_record
+            create_fold=StatusTopicFold,
+            on_change=self._on_change,
+            apply_record=_apply_status_record,
         )
         self._writes = StatusWriteGuard()
         self._outstanding = PendingWork()
         self._retries: list[_PendingRetry] = []
         self._refused = threading.Event()
         self._next_log_s = -math.inf
-        self._threads = ThreadGroup(on_unasked_end=self._on_unexpected_end)
+        self._threads = ThreadGroup(on_unexpected_end=self._on_unexpected_end)
 
     def start(self, timeout_s: float) -> None:
         """Read all statuses. Raises like `SharedLog.start`."""
@@ -99,7 +101,9 @@ class StatusBackingStore:
         """Return the last run of each task of a connector."""
         with self._view.lock:
             runs = self._view.fold.runs
-            return LastTaskRuns(ours=runs.ours(connector), others=runs.others(connector))
+            return LastTaskRuns(
+                own_start_ms=runs.get_own_runs(connector), foreign=runs.get_foreign_runs(connector)
+            )
 
     def refresh(self, timeout_s: float) -> None:
         """Read to the current end. Raises like `SharedLog.read_to_end`."""
@@ -123,7 +127,7 @@ class StatusBackingStore:
         """Report that a connector uses a topic, without waiting."""
         self._send(status_records.encode_topic_status(topic), None)
 
-    def knows_topic(self, connector: str, topic: str) -> bool:
+    def is_topic_recorded(self, connector: str, topic: str) -> bool:
         """Return whether the connector is known to use the topic."""
         return self.snapshot().topic(connector, topic) is not None
 
@@ -210,5 +214,5 @@ class StatusBackingStore:
 def _apply_status_record(
     fold: StatusTopicFold, record: SharedLogRecord
 ) -> StatusChange | SkippedRecord | None:
-    author = StatusWriter(ours=record.ours, wall_ms=record.wall_ms)
+    author = StatusWriter(is_own=record.is_own, wall_ms=record.wall_ms)
     return fold.apply(record.key, record.value, offset=record.offset, author=author)

@@ -41,7 +41,7 @@ _ENDED_STATES = (RunState.UNASSIGNED, RunState.FAILED)
 class StatusWriter:
     """The implementation that wrote a record, and when by the writer's clock (wall time)."""
 
-    ours: bool
+    is_own: bool
     wall_ms: int
 
 
@@ -75,11 +75,11 @@ class TaskRunHistory:
     _ours: dict[ConnectorTaskId, _OwnRun] = field(default_factory=dict)
     _others: dict[ConnectorTaskId, _ForeignRun] = field(default_factory=dict)
 
-    def take(self, task: ConnectorTaskId, status: RunStatus | None, author: StatusWriter) -> None:
+    def apply(self, task: ConnectorTaskId, status: RunStatus | None, author: StatusWriter) -> None:
         """Apply the next status of a task; None if it was deleted."""
         if status is None:
             self._apply_removal(task, author)
-        elif author.ours:
+        elif author.is_own:
             self._apply_own_status(task, status, author)
         elif status.state in _RUNNING_STATES:
             self._apply_run(task, status, author)
@@ -123,7 +123,7 @@ class TaskRunHistory:
         self._ours.pop(task, None)
         self._others[task] = _ForeignRun(
             ForeignTaskRun(
-                worker_id=status.worker_id, began_ms=author.wall_ms, overlaps=open_before
+                worker_id=status.worker_id, started_ms=author.wall_ms, overlaps=open_before
             ),
             status.generation,
             paused,
@@ -138,7 +138,7 @@ class TaskRunHistory:
             return
         self._others[task] = replace(run, seen=replace(run.seen, ended_ms=author.wall_ms))
 
-    def ours(self, connector: str) -> Mapping[int, int]:
+    def get_own_runs(self, connector: str) -> Mapping[int, int]:
         """Return when the last run began, for each task last run by this implementation."""
         return MappingProxyType(
             {
@@ -148,7 +148,7 @@ class TaskRunHistory:
             }
         )
 
-    def others(self, connector: str) -> Mapping[int, ForeignTaskRun]:
+    def get_foreign_runs(self, connector: str) -> Mapping[int, ForeignTaskRun]:
         """Return the last run of each task last run by a Java worker, by task number."""
         return MappingProxyType(
             {
@@ -162,7 +162,7 @@ class TaskRunHistory:
         assert not self._ours.keys() & self._others.keys()
 
 
-_UNKNOWN_WRITER = StatusWriter(ours=True, wall_ms=-1)
+_UNKNOWN_WRITER = StatusWriter(is_own=True, wall_ms=-1)
 _NO_TASKS: Mapping[int, RunStatus] = MappingProxyType({})
 _NO_TOPICS: Mapping[str, TopicStatus] = MappingProxyType({})
 
@@ -311,12 +311,12 @@ class StatusTopicFold:
         """
         table = dict(self._tasks.get(task.connector, _NO_TASKS))
         if value is None:
-            self.runs.take(task, None, author)
+            self.runs.apply(task, None, author)
             table.pop(task.task, None)
             self._put_tasks(task.connector, table)
             return StatusRemoved(task)
         status = status_records.read_status(java_json.decode_json(value))
-        self.runs.take(task, status, author)
+        self.runs.apply(task, status, author)
         known = table.get(task.task)
         if (
             status.state is RunState.UNASSIGNED

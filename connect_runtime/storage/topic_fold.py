@@ -51,20 +51,22 @@ class FoldedTopic(Generic[AnyFold, Change]):
     def __init__(
         self,
         *,
-        make: Callable[[], AnyFold],
+        create_fold: Callable[[], AnyFold],
         on_change: Callable[[Change], None],
         on_replayed: Callable[[AnyFold | None, AnyFold], None] = lambda _before, _now: None,
-        take: Callable[[AnyFold, SharedLogRecord], Change | SkippedRecord | None] = _apply_record,
+        apply_record: Callable[
+            [AnyFold, SharedLogRecord], Change | SkippedRecord | None
+        ] = _apply_record,
     ) -> None:
         """`on_change` is called with each change after `fold` has it. `on_replayed` is called with
         the previous fold (None the first time) and the current one, with the lock held. Both run on
-        the log's thread. `take` applies a record to a fold."""
+        the log's thread. `apply_record` applies a record to a fold."""
         self.lock = threading.RLock()
-        self.fold = make()
-        self._make = make
+        self.fold = create_fold()
+        self._make = create_fold
         self._on_change = on_change
         self._on_replayed = on_replayed
-        self._apply = take
+        self._apply = apply_record
         self._replayed_once = False
         self._rebuilding: AnyFold | None = None
 

@@ -16,22 +16,22 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-def read_bounded(file: Path, *, most: int, regular: bool = False) -> bytes:
-    """Read a whole file. Raises `OSError`, also if it has more than `most` bytes (whole MiB).
+def read_bounded(file: Path, *, max_bytes: int, regular_only: bool = False) -> bytes:
+    """Read a whole file. Raises `OSError`, also if it has more than `max_bytes` bytes (whole MiB).
 
-    `regular`: also raise for anything but a regular file: a pipe or a device may block or never
+    `regular_only`: also raise for anything but a regular file: a pipe or a device may block or never
     end.
     """
-    opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if regular else 0))
+    opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if regular_only else 0))
     try:
-        if regular and not stat.S_ISREG(os.fstat(opened).st_mode):
+        if regular_only and not stat.S_ISREG(os.fstat(opened).st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
         with os.fdopen(opened, "rb", closefd=False) as stream:
-            data = stream.read(most + 1)
+            data = stream.read(max_bytes + 1)
     finally:
         os.close(opened)
-    if len(data) > most:
-        raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB")
+    if len(data) > max_bytes:
+        raise OSError(errno.EFBIG, f"larger than {max_bytes >> 20} MiB")
     return data
 
 
@@ -49,10 +49,10 @@ def ensure_private(folder: Path) -> Path:
     return folder
 
 
-def check_private(folder: Path, *, uid: int, by_root: bool = False) -> None:
+def check_private(folder: Path, *, uid: int, root_may_use_foreign: bool = False) -> None:
     """Raise `ForeignFolderError` unless only the user `uid` can access the folder; or `OSError`.
 
-    `by_root`: root may use another user's folder, except in a parent folder in which every user
+    `root_may_use_foreign`: root may use another user's folder, except in a parent folder in which every user
     can create folders.
     """
     found = folder.stat()
@@ -63,7 +63,7 @@ def check_private(folder: Path, *, uid: int, by_root: bool = False) -> None:
     owners = {found.st_uid, folder.lstat().st_uid}  # the owner of a symbolic link can redirect it
     if owners == {uid}:
         return
-    if not (by_root and uid == 0) or folder.parent.stat().st_mode & stat.S_IWOTH:
+    if not (root_may_use_foreign and uid == 0) or folder.parent.stat().st_mode & stat.S_IWOTH:
         other = min(owners - {uid})
         raise ForeignFolderError(f"{folder} belongs to user id {other} instead of {uid}: remove it")
 

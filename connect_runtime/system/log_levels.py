@@ -40,24 +40,24 @@ class LogLevels:
     clock: Clock
     _modified_ms: dict[str, int] = field(default_factory=dict)
 
-    def all(self) -> dict[str, LoggerLevel]:
+    def list_levels(self) -> dict[str, LoggerLevel]:
         """Return the level of `root` and of every logger whose level is set, by logger name."""
         own = {each.name for each in _list_loggers() if each.level != logging.NOTSET}
         return {
             name: self._describe_level(logging.getLogger(name)) for name in sorted(own | {ROOT})
         }
 
-    def level(self, name: str) -> LoggerLevel | None:
+    def get_level(self, name: str) -> LoggerLevel | None:
         """Return the effective level of a logger; None if no logger has this name."""
         if name.lower() == ROOT:
             return self._describe_level(logging.getLogger())
         found = [each for each in _list_loggers() if each.name == name]
         return self._describe_level(found[0]) if found else None
 
-    def set(self, namespace: str, level: str) -> list[str]:
+    def set_level(self, namespace: str, level: str) -> list[str]:
         """Set the level of a logger, created if necessary, and of all loggers below it.
 
-        Returns their names. `level` must be one of `LEVELS`, in any case.
+        Returns their names. `get_level` must be one of `LEVELS`, in any case.
         """
         if namespace.lower() == ROOT:
             chosen = [*_list_loggers(), logging.getLogger()]

@@ -84,13 +84,13 @@ def start_process(
     argv: Sequence[str],
     *,
     output: IO[bytes] | None = None,
-    complaints: IO[bytes] | None = None,
+    stderr: IO[bytes] | None = None,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> ChildProcess:
     """Start a program that cannot outlive this process.
 
-    stdout and stderr go to `output`, or stderr to `complaints`. Without `output` they are
+    stdout and stderr go to `output`, or stderr to `stderr`. Without `output` they are
     discarded. Raises `ProcessStartError` if the program cannot be run.
     """
     report_read, report_write = os.pipe()
@@ -104,7 +104,7 @@ def start_process(
             ],
             stdin=subprocess.DEVNULL,
             stdout=sink,
-            stderr=sink if complaints is None else complaints,
+            stderr=sink if stderr is None else stderr,
             env=None if env is None else dict(env),
             cwd=cwd,
             pass_fds=(report_write, life_read),

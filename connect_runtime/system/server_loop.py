@@ -30,19 +30,19 @@ _TLS_HANDSHAKE = 22
 
 
 class AcceptedConnection(socket.socket):
-    """An accepted connection. Calls `on_close` when it is closed; `cut` closes it at any time."""
+    """An accepted connection. Calls `on_close` when it is closed; `force_close` closes it at any time."""
 
     def __init__(
         self, accepted: socket.socket, host: str, on_close: Callable[[AcceptedConnection], None]
     ):
-        self.number = accepted.fileno()
+        self.descriptor = accepted.fileno()
         self.host = host
         self.abort: Callable[[], None] | None = None
         """Closes the connection; None until a protocol owns it, e.g. during the TLS handshake."""
         self._on_close: Callable[[AcceptedConnection], None] | None = on_close
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
 
-    def cut(self) -> None:
+    def force_close(self) -> None:
         """Close the connection now, or in the next loop iteration if no protocol owns it yet."""
         if self.abort is not None:
             self.abort()
@@ -64,7 +64,7 @@ class ConnectionAdmission(Protocol):
     def admit(self, accepted: AcceptedConnection) -> bool:
         """Return whether to keep the connection. May close other connections."""
 
-    def leave(self, accepted: AcceptedConnection) -> None:
+    def on_closed(self, accepted: AcceptedConnection) -> None:
         """Called when a connection was closed, also if it was not admitted."""
 
 
@@ -120,7 +120,7 @@ class _ListeningSocket(socket.socket):
             if self._may_accept(accepted, address):
                 if self._admission is None:
                     return accepted, address
-                accepted = AcceptedConnection(accepted, str(address[0]), self._admission.leave)
+                accepted = AcceptedConnection(accepted, str(address[0]), self._admission.on_closed)
                 if self._admission.admit(accepted):
                     return accepted, address
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)

@@ -35,7 +35,7 @@ class SignalFlag:
 
 
 class StopSignals:
-    """Context manager: SIGTERM and SIGINT set `asked`; a second one exits with 128 + its number.
+    """Context manager: SIGTERM and SIGINT set `stop_requested`; a second one exits with 128 + its number.
 
     Main thread only, because Python runs signal handlers there. `wake` is called in the handler to
     interrupt a waiting loop: it must be short and must not acquire locks.
@@ -47,7 +47,7 @@ class StopSignals:
         wake: Callable[[], None] | None = None,
         exit_now: Callable[[int], object] = os._exit,
     ) -> None:
-        self.asked = SignalFlag()
+        self.stop_requested = SignalFlag()
         self.signal_number: int | None = None
         self._wake = wake
         self._exit_now = exit_now
@@ -64,24 +64,24 @@ class StopSignals:
             signal.signal(number, previous)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.asked.is_set():
+        if self.stop_requested.is_set():
             self._exit_now(128 + number)
             return
         self.signal_number = number
-        self.asked.set()
+        self.stop_requested.set()
         if self._wake is not None:
             self._wake()
 
 
 class ReloadSignal:
-    """Context manager: SIGHUP sets `asked`, the convention of daemons.
+    """Context manager: SIGHUP sets `reload_requested`, the convention of daemons.
 
     A process started from a terminal also receives SIGHUP when the terminal closes. It then stops
     (SIGTERM), unless it was started with `nohup`. Main thread only.
     """
 
     def __init__(self) -> None:
-        self.asked = SignalFlag()
+        self.reload_requested = SignalFlag()
         self._previous: Any = None
         self._had_terminal = _has_terminal()
 
@@ -94,7 +94,7 @@ class ReloadSignal:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self._had_terminal or _has_terminal():
-            self.asked.set()
+            self.reload_requested.set()
         elif self._previous is not signal.SIG_IGN:
             os.kill(os.getpid(), signal.SIGTERM)
 

@@ -40,21 +40,21 @@ class OwnedThread:
         name: str,
         body: Callable[[threading.Event], None],
         *,
-        on_unasked_end: Callable[[ThreadDied], None],
+        on_unexpected_end: Callable[[ThreadDied], None],
     ) -> None:
         self.name = name
         self.stop = threading.Event()
         self.failure: BaseException | None = None
         """The exception that `body` raised."""
         self._body = body
-        self._on_unexpected_end = on_unasked_end
+        self._on_unexpected_end = on_unexpected_end
         self._logging = log_context.bind_current_flow()
         # A daemon thread, so that a thread that hangs cannot keep the process alive.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the thread still runs."""
         return self._thread.is_alive()
 
@@ -80,14 +80,14 @@ class ThreadGroup:
     An exception that a thread raises while it stops is reported as well.
     """
 
-    on_unasked_end: Callable[[ThreadDied], None]
+    on_unexpected_end: Callable[[ThreadDied], None]
     """Called on the thread that ends unexpectedly. It should only post an event."""
     _owned: list[OwnedThread] = field(default_factory=list)
 
     def start(self, name: str, body: Callable[[threading.Event], None]) -> OwnedThread:
         """Start a thread that runs `body`."""
-        self._owned = [thread for thread in self._owned if thread.alive]
-        thread = OwnedThread(name, body, on_unasked_end=self.on_unasked_end)
+        self._owned = [thread for thread in self._owned if thread.is_alive]
+        thread = OwnedThread(name, body, on_unexpected_end=self.on_unexpected_end)
         self._owned.append(thread)
         return thread
 
@@ -99,8 +99,8 @@ class ThreadGroup:
         now_s = SystemClock().now_s
         end = Deadline.after(timeout_s, now_s=now_s())
         for thread in self._owned:
-            thread.join(end.left_s(now_s()))
-        self._owned = [thread for thread in self._owned if thread.alive]
+            thread.join(end.remaining_s(now_s()))
+        self._owned = [thread for thread in self._owned if thread.is_alive]
         return [thread.name for thread in self._owned]
 
 
@@ -141,7 +141,7 @@ class ThreadPool:
         self._waiting_max = waiting_max
         self._changed = threading.Condition()
         self._waiting: deque[_PooledCall] = deque()
-        self._threads = ThreadGroup(on_unasked_end=lambda _: None)
+        self._threads = ThreadGroup(on_unexpected_end=lambda _: None)
         self._alive = 0
         self._idle = 0
         self._started_count = 0
@@ -230,7 +230,7 @@ class PendingWork:
             last = self._begun
             return self._changed.wait_for(lambda: self._find_oldest() > last, timeout=timeout_s)
 
-    def wait_for_some(self, timeout_s: float) -> bool:
+    def wait_for_any(self, timeout_s: float) -> bool:
         """Wait until an operation is in progress; False on timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._numbers), timeout=timeout_s)
@@ -245,10 +245,10 @@ class CachedValue(Generic[T]):
     Concurrent callers of `get` wait for one creation and receive the same value.
     """
 
-    def __init__(self, make: Callable[[], T], *, for_s: float, clock: Clock) -> None:
-        """`for_s`: lifetime in seconds from the end of the creation."""
+    def __init__(self, make: Callable[[], T], *, ttl_s: float, clock: Clock) -> None:
+        """`ttl_s`: lifetime in seconds from the end of the creation."""
         self._make = make
-        self._for_s = for_s
+        self._for_s = ttl_s
         self._clock = clock
         self._lock = threading.Lock()
         self._cached: tuple[T, float] | None = None

@@ -159,7 +159,7 @@ class ConnectorLifecycle:
         return self._phase
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether the connector can be asked for task configs."""
         return self._phase is ConnectorPhase.STARTED and not isinstance(self._call, CallStop)
 

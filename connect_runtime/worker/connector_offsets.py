@@ -151,7 +151,7 @@ class ConnectorOffsetRequests:
 
     def read(self, name: str, config: RawConfig) -> ConnectorOffsets:
         """Return all offsets of the connector. Raises `ConnectError` with Java's message."""
-        props = self._deps.resolved(config)
+        props = self._deps.resolve_for_plugin(config)
         made = self._create_connector(name, props)
         with _wrap_unexpected_errors(format_read_failure(_get_connector_role(made), name)):
             if isinstance(made, SinkConnector):
@@ -166,7 +166,7 @@ class ConnectorOffsetRequests:
         Calls the connector's `alter_offsets` first, which may refuse. Raises `ConnectRestError` 400
         for invalid sink offsets, otherwise `ConnectError`, with Java's message.
         """
-        props = self._deps.resolved(config)
+        props = self._deps.resolve_for_plugin(config)
         made = self._create_connector(name, props)
         change = OffsetChange.RESET if offsets is None else OffsetChange.ALTER
         with _wrap_unexpected_errors(format_change_failure(_get_connector_role(made), name)):
@@ -233,7 +233,7 @@ class _SinkOffsetRequests:
 
     def _reset(self, admin: GroupOffsetsClient) -> None:
         with self._translate_group_errors(OffsetChange.RESET):
-            admin.delete(self._group, self._time.left_s)
+            admin.delete_group(self._group, self._time.left_s)
 
     def _alter(self, admin: GroupOffsetsClient, requested: SinkOffsetChanges) -> None:
         """Commit offsets first, then delete; a failed commit prevents the deletion."""
@@ -247,7 +247,7 @@ class _SinkOffsetRequests:
             if kept:
                 admin.commit(self._group, kept, self._time.left_s)
             if gone:
-                admin.forget(self._group, gone, self._time.left_s)
+                admin.delete_offsets(self._group, gone, self._time.left_s)
 
     @contextlib.contextmanager
     def _translate_group_errors(self, change: OffsetChange) -> Iterator[None]:
@@ -322,11 +322,11 @@ class _RequestDeadline:
 
     @property
     def left_s(self) -> float:
-        return self._end.left_s(self._clock.now_s())
+        return self._end.remaining_s(self._clock.now_s())
 
     @property
     def is_up(self) -> bool:
-        return self._end.passed(self._clock.now_s())
+        return self._end.is_expired(self._clock.now_s())
 
     def check(self, otherwise: str) -> None:
         if self.is_up:

@@ -154,7 +154,7 @@ def _validate_converter(
     wrong = values[key].error_messages or values[version_key].error_messages
     if config.get(key) is None or wrong or not isinstance(of, type):
         return _NO_INFOS
-    name = plugins.name(of)
+    name = plugins.get_user_name(of)
     try:
         instance = installed_plugins.instantiate_plugin(of, name)
     except ConnectError as error:
@@ -282,7 +282,7 @@ class ConnectorValidator:
                 type=PluginType(each.kind.value),
                 version=each.version,
             )
-            for each in self._installed.installed()
+            for each in self._installed.list_installed()
         )
 
     def connector_type(self, config: RawConfig | None) -> ConnectorType:
@@ -306,7 +306,7 @@ class ConnectorValidator:
         return _raise_as_rest_error(lambda: self._get_plugin_keys(of, version))
 
     def _get_plugin_keys(self, of: type[Any], version: str | None) -> tuple[ConfigKeyInfo, ...]:
-        name = self._plugins.name(of)
+        name = self._plugins.get_user_name(of)
         instance = installed_plugins.instantiate_plugin(of, name)
         installed_plugins.check_plugin_version(instance, name, version)
         definition = installed_plugins.get_config_def(instance)
@@ -317,13 +317,13 @@ class ConnectorValidator:
                 connector_version=next(
                     iter(installed_plugins.list_plugin_versions(instance)), None
                 ),
-                choices=self._plugins.choices(),
+                choices=self._plugins.get_converter_choices(),
             )
             keys = {**keys, **{name: key for name, key in base.keys.items() if name not in keys}}
         infos = installed_plugins.call_plugin(
             instance, "config", lambda: [config_infos.build_key_info(key) for key in keys.values()]
         )
-        return rename_key_classes(infos, self._plugins.names())
+        return rename_key_classes(infos, self._plugins.get_user_names())
 
     def validate(self, config: RawConfig) -> ConfigInfos:
         """Validate a configuration.
@@ -344,7 +344,10 @@ class ConnectorValidator:
         )
         one = _ConnectorConfigValidation(made, resolved, plugins=self._plugins, worker=self._worker)
         return redact_infos(
-            one.validated(name), given=config, resolved=resolved, names=self._plugins.names()
+            one.validated(name),
+            given=config,
+            resolved=resolved,
+            names=self._plugins.get_user_names(),
         )
 
 
@@ -368,14 +371,14 @@ class _ConnectorConfigValidation:
 
     def validated(self, name: str) -> ConfigInfos:
         mismatch = plugin_versions.explain_version_mismatch(
-            self._plugins.name(type(self._made)),
+            self._plugins.get_user_name(type(self._made)),
             self._config.get(plugin_recommenders.CONNECTOR_VERSION),
             self._versions,
         )
         if mismatch is not None:
             return self._validate_common_keys(name, mismatch)
         default = installed_plugins.get_default_converter(self._made)
-        choices = self._plugins.choices(self._config, default=default)
+        choices = self._plugins.get_converter_choices(self._config, default=default)
         definition = self._enrich_config_def(_get_base_config_def(self._made), choices)
         values = definition.validate_all(self._config, load=self._plugins.load)
         self._check(values)
@@ -392,7 +395,9 @@ class _ConnectorConfigValidation:
 
     def _validate_common_keys(self, name: str, mismatch: str) -> ConfigInfos:
         """Validate only the keys common to all connectors, because the version does not match."""
-        definition = self._enrich_config_def(connector_keys.CONNECTOR, self._plugins.choices())
+        definition = self._enrich_config_def(
+            connector_keys.CONNECTOR, self._plugins.get_converter_choices()
+        )
         values = definition.validate_all(self._config, load=self._plugins.load)
         for key in (CONNECTOR_CLASS_KEY, plugin_recommenders.CONNECTOR_VERSION):
             connector_config.add_error(values, key, mismatch)
@@ -416,11 +421,11 @@ class _ConnectorConfigValidation:
             connector_config.check_sink_topics(values, config)
         if isinstance(worker, DistributedConfig):
             if self._sink:
-                connector_config.check_consumer_group(values, config, workers=worker.group_id)
+                connector_config.check_consumer_group(values, config, worker_group=worker.group_id)
             else:
                 self._check_boundary(values)
         connector_config.check_unsupported_settings(
-            values, config, carried_out=self._made.carries_out
+            values, config, self_applied_keys=self._made.self_applied_keys
         )
         connector_config.check_token_endpoints(values, config, worker)
         connector_config.check_null_values(values, config)

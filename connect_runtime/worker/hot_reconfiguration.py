@@ -29,21 +29,21 @@ RECONFIGURE_TIMEOUT_S = 5.0
 class RunningTask:
     """A running task and what it was built from, which `reconfigure_tasks` updates."""
 
-    run: WorkerTask
-    made: BuiltTask
+    worker_task: WorkerTask
+    built_task: BuiltTask
 
     @property
     def task(self) -> ConnectorTaskId:
-        return self.run.task
+        return self.worker_task.task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReconfiguration:
     """A running task and its new configuration."""
 
-    of: RunningTask
-    raw: RawConfig
-    now: TaskOrigin | None
+    running_task: RunningTask
+    raw_config: RawConfig
+    new_origin: TaskOrigin | None
     """None if the configuration cannot be resolved."""
 
 
@@ -57,36 +57,40 @@ def reconfigure_tasks(wanted: Iterable[TaskReconfiguration]) -> frozenset[Connec
     for each in wanted:
         match _decide_for_task(each):
             case ReconfigureDecision.RESTART:
-                to_restart.add(each.of.task)
+                to_restart.add(each.running_task.task)
             case ReconfigureDecision.OFFER:
                 offers[_offer_configuration(each)] = each
             case ReconfigureDecision.SAME:
-                _LOG.info("task %s keeps running: its configuration is unchanged", each.of.task)
+                _LOG.info(
+                    "task %s keeps running: its configuration is unchanged", each.running_task.task
+                )
     futures.wait(offers, timeout=RECONFIGURE_TIMEOUT_S)
     for offer, each in offers.items():
         if offer.done() and offer.result():
-            assert each.now is not None
-            each.of.made.origin = each.now
-            _LOG.info("task %s accepted its new configuration without a restart", each.of.task)
+            assert each.new_origin is not None
+            each.running_task.built_task.origin = each.new_origin
+            _LOG.info(
+                "task %s accepted its new configuration without a restart", each.running_task.task
+            )
         else:
-            to_restart.add(each.of.task)
+            to_restart.add(each.running_task.task)
     return frozenset(to_restart)
 
 
 def _decide_for_task(wanted: TaskReconfiguration) -> ReconfigureDecision:
     """Decide how to reconfigure a task; a failed one is restarted, as in Java."""
-    of = wanted.of
-    if wanted.now is None or of.run.ended:
+    of = wanted.running_task
+    if wanted.new_origin is None or of.worker_task.has_ended:
         return ReconfigureDecision.RESTART
     return task_factory.decide_reconfiguration(
-        of.made.origin,
-        wanted.now,
-        moves_itself=isinstance(of.made.body, WorkerPipelineTask),
+        of.built_task.origin,
+        wanted.new_origin,
+        is_pipeline=isinstance(of.built_task.body, WorkerPipelineTask),
     )
 
 
 def _offer_configuration(wanted: TaskReconfiguration) -> futures.Future[bool]:
-    made, now, raw = wanted.of.made, wanted.now, wanted.raw
+    made, now, raw = wanted.running_task.built_task, wanted.new_origin, wanted.raw_config
 
     def apply_configuration() -> bool:
         assert now is not None
@@ -96,4 +100,4 @@ def _offer_configuration(wanted: TaskReconfiguration) -> futures.Future[bool]:
             made.props.raw = raw
         return accepted
 
-    return wanted.of.run.offer(apply_configuration)
+    return wanted.running_task.worker_task.offer_reconfiguration(apply_configuration)

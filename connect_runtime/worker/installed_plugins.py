@@ -31,7 +31,7 @@ def find_java_name(of: type, installed: PluginRegistry, *kinds: Kind) -> str | N
     """Return the name of the Java class that the plugin replaces; None if there is none."""
     names = {
         each.class_name
-        for each in installed.installed()
+        for each in installed.list_installed()
         if each.kind in kinds and installed.find(each.class_name, each.kind) is of
     }
     return next((each for each in sorted(names) if not each.startswith(of.__module__)), None)
@@ -215,20 +215,20 @@ class InstalledPlugins:
             raise LookupError(f"plugin {name} is not installed")
         return found
 
-    def names(self) -> Mapping[str, str]:
+    def get_user_names(self) -> Mapping[str, str]:
         """Return full Python class name -> the name that users know."""
         return {
             config_types.get_class_name(self._installed.find(each.class_name, each.kind)): (
                 each.class_name
             )
-            for each in self._installed.installed()
+            for each in self._installed.list_installed()
         }
 
-    def name(self, of: type) -> str:
+    def get_user_name(self, of: type) -> str:
         """Return the name by which users know a class."""
         return get_plugin_name(of, self._installed, *Kind)
 
-    def choices(
+    def get_converter_choices(
         self, config: Mapping[str, str | None] | None = None, *, default: str | None = None
     ) -> dict[str, ConverterChoice]:
         """Return the converters that each converter key may name, and the defaults.
@@ -244,7 +244,7 @@ class InstalledPlugins:
         kind = CONVERTER_KIND_BY_KEY[name]
         versions = self._versions(kind)
         if config is None:
-            return ConverterChoice(there_are=versions)
+            return ConverterChoice(available=versions)
         connector_default = own_default if kind is Kind.CONVERTER else None
         default = self._find_or_none(
             self._get_worker_default(name) if connector_default is None else connector_default, kind
@@ -256,7 +256,7 @@ class InstalledPlugins:
         else:
             chosen = default if own is None else self._find_or_none(own, kind)
             version = None if chosen is None else versions.get(chosen)
-        return ConverterChoice(default=default, default_version=version, there_are=versions)
+        return ConverterChoice(default=default, default_version=version, available=versions)
 
     def _get_worker_default(self, name: str) -> str:
         """Return the worker's converter for this key."""
@@ -277,6 +277,6 @@ class InstalledPlugins:
     def _versions(self, kind: Kind) -> PluginVersions:
         return {
             self._installed.find(each.class_name, kind): each.version
-            for each in self._installed.installed()
+            for each in self._installed.list_installed()
             if each.kind is kind
         }

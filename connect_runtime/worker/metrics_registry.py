@@ -44,13 +44,13 @@ class MetricGroup:
     """Numeric attribute -> description."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Text attribute -> description."""
-    lasting: tuple[str, ...] = ()
+    info_attributes: tuple[str, ...] = ()
     """Text attributes that never change and share one series."""
 
     @property
     def attributes(self) -> frozenset[str]:
         """All attributes, by Java name."""
-        return frozenset({*self.numbers, *self.texts, *self.lasting})
+        return frozenset({*self.numbers, *self.texts, *self.info_attributes})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class MetricReading:
     tags: tuple[str, ...] = ()
     numbers: Mapping[str, float] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
-    lasting: Mapping[str, str] = field(default_factory=dict)
+    info: Mapping[str, str] = field(default_factory=dict)
 
 
 def build_metric_name(group: str, attribute: str) -> str:
@@ -86,12 +86,12 @@ def declare_metrics(group: MetricGroup) -> dict[str, Metric]:
     }
     for attribute, meaning in group.texts.items():
         found[attribute] = _declare_metric(group, attribute, meaning, texts=(attribute,))
-    if group.lasting:
+    if group.info_attributes:
         found[INFO_ATTRIBUTE] = _declare_metric(
             group,
             INFO_ATTRIBUTE,
             "Classes and versions of the connector, task and converters.",
-            texts=group.lasting,
+            texts=group.info_attributes,
         )
     return found
 
@@ -119,7 +119,7 @@ class ConnectMetricsRegistry:
         names = [each.name for found in self._metrics.values() for each in found.values()]
         assert len(set(names)) == len(names), sorted(names)
 
-    def families(self, readings: Iterable[MetricReading]) -> tuple[MetricFamily, ...]:
+    def build_families(self, readings: Iterable[MetricReading]) -> tuple[MetricFamily, ...]:
         """Convert readings to metric families, in order of names."""
         series: dict[str, tuple[Metric, dict[tuple[str, ...], float]]] = {}
 
@@ -135,8 +135,8 @@ class ConnectMetricsRegistry:
                 put(known[attribute], reading.tags, value)
             for attribute, text in reading.texts.items():
                 put(known[attribute], (*reading.tags, text), 1.0)
-            if reading.lasting:
-                texts = (reading.lasting.get(each, "") for each in reading.group.lasting)
+            if reading.info:
+                texts = (reading.info.get(each, "") for each in reading.group.info_attributes)
                 put(known[INFO_ATTRIBUTE], (*reading.tags, *texts), 1.0)
         return tuple(
             MetricFamily(metric=metric, series=values)
@@ -233,7 +233,7 @@ TASK = Group(
         "batch-size-avg": "Average number of records in a batch.",
     },
     texts={"status": "unassigned, running, paused, failed or restarting."},
-    lasting=(
+    info_attributes=(
         "connector-class",
         "connector-type",
         "connector-version",

@@ -53,14 +53,14 @@ class SourceOffsetCommitter:
         connector: str,
         *,
         offsets: OffsetBackingStore,
-        take: Callable[[], CommittableOffsets],
+        take_committable: Callable[[], CommittableOffsets],
         timing: OffsetCommitTiming,
         metrics: TaskMetrics,
         clock: Clock,
     ) -> None:
         self._connector = connector
         self._offsets = offsets
-        self._take = take
+        self._take = take_committable
         self._timing = timing
         self._metrics = metrics
         self._clock = clock
@@ -69,7 +69,7 @@ class SourceOffsetCommitter:
         self._due_s = clock.now_s() + timing.interval_s
         self._lock = threading.Lock()
 
-    def tick(self) -> bool:
+    def commit_if_due(self) -> bool:
         """Commit if due; returns True if a commit completed or there was nothing to commit.
 
         Call it often. Raises `InvalidSourceOffset` for offsets that can never be stored.
@@ -80,9 +80,9 @@ class SourceOffsetCommitter:
         if now_s < self._due_s:
             return False
         self._due_s = now_s + self._timing.interval_s
-        self._pending = self._pending.then(self._take())
+        self._pending = self._pending.merge_newer(self._take())
         if not self._pending.offsets:
-            self._metrics.commit_ended(took_s=0.0)
+            self._metrics.record_commit(took_s=0.0)
             return True
         attempt = _CommitAttempt(self._pending, now_s, now_s + self._timing.timeout_s)
         self._offsets.write(
@@ -93,11 +93,11 @@ class SourceOffsetCommitter:
         self._attempt, self._pending = attempt, submitted_offsets.NOTHING_COMMITTABLE
         return self._check_attempt(attempt, now_s)
 
-    def finish(self) -> None:
+    def commit_all(self) -> None:
         """Commit everything that can be committed, and wait. Raises the error if it fails."""
         attempt, self._attempt = self._attempt, None
         before = submitted_offsets.NOTHING_COMMITTABLE if attempt is None else attempt.taken
-        last = before.then(self._pending).then(self._take())
+        last = before.merge_newer(self._pending).merge_newer(self._take())
         begun_s, took_s = self._clock.now_s(), None
         try:
             if last.offsets:
@@ -106,7 +106,7 @@ class SourceOffsetCommitter:
                 )
             took_s = self._clock.now_s() - begun_s
         finally:
-            self._metrics.commit_ended(took_s=took_s)
+            self._metrics.record_commit(took_s=took_s)
 
     def _record_result(self, attempt: _CommitAttempt, error: ConnectError | None) -> None:
         with self._lock:
@@ -117,12 +117,12 @@ class SourceOffsetCommitter:
             answered, error = attempt.answered, attempt.error
         if answered and error is None:
             self._attempt = None
-            self._metrics.commit_ended(took_s=now_s - attempt.begun_s)
+            self._metrics.record_commit(took_s=now_s - attempt.begun_s)
             return True
         if not answered and now_s < attempt.ends_s:
             return False
         self._attempt, self._pending = None, attempt.taken
-        self._metrics.commit_ended(took_s=None)
+        self._metrics.record_commit(took_s=None)
         _LOG.error(
             "failed to commit offsets of %s, retrying with the next commit: %s",
             self._connector,

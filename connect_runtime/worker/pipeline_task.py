@@ -58,7 +58,7 @@ class WorkerPipelineTask:
     """
 
     def __init__(self, deps: WorkerPipelineTaskDeps) -> None:
-        self.on_shown: Callable[[], None] = lambda: None
+        self.on_status_changed: Callable[[], None] = lambda: None
         self._deps = deps
         self._task = deps.task
         self._context = deps.make_context(self._report)
@@ -71,7 +71,7 @@ class WorkerPipelineTask:
         self._commits = SourceOffsetCommitter(
             deps.connector,
             offsets=deps.offsets,
-            take=self._take_committable,
+            take_committable=self._take_committable,
             timing=replace(deps.timing, interval_s=min(deps.timing.interval_s, COMMIT_INTERVAL_S)),
             metrics=deps.metrics,
             clock=deps.clock,
@@ -84,14 +84,14 @@ class WorkerPipelineTask:
         self._start_attempted = True
         self._task.start(props)
 
-    def come_round(self) -> None:
+    def run_once(self) -> None:
         if self._paused:
             self._task.resume()
             self._paused = False
         self._task.run_once(_ITERATION_INTERVAL_S)
         self._commit()
 
-    def rest(self) -> None:
+    def stay_idle(self) -> None:
         if not self._start_attempted:
             return
         if not self._paused:
@@ -107,25 +107,25 @@ class WorkerPipelineTask:
         """
         return not self._start_attempted or bool(self._task.reconfigure(props))
 
-    def shown(self) -> tuple[_State, str | None]:
+    def get_status(self) -> tuple[_State, str | None]:
         with self._lock:
             return _STATUS_BY_PIPELINE_STATE[self._progress.state], self._progress.reason or None
 
-    def stop_asked(self) -> None:
+    def on_stop_requested(self) -> None:
         self._deps.stopping.set()
 
-    def given_up(self) -> None:
+    def on_abandoned(self) -> None:
         self._deps.given_up.set()
         if self._start_attempted:
             self._task.abandon()
 
-    def close_down(self) -> None:
+    def shut_down(self) -> None:
         self._deps.stopping.set()
         steps = CloseSteps(self._deps.connector)
         if self._start_attempted:
-            steps.take("stopping it", self._task.stop)
+            steps.run("stopping it", self._task.stop)
         if not self._deps.given_up.is_set():
-            steps.take("committing its last offsets", self._commits.finish, fails=False)
+            steps.run("committing its last offsets", self._commits.commit_all, is_fatal=False)
         self._context.close()
         steps.raise_first()
 
@@ -141,9 +141,9 @@ class WorkerPipelineTask:
             for each in progress.offsets:
                 self._reported.ack(self._reported.submit(each.partition, each.offset))
         if moved:
-            self._deps.metrics.moved(moved)
+            self._deps.metrics.record_pipeline_progress(moved)
         if (before.state, before.reason) != (progress.state, progress.reason):
-            self.on_shown()
+            self.on_status_changed()
 
     def _take_committable(self) -> CommittableOffsets:
         with self._lock:
@@ -151,4 +151,4 @@ class WorkerPipelineTask:
 
     def _commit(self) -> None:
         if not self._deps.given_up.is_set():
-            self._commits.tick()
+            self._commits.commit_if_due()

@@ -173,11 +173,11 @@ class WorkerPipelineTaskContext(WorkerSourceTaskContext):
     def worker_properties(self, prefix: str) -> Mapping[str, str]:
         return {key: text for key, text in self._worker.items() if key.startswith(prefix)}
 
-    def confirmed_at_s(self) -> float:
-        return self._membership.confirmed_at_s()
+    def last_heartbeat_s(self) -> float:
+        return self._membership.last_heartbeat_s()
 
-    def confirm_soon(self) -> None:
-        self._membership.confirm_soon()
+    def request_heartbeat(self) -> None:
+        self._membership.request_heartbeat()
 
     def last_runs(self) -> LastTaskRuns:
         return self._require_open(self._last_runs)()
@@ -217,7 +217,7 @@ class WorkerSinkTaskContext(WorkerTaskContext):
     def rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._require_open(self._rewinds).update(offsets)
 
-    def retry_after_ms(self, timeout_ms: int) -> None:
+    def set_retry_delay_ms(self, timeout_ms: int) -> None:
         self._require_open(None)
         self._retry_s = timeout_ms / 1000.0
 
@@ -241,17 +241,17 @@ class WorkerSinkTaskContext(WorkerTaskContext):
 
     # Called by the worker
 
-    def take_rewinds(self, assigned: _Partitions) -> dict[TopicPartition, int]:
+    def pop_rewinds(self, assigned: _Partitions) -> dict[TopicPartition, int]:
         """Return and clear the requested rewinds; those of revoked partitions are dropped."""
         requested, self._rewinds = self._rewinds, {}
         return {each: offset for each, offset in requested.items() if each in assigned}
 
-    def take_retry_s(self) -> float | None:
+    def pop_retry_delay_s(self) -> float | None:
         """Return and clear the requested retry delay."""
         requested, self._retry_s = self._retry_s, None
         return requested
 
-    def take_commit_request(self) -> bool:
+    def pop_commit_request(self) -> bool:
         """Return and clear whether a commit was requested."""
         requested, self._commit_requested = self._commit_requested, False
         return requested

@@ -27,7 +27,7 @@ class ConverterChoice:
 
     default: type | None = None
     default_version: str | None = None
-    there_are: PluginVersions
+    available: PluginVersions
 
 
 def build_version_key(of: str) -> str:
@@ -48,11 +48,11 @@ def enrich_config_def(
     for name, choice in choices.items():
         changes[name] = {
             "default": choice.default,
-            "recommender": _ClassRecommender(choice.there_are),
+            "recommender": _ClassRecommender(choice.available),
         }
         changes[build_version_key(name)] = {
             "default": choice.default_version,
-            "recommender": _VersionRecommender(name, choice.there_are),
+            "recommender": _VersionRecommender(name, choice.available),
         }
     keys = ConfigDef()
     for key in base.keys.values():

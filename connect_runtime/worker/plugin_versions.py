@@ -44,16 +44,16 @@ class _VersionInterval:
 
 
 def explain_version_mismatch(
-    plugin: str, wanted: str | None, available: Sequence[str]
+    plugin: str, requested: str | None, available: Sequence[str]
 ) -> str | None:
     """Return Java's message if no available version matches the requested range; None if one
     matches.
 
     `plugin` is the class name. Raises `ConfigError` for an invalid version or range.
     """
-    if wanted is None or wanted.strip() == LATEST:
+    if requested is None or requested.strip() == LATEST:
         return None
-    intervals = _parse_range(wanted.strip())
+    intervals = _parse_range(requested.strip())
     if any(each.holds(version) for each in intervals for version in available):
         return None
     return (

@@ -34,20 +34,20 @@ class RebalanceStats:
         self._epoch = -1
         self._speaks: ConnectProtocol | None = None
 
-    def began(self, now_s: float) -> None:
+    def record_start(self, now_s: float) -> None:
         """Record the start of a rebalance."""
         if self._begun_s is None:
             self._begun_s = now_s
 
-    def completed(
-        self, now_s: float, *, leader_url: str, epoch: int, speaks: ConnectProtocol
+    def record_completion(
+        self, now_s: float, *, leader_url: str, epoch: int, protocol: ConnectProtocol
     ) -> None:
         """Record the end of a rebalance."""
         begun_s = now_s if self._begun_s is None else self._begun_s
         self._times_ms.observe((now_s - begun_s) * _MS, now_s)
         self._completed += 1
         self._begun_s, self._ended_s = None, now_s
-        self._leader, self._epoch, self._speaks = leader_url, epoch, speaks
+        self._leader, self._epoch, self._speaks = leader_url, epoch, protocol
 
     @property
     def count(self) -> int:
@@ -55,7 +55,7 @@ class RebalanceStats:
         return self._completed
 
     def numbers(self, now_s: float) -> dict[str, float]:
-        times = self._times_ms.figures(now_s)
+        times = self._times_ms.compute(now_s)
         since_s = math.inf if self._ended_s is None else now_s - self._ended_s
         return {
             "epoch": float(self._epoch),
@@ -74,14 +74,14 @@ class RebalanceStats:
 
 
 class RebalanceMetrics:
-    """Rebalance metrics of a group member, to be added with `WorkerMetrics.add`. Thread-safe."""
+    """Rebalance metrics of a group member, to be added with `WorkerMetrics.add_readings`. Thread-safe."""
 
     def __init__(self, *, clock: Clock, sampling: SampleWindows) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._stats = RebalanceStats(sampling)
 
-    def told(self, event: GroupSessionEvent) -> None:
+    def record_event(self, event: GroupSessionEvent) -> None:
         """Record a group event when the herder pops it; other events are ignored.
 
         A rebalance begins with `JoinRequested` and ends with an assignment that has not failed,
@@ -91,13 +91,13 @@ class RebalanceMetrics:
             now_s = self._clock.now_s()
             match event:
                 case JoinRequested():
-                    self._stats.began(now_s)
+                    self._stats.record_start(now_s)
                 case AssignmentReceived(assignment=assignment) if not assignment.failed:
-                    self._stats.completed(
+                    self._stats.record_completion(
                         now_s,
                         leader_url=assignment.leader_url,
                         epoch=event.generation,
-                        speaks=event.speaks,
+                        protocol=event.protocol,
                     )
                 case _:
                     pass

@@ -42,8 +42,10 @@ class RecordSkippedError(Exception):
 class ErrorOperator(Protocol):
     """Runs one step of a record's conversion, retries it, and decides what an error causes."""
 
-    def run(self, stage: ConversionStage, step: Callable[[], _Result], *, about: object) -> _Result:
-        """Run the step for the record `about`.
+    def run(
+        self, stage: ConversionStage, step: Callable[[], _Result], *, record: object
+    ) -> _Result:
+        """Run the step for the record `record`.
 
         Raises `RecordSkippedError` to skip the record, or `ConnectError` to fail the task.
         """
@@ -55,15 +57,17 @@ class FailFastOperator:
     def __init__(self, metrics: TaskMetrics) -> None:
         self._metrics = metrics
 
-    def run(self, stage: ConversionStage, step: Callable[[], _Result], *, about: object) -> _Result:
+    def run(
+        self, stage: ConversionStage, step: Callable[[], _Result], *, record: object
+    ) -> _Result:
         """Documented at `ErrorOperator`."""
         try:
             return step()
         except Exception as error:
-            self._metrics.happened(RecordErrorKind.FAILURE, RecordErrorKind.ERROR)
+            self._metrics.record_errors(RecordErrorKind.FAILURE, RecordErrorKind.ERROR)
             raise FatalError(
                 f"Tolerance exceeded in error handler: {stage.value} failed for "
-                f"{_describe_position(about)}"
+                f"{_describe_position(record)}"
             ) from error
 
 
@@ -71,7 +75,7 @@ def _describe_position(about: object) -> str:
     """Describe where a record is, without its content."""
     match about:
         case ConsumerRecord():
-            return f"the record of {about.place} at offset {about.offset}"
+            return f"the record of {about.topic_partition} at offset {about.offset}"
         case SourceRecord():
             return f"a record for topic {about.topic}"
         case _:
@@ -127,7 +131,9 @@ class RecordConversion:
         """
         try:
             changed = self._operator.run(
-                ConversionStage.TRANSFORMATION, lambda: self._transforms.apply(record), about=record
+                ConversionStage.TRANSFORMATION,
+                lambda: self._transforms.apply(record),
+                record=record,
             )
             return None if changed is None else self._serialize(changed)
         except RecordSkippedError:
@@ -143,7 +149,7 @@ class RecordConversion:
             return self._operator.run(
                 ConversionStage.TRANSFORMATION,
                 lambda: self._transforms.apply(record),
-                about=consumed,
+                record=consumed,
             )
         except RecordSkippedError:
             return None
@@ -177,7 +183,7 @@ class RecordConversion:
                     record.headers,
                 )
             ),
-            about=record,
+            record=record,
         )
         value = self._operator.run(
             ConversionStage.VALUE_CONVERTER,
@@ -188,10 +194,10 @@ class RecordConversion:
                     record.headers,
                 )
             ),
-            about=record,
+            record=record,
         )
         raw = self._operator.run(
-            ConversionStage.HEADER_CONVERTER, lambda: self._serialize_headers(record), about=record
+            ConversionStage.HEADER_CONVERTER, lambda: self._serialize_headers(record), record=record
         )
         return ProducerRecord(
             topic=record.topic,
@@ -224,19 +230,19 @@ class RecordConversion:
             lambda: _require_schema_and_value(
                 self._converters.key.to_connect_data(topic, consumed.key, raw)
             ),
-            about=consumed,
+            record=consumed,
         )
         value = run(
             ConversionStage.VALUE_CONVERTER,
             lambda: _require_schema_and_value(
                 self._converters.value.to_connect_data(topic, consumed.value, raw)
             ),
-            about=consumed,
+            record=consumed,
         )
         found = run(
             ConversionStage.HEADER_CONVERTER,
             lambda: self._deserialize_headers(consumed),
-            about=consumed,
+            record=consumed,
         )
         return SinkRecord(
             topic=topic,
@@ -293,7 +299,7 @@ def load_converters(
             own = default
         settings = config_def.with_prefix(config, f"{part}.converter.")
         if own is None:
-            settings = worker.under(f"{part}.converter.")
+            settings = worker.get_prefixed(f"{part}.converter.")
         name = of_worker if own is None else own
         found = installed.find(name, kind)()
         installed_plugins.check_plugin_version(found, name, settings.get("plugin.version"))

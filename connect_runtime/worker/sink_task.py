@@ -56,10 +56,10 @@ class SinkTaskOffsets:
             self._current.pop(each, None)
             self._committed.pop(each, None)
 
-    def deliver(self, partition: TopicPartition, behind: int) -> None:
-        """Record that all records before the offset `behind` were delivered to the task."""
+    def record_delivery(self, partition: TopicPartition, next_offset: int) -> None:
+        """Record that all records before the offset `next_offset` were delivered to the task."""
         if partition in self._current:
-            self._current[partition] = behind
+            self._current[partition] = next_offset
 
     def rewind(self, offsets: OffsetsByPartition) -> None:
         """Set the position of partitions; it also counts as committed."""
@@ -70,19 +70,19 @@ class SinkTaskOffsets:
     def current(self) -> dict[TopicPartition, int]:
         return dict(self._current)
 
-    def back_to_committed(self) -> dict[TopicPartition, int]:
+    def reset_to_committed(self) -> dict[TopicPartition, int]:
         """Reset to the committed offsets, and return them for consumption to resume there."""
         self._current = dict(self._committed)
         return dict(self._committed)
 
-    def committed(self, offsets: OffsetsByPartition) -> None:
+    def record_commit(self, offsets: OffsetsByPartition) -> None:
         """Record committed offsets."""
         for each, offset in offsets.items():
             if each in self._committed:
                 self._committed[each] = offset
 
-    def to_commit(
-        self, answer: Mapping[object, object], asked: OffsetsByPartition
+    def select_committable(
+        self, returned: Mapping[object, object], requested: OffsetsByPartition
     ) -> tuple[dict[TopicPartition, int], list[str]]:
         """Return the offsets to commit from a task's `pre_commit` result, and errors about the
         others.
@@ -93,18 +93,18 @@ class SinkTaskOffsets:
         """
         wanted: dict[TopicPartition, int] = {}
         errors = []
-        for each, offset in answer.items():
-            if not isinstance(each, TopicPartition) or each not in asked:
+        for each, offset in returned.items():
+            if not isinstance(each, TopicPartition) or each not in requested:
                 errors.append(f"{each} was not passed to pre_commit, its offset is not committed")
             elif not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
                 errors.append(f"{each}: {offset!r} is not a valid offset")
-            elif offset > asked[each]:
+            elif offset > requested[each]:
                 errors.append(
-                    f"{each}: {offset} is beyond {asked[each]}, up to which records were delivered"
+                    f"{each}: {offset} is beyond {requested[each]}, up to which records were delivered"
                 )
             elif offset != self._committed.get(each):
                 wanted[each] = offset
-        known = {each: self._committed[each] for each in asked if each in self._committed}
+        known = {each: self._committed[each] for each in requested if each in self._committed}
         return ({**known, **wanted} if wanted else {}), errors
 
     def check_invariants(self) -> None:
@@ -172,42 +172,42 @@ class WorkerSinkTask:
         self._start_attempted = True
         self._task.start(props)
 
-    def come_round(self) -> None:
+    def run_once(self) -> None:
         self._set_paused(resting=False)
         self._commit_if_due()
         self._append_to_batch(self._poll(self._wait_s()))
         if not (self._is_retrying and self._batch and self._deps.clock.now_s() < self._retry_at_s):
             self._put(self._batch)
 
-    def rest(self) -> None:
+    def stay_idle(self) -> None:
         if self._start_attempted:
             self._set_paused(resting=True)
             self._commit_if_due()
             self._append_to_batch(self._poll(0.0))
 
-    def shown(self) -> tuple[RunState, str | None]:
+    def get_status(self) -> tuple[RunState, str | None]:
         return RunState.RUNNING, None
 
-    def stop_asked(self) -> None:
+    def on_stop_requested(self) -> None:
         self._deps.stopping.set()
 
-    def given_up(self) -> None:
+    def on_abandoned(self) -> None:
         self._deps.given_up.set()
 
-    def close_down(self) -> None:
+    def shut_down(self) -> None:
         self._deps.stopping.set()
         steps = CloseSteps(str(self._context.task_id))
         if self._start_attempted and self._offsets.assigned:
             let_go = functools.partial(self._release_partitions, self._offsets.assigned)
-            steps.take("closing its partitions", let_go)
+            steps.run("closing its partitions", let_go)
         if self._start_attempted:
-            steps.take("stopping it", self._task.stop)
+            steps.run("stopping it", self._task.stop)
         self._context.close()
         if self._consumer is not None:
-            steps.take(
+            steps.run(
                 "closing its consumer", functools.partial(self._consumer.close, _CLOSE_TIMEOUT_S)
             )
-        steps.take("closing its converters", self._deps.pipeline.close)
+        steps.run("closing its converters", self._deps.pipeline.close)
         steps.raise_first()
 
     # RebalanceListener
@@ -217,7 +217,7 @@ class WorkerSinkTask:
         consumer = self._get_consumer()
         positions = consumer.positions(partitions)
         self._offsets.assign(positions)
-        self._deps.metrics.assigned(positions)
+        self._deps.metrics.record_assignment(positions)
         self._context.assigned = self._offsets.assigned
         self._context.paused &= (
             self._offsets.assigned
@@ -251,7 +251,7 @@ class WorkerSinkTask:
 
     def _wait_s(self) -> float:
         now_s = self._deps.clock.now_s()
-        retry_s = self._context.take_retry_s()
+        retry_s = self._context.pop_retry_delay_s()
         if retry_s is not None:
             self._retry_at_s = now_s + retry_s
         wait_s = min(_POLL_TIMEOUT_S, max(0.0, self._next_commit_s - now_s))
@@ -266,7 +266,9 @@ class WorkerSinkTask:
         resumes."""
         for topic in {each.topic for each in consumed}:
             self._deps.on_topic(topic)
-        self._deps.metrics.read(len(consumed), {each.place: each.offset + 1 for each in consumed})
+        self._deps.metrics.read(
+            len(consumed), {each.topic_partition: each.offset + 1 for each in consumed}
+        )
         items = [(each, self._deps.pipeline.from_kafka(each)) for each in consumed]
         self._batch = [*self._batch, *items]
 
@@ -290,15 +292,15 @@ class WorkerSinkTask:
             consumer.resume(self._offsets.assigned - self._context.paused)
         self._is_retrying, self._batch = False, []
         for consumed, _ in batch:
-            self._offsets.deliver(consumed.place, consumed.offset + 1)
+            self._offsets.record_delivery(consumed.topic_partition, consumed.offset + 1)
 
     def _rewind(self) -> None:
-        rewound = self._context.take_rewinds(self._offsets.assigned)
+        rewound = self._context.pop_rewinds(self._offsets.assigned)
         if rewound:
             self._get_consumer().seek(rewound)
             self._offsets.rewind(rewound)
-            self._deps.metrics.assigned(rewound)
-            self._batch = [each for each in self._batch if each[0].place not in rewound]
+            self._deps.metrics.record_assignment(rewound)
+            self._batch = [each for each in self._batch if each[0].topic_partition not in rewound]
 
     def _set_paused(self, *, resting: bool) -> None:
         if resting is self._is_paused:
@@ -324,16 +326,16 @@ class WorkerSinkTask:
             return
         if self._is_commit_in_progress(now_s):
             return
-        if now_s < self._next_commit_s and not self._context.take_commit_request():
+        if now_s < self._next_commit_s and not self._context.pop_commit_request():
             return
         self._next_commit_s = now_s + self._deps.timing.interval_s
         try:
             wanted = self._collect_committable(self._offsets.current())
         except Exception:  # noqa: BLE001 - of a plugin: records are delivered again, as in Java
             _LOG.exception("pre_commit of task %s failed", self._context.task_id)
-            self._deps.metrics.commit_ended(took_s=None)
-            committed = self._offsets.back_to_committed()
-            self._deps.metrics.assigned(committed)
+            self._deps.metrics.record_commit(took_s=None)
+            committed = self._offsets.reset_to_committed()
+            self._deps.metrics.record_assignment(committed)
             self._batch = []
             self._get_consumer().seek(committed)
             return
@@ -352,7 +354,7 @@ class WorkerSinkTask:
             return False
         if now_s < commit.begun_s + self._deps.timing.timeout_s:
             return True
-        self._deps.metrics.commit_ended(took_s=None)
+        self._deps.metrics.record_commit(took_s=None)
         _LOG.warning("offsets were not committed within %g s", self._deps.timing.timeout_s)
         self._committing = None
         return False
@@ -370,11 +372,11 @@ class WorkerSinkTask:
             return
         self._committing = None
         if error is None:
-            self._offsets.committed(commit.wanted)
+            self._offsets.record_commit(commit.wanted)
             took_s = self._deps.clock.now_s() - commit.begun_s
             metrics.commit_completed(commit.wanted, took_s=took_s)
         else:
-            metrics.commit_ended(took_s=None)
+            metrics.record_commit(took_s=None)
             _LOG.error("offset commit failed, the next commit includes these offsets: %s", error)
 
     def _collect_committable(
@@ -386,7 +388,7 @@ class WorkerSinkTask:
                 "pre_commit must return a mapping of partitions to offsets, not "
                 f"{type(answer).__name__}"
             )
-        wanted, refused = self._offsets.to_commit(answer, current)
+        wanted, refused = self._offsets.select_committable(answer, current)
         for each in refused:
             _LOG.warning("pre_commit of task %s: %s", self._context.task_id, each)
         return wanted
@@ -414,7 +416,7 @@ class WorkerSinkTask:
                 self._context.task_id,
                 exc_info=True,
             )
-            self._deps.metrics.commit_ended(took_s=None)
+            self._deps.metrics.record_commit(took_s=None)
             return {}
 
     def _commit_now(self, wanted: Mapping[TopicPartition, int]) -> None:
@@ -433,6 +435,6 @@ class WorkerSinkTask:
 
     def _remove_partitions(self, gone: frozenset[TopicPartition]) -> None:
         self._offsets.revoke(gone)
-        self._deps.metrics.gone(gone)
+        self._deps.metrics.record_revocation(gone)
         self._context.assigned = self._offsets.assigned
-        self._batch = [each for each in self._batch if each[0].place not in gone]
+        self._batch = [each for each in self._batch if each[0].topic_partition not in gone]

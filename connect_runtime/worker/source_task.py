@@ -75,7 +75,7 @@ class WorkerSourceTask:
         self._commits = SourceOffsetCommitter(
             deps.context.task_id.connector,
             offsets=deps.offsets,
-            take=self._take_committable,
+            take_committable=self._take_committable,
             timing=deps.timing,
             metrics=deps.metrics,
             clock=deps.clock,
@@ -89,43 +89,43 @@ class WorkerSourceTask:
         self._start_attempted = True
         self._task.start(props)
 
-    def come_round(self) -> None:
+    def run_once(self) -> None:
         self._raise_failure()
         self._commit()
         if not self._to_send:
             self._to_send.extend(self._poll())
         self._send_all()
 
-    def rest(self) -> None:
+    def stay_idle(self) -> None:
         if self._start_attempted:
             self._raise_failure()
             self._commit()
 
-    def shown(self) -> tuple[RunState, str | None]:
+    def get_status(self) -> tuple[RunState, str | None]:
         return RunState.RUNNING, None
 
-    def stop_asked(self) -> None:
+    def on_stop_requested(self) -> None:
         self._deps.stopping.set()
 
-    def given_up(self) -> None:
+    def on_abandoned(self) -> None:
         self._deps.given_up.set()
         producer = self._producer
         if producer is not None:
             producer.close(0.0)
 
-    def close_down(self) -> None:
+    def shut_down(self) -> None:
         self._deps.stopping.set()
         steps = CloseSteps(str(self._deps.context.task_id))
         if self._producer is not None:
-            steps.take("committing its last offsets", self._commit_last, fails=False)
+            steps.run("committing its last offsets", self._commit_last, is_fatal=False)
         if self._start_attempted:
-            steps.take("stopping it", self._task.stop)
+            steps.run("stopping it", self._task.stop)
         self._deps.context.close()
         if self._producer is not None:
-            steps.take(
+            steps.run(
                 "closing its producer", functools.partial(self._producer.close, _CLOSE_TIMEOUT_S)
             )
-        steps.take("closing its converters", self._deps.pipeline.close)
+        steps.run("closing its converters", self._deps.pipeline.close)
         steps.raise_first()
 
     def _poll(self) -> Sequence[SourceRecord]:
@@ -148,7 +148,7 @@ class WorkerSourceTask:
                     f"poll must return only records, but it returned a {type(each).__name__}"
                 )
         took_s = self._deps.clock.now_s() - begun_s
-        self._deps.metrics.polled(len(polled), took_s=took_s)
+        self._deps.metrics.record_poll(len(polled), took_s=took_s)
         return polled
 
     def _send_all(self) -> None:
@@ -163,7 +163,7 @@ class WorkerSourceTask:
         """Send one record; returns False if it must be retried later."""
         written = self._deps.pipeline.to_kafka(record)
         if written is None:
-            self._deps.metrics.left_out()
+            self._deps.metrics.record_skipped()
             self._notify_record_committed(record, None)
             return True
         assert self._producer is not None, "records are polled after the start"
@@ -199,7 +199,7 @@ class WorkerSourceTask:
             with self._lock:
                 self._failure = self._failure or error
             return
-        self._deps.metrics.written()
+        self._deps.metrics.record_write()
         self._notify_record_committed(record, metadata)
         with self._lock:
             self._submitted.ack(ticket)
@@ -223,7 +223,7 @@ class WorkerSourceTask:
             return self._submitted.take_committable()
 
     def _commit(self) -> None:
-        if not self._deps.given_up.is_set() and self._commits.tick():
+        if not self._deps.given_up.is_set() and self._commits.commit_if_due():
             self._notify_committed()
 
     def _commit_last(self) -> None:
@@ -232,7 +232,7 @@ class WorkerSourceTask:
         if not self._producer.flush(self._deps.timing.timeout_s):
             _LOG.warning("records are still in flight: their offsets are not committed")
         if not self._deps.given_up.is_set():
-            self._commits.finish()
+            self._commits.commit_all()
             self._notify_committed()
 
     def _notify_committed(self) -> None:

@@ -38,11 +38,11 @@ class CommittableOffsets:
     """Pending records of the stuck partition."""
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """True if there is nothing to commit and nothing pending."""
         return not (self.offsets or self.committable_records or self.waiting_records)
 
-    def then(self, newer: CommittableOffsets) -> CommittableOffsets:
+    def merge_newer(self, newer: CommittableOffsets) -> CommittableOffsets:
         """Merge with newer offsets, if these were taken but not committed; newer offsets win."""
         merged = {
             _build_partition_key(partition): (partition, offset)

@@ -43,7 +43,7 @@ class ConsumerRecord:
     headers: RawHeaders = ()
 
     @property
-    def place(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
 
@@ -131,13 +131,15 @@ class GroupOffsetsClient(Protocol):
     def commit(self, group: str, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
         """Commit offsets; creates a missing group. Raises `ConsumerGroupInUseError`."""
 
-    def forget(self, group: str, partitions: Collection[TopicPartition], timeout_s: float) -> None:
+    def delete_offsets(
+        self, group: str, partitions: Collection[TopicPartition], timeout_s: float
+    ) -> None:
         """Delete offsets.
 
         Raises `ConsumerGroupInUseError` if members subscribe to one of the topics.
         """
 
-    def delete(self, group: str, timeout_s: float) -> None:
+    def delete_group(self, group: str, timeout_s: float) -> None:
         """Delete the group with all offsets, if it exists. Raises `ConsumerGroupInUseError`."""
 
     def close(self) -> None: ...

@@ -78,29 +78,29 @@ class TaskOrigin:
     connector: Mapping[str, str] = field(repr=False)
     task: Mapping[str, str] = field(repr=False)
 
-    def plugins(self) -> list[str | None]:
+    def get_plugin_classes(self) -> list[str | None]:
         """Return the class names and versions."""
         return [each.get(name) for each in (self.connector, self.task) for name in _CLASS_KEYS]
 
-    def around(self) -> dict[str, str]:
+    def get_worker_settings(self) -> dict[str, str]:
         """Return the settings from which the worker builds converters and clients for the task."""
         return {name: each for name, each in self.connector.items() if name not in _TASK_COUNT_KEYS}
 
 
 def decide_reconfiguration(
-    before: TaskOrigin, now: TaskOrigin, *, moves_itself: bool
+    before: TaskOrigin, now: TaskOrigin, *, is_pipeline: bool
 ) -> ReconfigureDecision:
     """Decide how to reconfigure a task.
 
-    With `moves_itself` (a pipeline task) the worker builds no converters or clients for it.
+    With `is_pipeline` (a pipeline task) the worker builds no converters or clients for it.
     """
-    if before.plugins() != now.plugins():
+    if before.get_plugin_classes() != now.get_plugin_classes():
         return ReconfigureDecision.RESTART
-    if not moves_itself and before.around() != now.around():
+    if not is_pipeline and before.get_worker_settings() != now.get_worker_settings():
         return ReconfigureDecision.RESTART
     if before.task == now.task:
         return ReconfigureDecision.SAME
-    return ReconfigureDecision.OFFER if moves_itself else ReconfigureDecision.RESTART
+    return ReconfigureDecision.OFFER if is_pipeline else ReconfigureDecision.RESTART
 
 
 _LOG = logging.getLogger(__name__)
@@ -127,16 +127,16 @@ class WorkerDeps:
     membership: GroupMembership
     metrics: WorkerMetrics
     clock: Clock
-    given: Callable[[str], Mapping[int, Sequence[DatedTaskConfig]]] = lambda _: {}
+    published_task_configs: Callable[[str], Mapping[int, Sequence[DatedTaskConfig]]] = lambda _: {}
     """Returns the published task configs of a connector, as in `LastTaskRuns`."""
-    quiet: Callable[[], LeaderlessPeriod | None] = lambda: None
+    leaderless_period: Callable[[], LeaderlessPeriod | None] = lambda: None
     """Returns the last leaderless period, as in `LastTaskRuns`."""
 
-    def resolved(self, config: RawConfig) -> ResolvedConfig:
+    def resolve_for_plugin(self, config: RawConfig) -> ResolvedConfig:
         """Resolve a configuration for a plugin, without null values."""
         return {name: value for name, value in self.resolve(config).items() if value is not None}
 
-    def load(self, name: str) -> type:
+    def load_converter_class(self, name: str) -> type:
         """Return the class of a connector's converter (`ClassLoader`)."""
         kinds = (Kind.CONVERTER, Kind.HEADER_CONVERTER)
         try:
@@ -145,45 +145,47 @@ class WorkerDeps:
             raise LookupError(str(error)) from error
 
 
-def instantiate_connector(config: ResolvedConfig, around: WorkerDeps) -> Connector:
+def instantiate_connector(config: ResolvedConfig, deps: WorkerDeps) -> Connector:
     """Create an instance of the connector's class. Raises as `create_connector`."""
     kinds = (Kind.SOURCE, Kind.SINK)
     name = config.get("connector.class", "")
-    made: Connector = around.installed.find(name, *kinds)()
+    made: Connector = deps.installed.find(name, *kinds)()
     installed_plugins.check_plugin_version(
         made, name, config.get(plugin_recommenders.CONNECTOR_VERSION)
     )
     return made
 
 
-def create_connector(
-    config: ResolvedConfig, around: WorkerDeps
-) -> tuple[Connector, ConnectorConfig]:
+def create_connector(config: ResolvedConfig, deps: WorkerDeps) -> tuple[Connector, ConnectorConfig]:
     """Create a connector, not started, and parse its configuration.
 
     Raises `ConfigError`, and whatever the constructor raises.
     """
-    made = instantiate_connector(config, around)
+    made = instantiate_connector(config, deps)
     parse = (
         connector_config.parse_sink_config
         if isinstance(made, SinkConnector)
         else connector_config.parse_source_config
     )
-    parsed = parse(config, load=around.load)
-    refused = [text for key, text in parsed.not_offered.items() if key not in made.carries_out]
-    refused += client_settings.find_refused_token_endpoints(around.config, config).values()
+    parsed = parse(config, load=deps.load_converter_class)
+    refused = [
+        text
+        for key, text in parsed.unsupported_settings.items()
+        if key not in made.self_applied_keys
+    ]
+    refused += client_settings.find_refused_token_endpoints(deps.config, config).values()
     if refused:
         raise ConfigError(f"connector {parsed.name}: {' '.join(dict.fromkeys(refused))}")
     return made, parsed
 
 
-def check_task_count(found: int, parsed: ConnectorConfig) -> None:
+def check_task_count(task_count: int, parsed: ConnectorConfig) -> None:
     """Raise `TooManyTasksError` if there are more tasks than `tasks.max`, unless that is
     allowed."""
-    if found <= parsed.tasks_max:
+    if task_count <= parsed.tasks_max:
         return
     message = (
-        f"The connector {parsed.name} has generated {found} tasks, which is greater than "
+        f"The connector {parsed.name} has generated {task_count} tasks, which is greater than "
         f"{parsed.tasks_max}, the maximum number of tasks it is configured to create."
     )
     if parsed.enforce_tasks_max:
@@ -199,7 +201,7 @@ class TaskProps:
         self._around = around
 
     def __call__(self) -> ResolvedConfig:
-        return self._around.resolved(self.raw)
+        return self._around.resolve_for_plugin(self.raw)
 
 
 @dataclass(slots=True)
@@ -218,19 +220,19 @@ def build_task(
     *,
     connector_raw: RawConfig,
     task_raw: RawConfig,
-    of: int,
-    around: WorkerDeps,
+    task_count: int,
+    deps: WorkerDeps,
 ) -> BuiltTask:
-    """Build one of `of` tasks. Raises `ConnectError`, and whatever a plugin raises."""
-    resolved, props = around.resolved(connector_raw), TaskProps(task_raw, around)
-    plugin, parsed = create_connector(resolved, around)
-    check_task_count(of, parsed)
-    refused = client_settings.find_refused_token_endpoints(around.config, props())
+    """Build one of `task_count` tasks. Raises `ConnectError`, and whatever a plugin raises."""
+    resolved, props = deps.resolve_for_plugin(connector_raw), TaskProps(task_raw, deps)
+    plugin, parsed = create_connector(resolved, deps)
+    check_task_count(task_count, parsed)
+    refused = client_settings.find_refused_token_endpoints(deps.config, props())
     if refused:
         raise ConfigError(f"task {task}: {' '.join(refused.values())}")
     instance: object = plugin.task_class()()
     builder = _TaskBuilder(
-        task, plugin=plugin, connector_given=(resolved, parsed), props=props, around=around
+        task, plugin=plugin, connector_given=(resolved, parsed), props=props, around=deps
     )
     if isinstance(instance, SourceTask):
         return builder.source(instance)
@@ -283,7 +285,7 @@ class _TaskBuilder:
                 make_producer=lambda: around.clients.producer(plan),
                 offsets=around.offsets,
                 timing=self._build_commit_timing(),
-                on_topic=self._build_active_topics().used,
+                on_topic=self._build_active_topics().record_use,
                 metrics=metrics,
                 stopping=self._stopping,
                 given_up=self._given_up,
@@ -308,7 +310,7 @@ class _TaskBuilder:
                 pipeline=_build_record_conversion(converters, metrics),
                 make_consumer=lambda: around.clients.consumer(plan),
                 timing=self._build_commit_timing(),
-                on_topic=self._build_active_topics().used,
+                on_topic=self._build_active_topics().record_use,
                 metrics=metrics,
                 stopping=self._stopping,
                 given_up=self._given_up,
@@ -334,8 +336,8 @@ class _TaskBuilder:
                 membership=around.membership,
                 last_runs=lambda: replace(
                     around.statuses.last_runs(self._task.connector),
-                    given=around.given(self._task.connector),
-                    quiet=around.quiet(),
+                    configs=around.published_task_configs(self._task.connector),
+                    leaderless_period=around.leaderless_period(),
                 ),
                 on_report=on_report,
             )
@@ -361,7 +363,7 @@ class _TaskBuilder:
         return ContextDeps(
             clock=around.clock,
             stopping=self._stopping,
-            on_metrics=lambda read: around.metrics.add_of(self._task, read),
+            on_metrics=lambda read: around.metrics.add_plugin_metrics(self._task, read),
         )
 
     def _made(self, instance: Task, body: TaskBody, metrics: TaskMetrics) -> BuiltTask:
@@ -396,13 +398,13 @@ class _TaskBuilder:
                 made_of[f"{part}-converter-version"] = (
                     installed_plugins.get_plugin_version(converter) or ""
                 )
-        return self._around.metrics.about(self._task, made_of)
+        return self._around.metrics.build_task_identity(self._task, made_of)
 
     def _build_offset_reader(self) -> StoredOffsetReader:
         return StoredOffsetReader(
             self._task.connector,
             offsets=self._around.offsets,
-            given_up=self._given_up,
+            abandoned=self._given_up,
             clock=self._around.clock,
         )
 

@@ -161,7 +161,7 @@ class TaskLifecycle:
         return self._phase
 
     @property
-    def stopping(self) -> bool:
+    def is_stopping(self) -> bool:
         return self._stopping or self._target is TargetState.STOPPED
 
     def step(self, event: TaskLifecycleEvent) -> list[TaskLifecycleAction]:
@@ -193,7 +193,7 @@ class TaskLifecycle:
                 return self._begin()
             case TaskStarted():
                 assert self._phase is TaskPhase.STARTING, self._phase
-                if self.stopping:
+                if self.is_stopping:
                     return self._close()
                 self._phase = TaskPhase.RUNNING
                 return [PublishStatus(state=State.RUNNING), *self._next_iteration()]
@@ -211,12 +211,12 @@ class TaskLifecycle:
             case TaskStopRequested():
                 self._stopping = True
             case TaskTargetStateRequested(state):
-                if not self.stopping:
+                if not self.is_stopping:
                     self._target = state
         return self._apply_when_idle()
 
     def _begin(self) -> list[TaskLifecycleAction]:
-        if self.stopping:
+        if self.is_stopping:
             return self._close()
         if self._target is TargetState.PAUSED:
             self._phase = TaskPhase.HELD
@@ -236,7 +236,7 @@ class TaskLifecycle:
         return [Reconfigure()]
 
     def _next_iteration(self) -> list[TaskLifecycleAction]:
-        if self.stopping:
+        if self.is_stopping:
             return self._close()
         if self._offered:
             return self._start_reconfiguration()
@@ -250,7 +250,7 @@ class TaskLifecycle:
         iteration."""
         if not self._is_idle or self._reconfiguring:
             return []
-        if self.stopping:
+        if self.is_stopping:
             return self._close()
         if self._target is not TargetState.STARTED:
             return []
@@ -266,7 +266,7 @@ class TaskLifecycle:
 
     def _end(self, trace: str | None) -> list[TaskLifecycleAction]:
         """Publish the final status; exceptions during a requested stop do not fail the task."""
-        failed = trace is not None and not self.stopping
+        failed = trace is not None and not self.is_stopping
         self._phase = TaskPhase.ENDED
         if failed:
             return [PublishStatus(state=State.FAILED, trace=trace, safe=True)]

@@ -68,22 +68,22 @@ class TaskStats:
         assert self._times.state is not None, "it has one from the beginning"
         return self._times.state
 
-    def entered(self, state: _State, now_s: float) -> None:
+    def record_state(self, state: _State, now_s: float) -> None:
         self._times.enter(state, now_s)
 
-    def commit_ended(self, *, took_s: float | None, now_s: float) -> None:
+    def record_commit(self, *, took_s: float | None, now_s: float) -> None:
         """Record a commit; `took_s` is None for a failed one. An empty commit counts."""
         self._outcomes.observe(0.0 if took_s is None else 1.0, now_s)
         if took_s is not None:
             self._commits_ms.observe(took_s * _MS, now_s)
 
-    def batch(self, size: int, now_s: float) -> None:
+    def record_batch(self, size: int, now_s: float) -> None:
         """Record a batch that was polled or put."""
         self._batches.observe(size, now_s)
 
     def numbers(self, now_s: float) -> dict[str, float]:
-        commits, outcomes = self._commits_ms.figures(now_s), self._outcomes.figures(now_s)
-        batches = self._batches.figures(now_s)
+        commits, outcomes = self._commits_ms.compute(now_s), self._outcomes.compute(now_s)
+        batches = self._batches.compute(now_s)
         return {
             "running-ratio": self._times.ratio(_State.RUNNING, now_s),
             "pause-ratio": self._times.ratio(_State.PAUSED, now_s),
@@ -109,22 +109,22 @@ class SourceTaskStats:
         self._actives = WindowedStat(sampling)
         self._active = 0
 
-    def polled(self, size: int, *, took_s: float, now_s: float) -> None:
+    def record_poll(self, size: int, *, took_s: float, now_s: float) -> None:
         """Record a poll that returned this many records."""
         self._polled.observe(size, now_s)
         self._polls_ms.observe(took_s * _MS, now_s)
         self._count(size, now_s)
 
-    def written(self, now_s: float) -> None:
+    def record_write(self, now_s: float) -> None:
         """Record an acknowledged record."""
         self._written.observe(1.0, now_s)
         self._count(-1, now_s)
 
-    def left_out(self, now_s: float) -> None:
+    def record_skipped(self, now_s: float) -> None:
         """Record a record that was filtered or skipped."""
         self._count(-1, now_s)
 
-    def moved(self, size: int, now_s: float) -> None:
+    def record_pipeline_progress(self, size: int, now_s: float) -> None:
         """Record records that a pipeline task has stored in the target."""
         self._polled.observe(size, now_s)
         self._written.observe(size, now_s)
@@ -134,8 +134,8 @@ class SourceTaskStats:
         self._actives.observe(self._active, now_s)
 
     def numbers(self, now_s: float) -> dict[str, float]:
-        polled, written = self._polled.figures(now_s), self._written.figures(now_s)
-        polls, actives = self._polls_ms.figures(now_s), self._actives.figures(now_s)
+        polled, written = self._polled.compute(now_s), self._written.compute(now_s)
+        polls, actives = self._polls_ms.compute(now_s), self._actives.compute(now_s)
         return {
             "source-record-poll-rate": polled.rate,
             "source-record-poll-total": polled.total,
@@ -168,14 +168,14 @@ class SinkTaskStats:
         self._consumed: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
 
-    def assigned(self, positions: OffsetsByTopicPartition, now_s: float) -> None:
+    def record_assignment(self, positions: OffsetsByTopicPartition, now_s: float) -> None:
         """Add partitions with their positions, or reset the positions of assigned ones."""
         for each, offset in positions.items():
             self._active -= self._behind(each)
             self._consumed[each] = self._committed[each] = offset
         self._actives.observe(self._active, now_s)
 
-    def gone(self, partitions: frozenset[TopicPartition], now_s: float) -> None:
+    def record_revocation(self, partitions: frozenset[TopicPartition], now_s: float) -> None:
         """Remove revoked partitions."""
         for each in partitions & self._consumed.keys():
             self._active -= self._behind(each)
@@ -221,9 +221,9 @@ class SinkTaskStats:
         return 0 if end is None else max(0, end - self._committed[partition])
 
     def numbers(self, now_s: float) -> dict[str, float]:
-        read, sent = self._read.figures(now_s), self._sent.figures(now_s)
-        completed, skipped = self._completed.figures(now_s), self._skipped.figures(now_s)
-        puts, actives = self._puts_ms.figures(now_s), self._actives.figures(now_s)
+        read, sent = self._read.compute(now_s), self._sent.compute(now_s)
+        completed, skipped = self._completed.compute(now_s), self._skipped.compute(now_s)
+        puts, actives = self._puts_ms.compute(now_s), self._actives.compute(now_s)
         return {
             "sink-record-read-rate": read.rate,
             "sink-record-read-total": read.total,
@@ -267,7 +267,7 @@ class TaskErrorStats:
     _counts: Counter[RecordError] = field(default_factory=Counter)
     _last_failure_ms: int = 0
 
-    def happened(self, trouble: RecordError, wall_ms: int) -> None:
+    def record_error(self, trouble: RecordError, wall_ms: int) -> None:
         self._counts[trouble] += 1
         if trouble is RecordError.FAILURE:
             self._last_failure_ms = wall_ms
@@ -309,21 +309,21 @@ class TaskMetrics:
         with self._lock:
             return self._stats.state
 
-    def said(self, state: RunState) -> None:
+    def record_state(self, state: RunState) -> None:
         """Record a published state."""
         with self._lock:
-            self._stats.entered(state, self._clock.now_s())
+            self._stats.record_state(state, self._clock.now_s())
 
-    def commit_ended(self, *, took_s: float | None) -> None:
+    def record_commit(self, *, took_s: float | None) -> None:
         """Record a commit; `took_s` is None for a failed one."""
         with self._lock:
-            self._stats.commit_ended(took_s=took_s, now_s=self._clock.now_s())
+            self._stats.record_commit(took_s=took_s, now_s=self._clock.now_s())
 
-    def happened(self, *troubles: RecordErrorKind) -> None:
+    def record_errors(self, *troubles: RecordErrorKind) -> None:
         """Record error events of one record."""
         with self._lock:
             for each in troubles:
-                self._errors.happened(each, self._clock.wall_ms())
+                self._errors.record_error(each, self._clock.wall_ms())
 
     def readings(self) -> list[MetricReading]:
         with self._lock:
@@ -333,7 +333,7 @@ class TaskMetrics:
                     tags=self._tags,
                     numbers=self._stats.numbers(self._clock.now_s()),
                     texts={"status": self._stats.state.value.lower()},
-                    lasting=self._about.made_of,
+                    info=self._about.made_of,
                 ),
                 self._reading(metrics_registry.TASK_ERRORS, self._errors.numbers()),
             ]
@@ -349,24 +349,24 @@ class SourceTaskMetrics(TaskMetrics):
         super().__init__(about)
         self._source = SourceTaskStats(about.sampling)
 
-    def polled(self, size: int, *, took_s: float) -> None:
+    def record_poll(self, size: int, *, took_s: float) -> None:
         """Record a poll; the other methods are documented at `SourceTaskStats`."""
         with self._lock:
             now_s = self._clock.now_s()
-            self._source.polled(size, took_s=took_s, now_s=now_s)
-            self._stats.batch(size, now_s)
+            self._source.record_poll(size, took_s=took_s, now_s=now_s)
+            self._stats.record_batch(size, now_s)
 
-    def written(self) -> None:
+    def record_write(self) -> None:
         with self._lock:
-            self._source.written(self._clock.now_s())
+            self._source.record_write(self._clock.now_s())
 
-    def left_out(self) -> None:
+    def record_skipped(self) -> None:
         with self._lock:
-            self._source.left_out(self._clock.now_s())
+            self._source.record_skipped(self._clock.now_s())
 
-    def moved(self, size: int) -> None:
+    def record_pipeline_progress(self, size: int) -> None:
         with self._lock:
-            self._source.moved(size, self._clock.now_s())
+            self._source.record_pipeline_progress(size, self._clock.now_s())
 
     def readings(self) -> list[MetricReading]:
         found = super().readings()
@@ -382,14 +382,14 @@ class SinkTaskMetrics(TaskMetrics):
         super().__init__(about)
         self._sink = SinkTaskStats(about.sampling)
 
-    def assigned(self, positions: OffsetsByTopicPartition) -> None:
+    def record_assignment(self, positions: OffsetsByTopicPartition) -> None:
         """Record an assignment; the other methods are documented at `SinkTaskStats`."""
         with self._lock:
-            self._sink.assigned(positions, self._clock.now_s())
+            self._sink.record_assignment(positions, self._clock.now_s())
 
-    def gone(self, partitions: frozenset[TopicPartition]) -> None:
+    def record_revocation(self, partitions: frozenset[TopicPartition]) -> None:
         with self._lock:
-            self._sink.gone(partitions, self._clock.now_s())
+            self._sink.record_revocation(partitions, self._clock.now_s())
 
     def read(self, size: int, ends: OffsetsByTopicPartition) -> None:
         with self._lock:
@@ -399,7 +399,7 @@ class SinkTaskMetrics(TaskMetrics):
         with self._lock:
             now_s = self._clock.now_s()
             self._sink.put(size, took_s=took_s, now_s=now_s)
-            self._stats.batch(size, now_s)
+            self._stats.record_batch(size, now_s)
 
     def commit_begun(self, sequence: int) -> None:
         with self._lock:
@@ -407,7 +407,7 @@ class SinkTaskMetrics(TaskMetrics):
 
     def commit_completed(self, offsets: OffsetsByTopicPartition, *, took_s: float) -> None:
         """Record a successful commit; includes `commit_ended`."""
-        self.commit_ended(took_s=took_s)
+        self.record_commit(took_s=took_s)
         with self._lock:
             self._sink.commit_completed(offsets, self._clock.now_s())
 

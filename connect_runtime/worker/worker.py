@@ -62,26 +62,26 @@ class StartedItems:
         self._lock = threading.Lock()
         self._items: dict[StatusSubject, StartedItem] = {}
 
-    def begin(self, subject: StatusSubject, config: RawConfig) -> None:
+    def record_start(self, subject: StatusSubject, config: RawConfig) -> None:
         """Record a start attempt."""
         with self._lock:
             before = self._items.get(subject)
             times = 1 if before is None else before.times + 1
             self._items[subject] = StartedItem(config=config, times=times)
 
-    def renew(self, subject: StatusSubject, config: RawConfig) -> None:
+    def record_reconfiguration(self, subject: StatusSubject, config: RawConfig) -> None:
         """Record a configuration that was accepted without a restart."""
         with self._lock:
             self._items[subject] = dataclasses.replace(self._items[subject], config=config)
 
-    def said(self, subject: StatusSubject, state: RunState, trace: str | None) -> None:
+    def record_status(self, subject: StatusSubject, state: RunState, trace: str | None) -> None:
         """Record a published status."""
         with self._lock:
             self._items[subject] = dataclasses.replace(
                 self._items[subject], state=state, trace=trace
             )
 
-    def seen(self) -> Mapping[StatusSubject, StartedItem]:
+    def snapshot(self) -> Mapping[StatusSubject, StartedItem]:
         """Return a snapshot; items that have stopped here are UNASSIGNED."""
         with self._lock:
             return dict(self._items)
@@ -102,17 +102,19 @@ class Worker:
     def __init__(self, deps: WorkerDeps, listener: WorkerListener) -> None:
         self._deps = deps
         self._listener = listener
-        self.begun = StartedItems()
+        self.started_items = StartedItems()
         self._connectors: dict[str, WorkerConnector] = {}
         self._tasks: dict[ConnectorTaskId, RunningTask] = {}
-        self._threads = ThreadGroup(on_unasked_end=_ignore_thread_death)
+        self._threads = ThreadGroup(on_unexpected_end=_ignore_thread_death)
 
     def start_connector(self, name: str, config: RawConfig, state: TargetState) -> None:
         """The methods are documented at `WorkerInterface`."""
         assert name not in self._connectors, f"connector {name} is already running"
-        self.begun.begin(name, config)
+        self.started_items.record_start(name, config)
         try:
-            made, _ = task_factory.create_connector(self._deps.resolved(config), self._deps)
+            made, _ = task_factory.create_connector(
+                self._deps.resolve_for_plugin(config), self._deps
+            )
             run = WorkerConnector(name, self._build_connector_deps(name, made, config))
         except BaseException as error:  # plugins may raise anything
             raise self._publish_start_failure(name, error) from error
@@ -129,14 +131,14 @@ class Worker:
         tasks: int,
     ) -> None:
         assert task not in self._tasks, f"task {task} is already running"
-        self.begun.begin(task, config)
+        self.started_items.record_start(task, config)
         try:
             made = task_factory.build_task(
                 task,
                 connector_raw=connector,
                 task_raw=config,
-                of=tasks,
-                around=self._deps,
+                task_count=tasks,
+                deps=self._deps,
             )
         except BaseException as error:  # plugins may raise anything
             raise self._publish_start_failure(task, error) from error
@@ -144,36 +146,38 @@ class Worker:
             task,
             body=made.body,
             target=state,
-            say=self._build_status_writer(
+            write_status=self._build_status_writer(
                 task,
                 installed_plugins.get_plugin_version(made.task),
                 said=self._deps.metrics.begin_task(task, made.metrics),
             ),
         )
         if isinstance(made.body, WorkerPipelineTask):
-            made.body.on_shown = run.show_again
+            made.body.on_status_changed = run.republish_status
         self._tasks[task] = RunningTask(run, made)
         run.start(self._threads)
 
-    def renew_tasks(
+    def offer_task_configs(
         self, configured: Mapping[ConnectorTaskId, ConfiguredTask]
     ) -> frozenset[ConnectorTaskId]:
         running = {task: each for task, each in self._tasks.items() if task in configured}
         absent = configured.keys() - running.keys()
         wanted = [
             TaskReconfiguration(
-                of=each, raw=configured[task].config, now=self._resolve_origin(configured[task])
+                running_task=each,
+                raw_config=configured[task].config,
+                new_origin=self._resolve_origin(configured[task]),
             )
             for task, each in running.items()
         ]
         begun_anew = hot_reconfiguration.reconfigure_tasks(wanted) | absent
         for task in configured.keys() - begun_anew:
-            self.begun.renew(task, configured[task].config)
+            self.started_items.record_reconfiguration(task, configured[task].config)
         return begun_anew
 
     def _resolve_origin(self, configured: ConfiguredTask) -> TaskOrigin | None:
         """Resolve the configurations; None on failure, which a restart then reports."""
-        resolved = self._deps.resolved
+        resolved = self._deps.resolve_for_plugin
         try:
             return TaskOrigin(
                 connector=resolved(configured.connector), task=resolved(configured.config)
@@ -184,28 +188,30 @@ class Worker:
     def set_target_state(self, connector: str, state: TargetState) -> None:
         run = self._connectors.get(connector)
         if run is not None:
-            run.wish(state)
+            run.request_state(state)
         for task, each in self._tasks.items():
             if task.connector == connector:
-                each.run.set_target_state(state)
+                each.worker_task.set_target_state(state)
 
-    def stop(self, gone: ConnectorsAndTasks) -> None:
+    def stop(self, items: ConnectorsAndTasks) -> None:
         clock = self._deps.clock
         runs: list[WorkerConnector | WorkerTask] = []
-        runs += [self._connectors.pop(each) for each in gone.connectors if each in self._connectors]
-        runs += [self._tasks.pop(each).run for each in gone.tasks if each in self._tasks]
+        runs += [
+            self._connectors.pop(each) for each in items.connectors if each in self._connectors
+        ]
+        runs += [self._tasks.pop(each).worker_task for each in items.tasks if each in self._tasks]
         for run in runs:
-            run.ask_stop()
+            run.request_stop()
         now_s = clock.now_s()
         ends = {
             WorkerConnector: Deadline.after(_CONNECTOR_STOP_TIMEOUT_S, now_s=now_s),
             WorkerTask: Deadline.after(self._deps.config.graceful_stop_s, now_s=now_s),
         }
         for run in sorted(runs, key=lambda each: ends[type(each)]):
-            if not run.join(ends[type(run)].left_s(clock.now_s())):
-                run.give_up()
+            if not run.join(ends[type(run)].remaining_s(clock.now_s())):
+                run.abandon()
         for run in runs:
-            self._deps.metrics.end(run.subject)
+            self._deps.metrics.remove(run.subject)
 
     def running(self) -> ConnectorsAndTasks:
         return ConnectorsAndTasks(connectors=tuple(self._connectors), tasks=tuple(self._tasks))
@@ -214,7 +220,9 @@ class Worker:
         run = self._connectors.get(connector)
         if run is None or not run.is_running():
             return None
-        made, parsed = task_factory.create_connector(self._deps.resolved(config), self._deps)
+        made, parsed = task_factory.create_connector(
+            self._deps.resolve_for_plugin(config), self._deps
+        )
         try:
             answer = run.task_configs(parsed.tasks_max)
         except ConnectError:
@@ -244,7 +252,7 @@ class Worker:
         deps = self._deps
         stopping, given_up = threading.Event(), threading.Event()
         reader: OffsetReader = StoredOffsetReader(
-            name, offsets=deps.offsets, given_up=given_up, clock=deps.clock
+            name, offsets=deps.offsets, abandoned=given_up, clock=deps.clock
         )
 
         def make_context(on_error: Callable[[Exception], None]) -> WorkerConnectorContext:
@@ -252,26 +260,28 @@ class Worker:
                 ContextDeps(
                     clock=deps.clock,
                     stopping=stopping,
-                    on_metrics=lambda read: deps.metrics.add_of(name, read),
+                    on_metrics=lambda read: deps.metrics.add_plugin_metrics(name, read),
                 ),
                 offset_reader=reader,
                 published=lambda: task_reconfiguration.get_published_configs(deps.configs(), name),
-                on_reconfiguration=lambda: self._listener.on_reconfiguration_wanted(name),
+                on_reconfiguration=lambda: self._listener.on_reconfiguration_requested(name),
                 on_error=on_error,
             )
 
         return WorkerConnectorDeps(
             connector=made,
-            props=lambda: deps.resolved(config),
+            props=lambda: deps.resolve_for_plugin(config),
             make_context=make_context,
-            say=self._build_status_writer(
+            write_status=self._build_status_writer(
                 name,
                 installed_plugins.get_plugin_version(made),
                 said=deps.metrics.begin_connector(
                     name, installed_plugins.describe_connector(made, deps.installed)
                 ),
             ),
-            on_reached=lambda state, error: self._listener.on_reached(name, state, error),
+            on_target_state_reached=lambda state, error: self._listener.on_target_state_reached(
+                name, state, error
+            ),
             stopping=stopping,
             given_up=given_up,
         )
@@ -293,7 +303,7 @@ class Worker:
                 trace=trace,
                 version=version,
             )
-            self.begun.said(subject, state, trace)
+            self.started_items.record_status(subject, state, trace)
             deps.statuses.put(subject, status, safe=safe)
             said(state)
             kind = "connector" if isinstance(subject, str) else "task"
@@ -306,7 +316,9 @@ class Worker:
         error."""
         trace = worker_task.format_trace(error)
         write_status = self._build_status_writer(
-            subject, None, said=lambda _publish_start_failure: self._deps.metrics.not_begun(subject)
+            subject,
+            None,
+            said=lambda _publish_start_failure: self._deps.metrics.record_failed_start(subject),
         )
         write_status(RunState.FAILED, trace, safe=False)
         if isinstance(error, ConnectError):

@@ -46,8 +46,8 @@ class WorkerConnectorDeps:
     connector: Connector
     props: Callable[[], Mapping[str, str]] = field(repr=False)
     make_context: Callable[[Callable[[Exception], None]], WorkerConnectorContext]
-    say: WriteTaskStatus
-    on_reached: Callable[[TargetState, str | None], None]
+    write_status: WriteTaskStatus
+    on_target_state_reached: Callable[[TargetState, str | None], None]
     """Called once per target state request, with the error if it failed."""
     stopping: threading.Event
     given_up: threading.Event
@@ -76,10 +76,10 @@ class WorkerConnector:
         return self.name
 
     def start(self, owner: ThreadGroup, state: TargetState) -> None:
-        self.wish(state)
+        self.request_state(state)
         self._thread = owner.start(f"connector-thread-{self.name}", self._run)
 
-    def wish(self, state: TargetState) -> None:
+    def request_state(self, state: TargetState) -> None:
         """Request a target state."""
         with self._changed:
             self._last_token += 1
@@ -88,7 +88,7 @@ class WorkerConnector:
     def is_running(self) -> bool:
         """Return whether the connector can be asked for task configs."""
         with self._changed:
-            return self._machine.running
+            return self._machine.is_running
 
     def task_configs(self, max_tasks: int) -> object:
         """Call the connector's `task_configs`. Raises whatever it raises."""
@@ -98,7 +98,7 @@ class WorkerConnector:
         """Mark the connector as failed, by its own report or because of an invalid result."""
         self._process_event(ConnectorFailed(worker_task.format_trace(error)))
 
-    def ask_stop(self) -> None:
+    def request_stop(self) -> None:
         """Request the connector to stop."""
         self._deps.stopping.set()
         if self._thread is not None:
@@ -109,7 +109,7 @@ class WorkerConnector:
         """Wait for the thread to end; returns False on timeout."""
         return self._thread is None or self._thread.join(timeout_s)
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Abandon a connector that did not stop in time."""
         _LOG.error("connector %s did not stop in time and was abandoned", self.name)
         self._deps.given_up.set()
@@ -158,9 +158,9 @@ class WorkerConnector:
             for each in self._machine.step(event):
                 match each:
                     case PublishConnectorStatus(state=state, trace=trace, safe=safe):
-                        self._deps.say(state, trace, safe=safe)
+                        self._deps.write_status(state, trace, safe=safe)
                     case CompleteRequest(state=state, error=error):
-                        self._deps.on_reached(state, error)
+                        self._deps.on_target_state_reached(state, error)
                     case CloseConnector():
                         pass  # the thread closes it when it ends
                     case _:

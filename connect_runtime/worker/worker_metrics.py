@@ -35,13 +35,13 @@ class StartupStats:
         self._outcomes = WindowedStat(sampling)
         self._attempts = 0
 
-    def ended(self, now_s: float, *, well: bool) -> None:
+    def record_startup(self, now_s: float, *, well: bool) -> None:
         """Record a startup, successful (`well`) or failed."""
         self._attempts += 1
         self._outcomes.observe(1.0 if well else 0.0, now_s)
 
     def numbers(self, now_s: float) -> dict[str, float]:
-        outcomes = self._outcomes.figures(now_s)
+        outcomes = self._outcomes.compute(now_s)
         values = {
             "attempts-total": float(self._attempts),
             "success-total": outcomes.total,
@@ -62,7 +62,7 @@ class StartupOutcome:
     def __init__(self) -> None:
         self._ended = False
 
-    def well(self, state: _State) -> bool | None:
+    def evaluate(self, state: _State) -> bool | None:
         """Return True for success, False for failure, None if this status decides nothing."""
         if self._ended or state not in (_State.RUNNING, _State.FAILED):
             return None
@@ -169,18 +169,20 @@ class WorkerMetrics:
         self._task_starts = StartupStats("task", self.sampling)
         self._begun_ms = self.clock.wall_ms()
 
-    def about(self, task: ConnectorTaskId, made_of: Mapping[str, str]) -> TaskMetricsIdentity:
+    def build_task_identity(
+        self, task: ConnectorTaskId, made_of: Mapping[str, str]
+    ) -> TaskMetricsIdentity:
         """Return the metrics identity of a task that is being built."""
         return TaskMetricsIdentity(
             task=task, clock=self.clock, sampling=self.sampling, made_of=made_of
         )
 
-    def add(self, other: ReadMetrics) -> None:
+    def add_readings(self, other: ReadMetrics) -> None:
         """Expose further readings."""
         with self._lock:
             self._others.append(other)
 
-    def add_of(self, subject: StatusSubject, read: plugin_context.ReadMetrics) -> None:
+    def add_plugin_metrics(self, subject: StatusSubject, read: plugin_context.ReadMetrics) -> None:
         """Expose metrics of a connector or task until it stops on this worker."""
         with self._lock:
             if subject in self._connectors or subject in self._tasks:
@@ -188,14 +190,14 @@ class WorkerMetrics:
 
     # Connectors and tasks
 
-    def not_begun(self, subject: StatusSubject) -> None:
+    def record_failed_start(self, subject: StatusSubject) -> None:
         """Record a failed startup of a connector or task that could not be created."""
-        self.end(subject)
+        self.remove(subject)
         with self._lock:
-            self._startup_stats(subject).ended(self.clock.now_s(), well=False)
+            self._startup_stats(subject).record_startup(self.clock.now_s(), well=False)
 
     def begin_connector(self, name: str, about: Mapping[str, str]) -> OnStatus:
-        """Add a connector; `about` are its `metrics_registry.CONNECTOR` attributes except the
+        """Add a connector; `build_task_identity` are its `metrics_registry.CONNECTOR` attributes except the
         status."""
         shown, first = _ConnectorEntry(about), StartupOutcome()
         with self._lock:
@@ -204,7 +206,7 @@ class WorkerMetrics:
 
         def said(state: _State) -> None:
             shown.state = state
-            self._record_startup(name, first.well(state))
+            self._record_startup(name, first.evaluate(state))
 
         return said
 
@@ -216,12 +218,12 @@ class WorkerMetrics:
             self._added.pop(task, None)
 
         def said(state: _State) -> None:
-            measured.said(state)
-            self._record_startup(task, first.well(state))
+            measured.record_state(state)
+            self._record_startup(task, first.evaluate(state))
 
         return said
 
-    def end(self, subject: StatusSubject) -> None:
+    def remove(self, subject: StatusSubject) -> None:
         """Remove a connector or task that has stopped; does nothing if it is unknown."""
         with self._lock:
             self._added.pop(subject, None)
@@ -233,7 +235,7 @@ class WorkerMetrics:
     def _record_startup(self, subject: StatusSubject, well: bool | None) -> None:
         if well is not None:
             with self._lock:
-                self._startup_stats(subject).ended(self.clock.now_s(), well=well)
+                self._startup_stats(subject).record_startup(self.clock.now_s(), well=well)
 
     def _startup_stats(self, subject: StatusSubject) -> StartupStats:
         of_task = isinstance(subject, ConnectorTaskId)
@@ -242,14 +244,14 @@ class WorkerMetrics:
     # Reading
 
     @property
-    def own(self) -> tuple[MetricFamily, ...]:
+    def worker_families(self) -> tuple[MetricFamily, ...]:
         """Current metrics of the worker, without the potentially many of plugins."""
-        return self._catalogue.families(self._readings())
+        return self._catalogue.build_families(self._readings())
 
     @property
-    def published(self) -> tuple[MetricFamily, ...]:
+    def all_families(self) -> tuple[MetricFamily, ...]:
         """All current metrics."""
-        found = merge_families(self.own, self._read_added())
+        found = merge_families(self.worker_families, self._read_added())
         for name in sorted(found.refused):
             self._warn_once(
                 f"metric {name}",

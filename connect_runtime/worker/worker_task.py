@@ -50,13 +50,13 @@ def format_trace(error: BaseException) -> str:
     return f"{said}\n{''.join(traceback.format_exception(error))}"
 
 
-def log_failure(to: logging.Logger, who: str, error: BaseException) -> None:
-    """Log that `who` failed; expected errors are logged without a stack trace, except at DEBUG."""
+def log_failure(logger: logging.Logger, subject: str, error: BaseException) -> None:
+    """Log that `subject` failed; expected errors are logged without a stack trace, except at DEBUG."""
     if isinstance(error, ConnectError):
-        to.error("%s failed: %s", who, error)
-        to.debug("%s failed in", who, exc_info=error)
+        logger.error("%s failed: %s", subject, error)
+        logger.debug("%s failed in", subject, exc_info=error)
     else:
-        to.error("%s failed with an unexpected error", who, exc_info=error)
+        logger.error("%s failed with an unexpected error", subject, exc_info=error)
 
 
 _LOG = logging.getLogger(__name__)
@@ -69,8 +69,8 @@ class CloseSteps:
         self._of = of
         self._failure: BaseException | None = None
 
-    def take(self, doing: str, step: Callable[[], object], *, fails: bool = True) -> None:
-        """Run a step; with `fails` False a failure is only logged."""
+    def run(self, doing: str, step: Callable[[], object], *, is_fatal: bool = True) -> None:
+        """Run a step; with `is_fatal` False a failure is only logged."""
         try:
             step()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
@@ -78,7 +78,7 @@ class CloseSteps:
                 _LOG.error("%s of %s failed: %s", doing, self._of, error)
             else:
                 _LOG.error("%s of %s failed", doing, self._of, exc_info=error)
-            if fails:
+            if is_fatal:
                 self._failure = self._failure or error
 
     def raise_first(self) -> None:
@@ -95,23 +95,23 @@ class TaskBody(Protocol):
     def start_up(self) -> None:
         """Create clients, initialize and start the plugin."""
 
-    def come_round(self) -> None:
+    def run_once(self) -> None:
         """Poll or deliver once."""
 
-    def rest(self) -> None:
+    def stay_idle(self) -> None:
         """Called repeatedly while paused, even before `start_up`: keep sessions alive, return
         quickly."""
 
-    def close_down(self) -> None:
+    def shut_down(self) -> None:
         """Commit, stop the plugin if its start was attempted, and close everything."""
 
-    def shown(self) -> tuple[RunState, str | None]:
+    def get_status(self) -> tuple[RunState, str | None]:
         """Return the status of the running task and the reason for it. Called from any thread."""
 
-    def stop_asked(self) -> None:
+    def on_stop_requested(self) -> None:
         """End all waits, because the task must stop. Called from another thread."""
 
-    def given_up(self) -> None:
+    def on_abandoned(self) -> None:
         """Release everything at once, because the task was abandoned.
 
         Called from another thread.
@@ -141,11 +141,11 @@ class WorkerTask:
         *,
         body: TaskBody,
         target: TargetState,
-        say: WriteTaskStatus,
+        write_status: WriteTaskStatus,
     ) -> None:
         self.task = task
         self._body = body
-        self._write_status = say
+        self._write_status = write_status
         self._machine = TaskLifecycle(target)
         self._changed = threading.Condition(threading.RLock())
         self._todo: deque[TaskLifecycleAction] = deque()
@@ -164,9 +164,9 @@ class WorkerTask:
     def set_target_state(self, state: TargetState) -> None:
         self._process_event(TaskTargetStateRequested(state))
         if state is TargetState.STOPPED:
-            self._body.stop_asked()
+            self._body.on_stop_requested()
 
-    def offer(self, take_up: ReconfigureCallback) -> futures.Future[bool]:
+    def offer_reconfiguration(self, take_up: ReconfigureCallback) -> futures.Future[bool]:
         """Call `take_up` after the current iteration; the future has its result.
 
         False if the task has ended, fails, or gets another offer first.
@@ -182,37 +182,37 @@ class WorkerTask:
         return answer
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the task has ended, by itself or by a stop."""
         return self._machine.phase is TaskPhase.ENDED
 
-    def ask_stop(self) -> None:
+    def request_stop(self) -> None:
         """Request the task to stop."""
         if self._thread is not None:
             self._thread.stop.set()
         self._process_event(TaskStopRequested())
-        self._body.stop_asked()
+        self._body.on_stop_requested()
 
     def join(self, timeout_s: float) -> bool:
         """Wait for the thread to end; returns False on timeout."""
         return self._thread is None or self._thread.join(timeout_s)
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Abandon a task that did not stop in time."""
         _LOG.error("task %s did not stop in time and was abandoned", self.task)
         self._process_event(TaskAbandoned())
         try:
-            self._body.given_up()
+            self._body.on_abandoned()
         except Exception:  # noqa: BLE001 - of a plugin, of which nothing is expected any more
             _LOG.exception("abandoning task %s failed", self.task)
 
-    def show_again(self) -> None:
-        """Publish the status again, because `TaskBody.shown` changed.
+    def republish_status(self) -> None:
+        """Publish the status again, because `TaskBody.get_status` changed.
 
         May be called from any thread.
         """
         with self._changed:
-            if self._machine.phase is TaskPhase.RUNNING and not self._machine.stopping:
+            if self._machine.phase is TaskPhase.RUNNING and not self._machine.is_stopping:
                 self._publish_running(safe=False)
 
     def _run(self, stop: threading.Event) -> None:
@@ -234,7 +234,7 @@ class WorkerTask:
                     self._body.start_up()
                     return TaskStarted()
                 case RunOnce():
-                    self._body.come_round()
+                    self._body.run_once()
                     return IterationDone()
                 case StayIdle():
                     self._stay_idle()
@@ -250,7 +250,7 @@ class WorkerTask:
 
     def _stay_idle(self) -> None:
         while True:
-            self._body.rest()
+            self._body.stay_idle()
             with self._changed:
                 self._changed.wait_for(lambda: len(self._todo) > 0, _IDLE_WAIT_S)
                 if self._todo:
@@ -278,7 +278,7 @@ class WorkerTask:
 
     def _close(self) -> TaskEnded:
         try:
-            self._body.close_down()
+            self._body.shut_down()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
             self._record_error(error)
         return TaskEnded(self._trace)
@@ -303,5 +303,5 @@ class WorkerTask:
             self._changed.notify_all()
 
     def _publish_running(self, *, safe: bool) -> None:
-        state, trace = self._body.shown()
+        state, trace = self._body.get_status()
         self._write_status(state, trace, safe=safe)

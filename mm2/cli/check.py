@@ -38,7 +38,7 @@ def check_command(
     """
     with config_errors.add_consequence("no cluster was contacted"):
         settings = config_loader.load(file, environment=os.environ)
-    for line in settings.warning_lines():
+    for line in settings.format_warnings():
         terminal.print_line(f"warning: {line}", err=True)
     names = (
         [] if flow_name is None else [options.find_flow(settings, flow_name, hint="--flow").name]

@@ -56,7 +56,7 @@ def check_config(*, file: pathlib.Path, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(_check_as_json(file, found=found), indent=2))
         return exit_codes.DONE
-    for line in found.warning_lines():
+    for line in found.format_warnings():
         terminal.print_line(f"warning: {line}", err=True)
     names = ", ".join(flow.name for flow in found.flows)
     clusters = plurals.format_count(len(found.clusters), "cluster")

@@ -84,8 +84,8 @@ def _run_demo(
     from mm2.sandbox.scenarios.replication_demo import Demo, DemoOptions, StopSignalError
 
     demo = Demo(
-        DemoOptions(seconds=seconds, records=records, moves=not keep),
-        tell=ProgressPrinter(now),
+        DemoOptions(seconds=seconds, records=records, with_failover=not keep),
+        progress=ProgressPrinter(now),
         now=now,
         stop_signal=lambda: stop.signal_number,
     )
@@ -94,7 +94,7 @@ def _run_demo(
         click.echo()
         for line in format_result(result):
             terminal.print_line(line)
-        code = exit_codes.DONE if result.good else exit_codes.FAILED
+        code = exit_codes.DONE if result.is_successful else exit_codes.FAILED
         return _keep_running(demo, now, stop) if keep else code
     except StopSignalError as stopped:
         return 128 + stopped.number
@@ -123,13 +123,13 @@ def format_result(result: DemoResult) -> Iterator[str]:
         f"latency     p50 {result.latencies.p50_ms:.1f} ms, p99 {result.latencies.p99_ms:.1f} ms "
         "from producer to consumer, at a low rate"
     )
-    yield from (f"stopped     {each}" for each in result.stopped)
-    if found.equal:
+    yield from (f"stopped     {each}" for each in result.halted_partitions)
+    if found.is_equal:
         yield "proof       every record equal: key, value, headers, timestamp, order"
     else:
-        yield f"proof       DIFFERENT in {plurals.format_count(len(found.differing), 'partition')}"
-    if result.moved is not None:
-        yield from _format_move(result.moved)
+        yield f"proof       DIFFERENT in {plurals.format_count(len(found.differing_partitions), 'partition')}"
+    if result.failover is not None:
+        yield from _format_move(result.failover)
 
 
 def _format_move(moved: DemoFailoverResult) -> Iterator[str]:
@@ -138,7 +138,7 @@ def _format_move(moved: DemoFailoverResult) -> Iterator[str]:
         f"{moved.after:,} on {moved.destination}, {text_format.format_duration(moved.seconds)} "
         "in all"
     )
-    if moved.exact:
+    if moved.is_exactly_once:
         yield f"            each of the {moved.sent:,} records sent was processed once"
     else:
         yield (
@@ -156,12 +156,12 @@ class _StartedNode:
         self._node = node
 
     @property
-    def ended(self) -> bool:
-        return self._node.ended
+    def has_ended(self) -> bool:
+        return self._node.has_ended
 
     @property
-    def crashed(self) -> str:
-        return self._node.crashed
+    def crash_reason(self) -> str:
+        return self._node.crash_reason
 
     def start(self) -> None:
         """Does nothing: the node is already running."""
@@ -176,13 +176,13 @@ def _keep_running(demo: Demo, now: SystemClock, stop: StopSignals) -> int:
     from mm2.status import retention_watch  # loads Kafka's client library
     from mm2.status.retention_watch import RetentionWatch
 
-    demo.keep_trickling()
+    demo.start_trickle()
     watch = RetentionWatch(
         demo.mirror, open_source=retention_watch.open_retention_reader, clock=now
     )
     observed = NodeTelemetry(demo.mirror, demo.settings, clock=now, watch=watch)
     exporter, note = run.start_metrics_exporter(
-        demo.settings.metrics, observed.source, port=None, beside=observed.served
+        demo.settings.metrics, observed.source, port=None, beside=observed.pages
     )
     for line in _list_inspection_commands(demo):
         terminal.print_line(line)
@@ -191,7 +191,7 @@ def _keep_running(demo: Demo, now: SystemClock, stop: StopSignals) -> int:
         display=flow_display.choose_display(table_wanted=True),
         metrics=observed.metrics,
         stop_signal=lambda: stop.signal_number,
-        wait=run.make_signal_wait(stop, observed.beats.beat),
+        wait=run.make_signal_wait(stop, observed.heartbeat.beat),
         notes=(f"mm2 {version.VERSION}{note}", "Ctrl-C stops the replication and both clusters"),
     )
     try:

@@ -81,22 +81,22 @@ def drill_command(
             flow,
             kind,
             clock=SystemClock(),
-            tell=lambda line: terminal.print_line(line, err=as_json),
+            report_step=lambda line: terminal.print_line(line, err=as_json),
         )
         try:
             result = made.run()
         finally:
             made.close()
     _print_result(result, as_json=as_json)
-    if settings.watch.drill_report is not None:
+    if settings.health.drill_report is not None:
         drill_report.record_drill(
-            settings.watch.drill_report,
+            settings.health.drill_report,
             flow.name,
             result.as_json(),
-            passed=result.good,
+            passed=result.is_successful,
             at_ms=SystemClock().wall_ms(),
         )
-    return exit_codes.DONE if result.good else exit_codes.FAILED
+    return exit_codes.DONE if result.is_successful else exit_codes.FAILED
 
 
 def _print_result(result: DrillResult, *, as_json: bool) -> None:

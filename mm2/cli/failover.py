@@ -205,7 +205,7 @@ def run_move(order: MoveOptions) -> int:
         reachability_probe.require_clusters(
             [cluster_clients.build_target_access(settings, flow)],
             timeout_s=order.inspect_timeout_s,
-            tell=lambda line: terminal.print_line(line, err=True),
+            print_line=lambda line: terminal.print_line(line, err=True),
             clock=clock,
         )
     with (
@@ -214,13 +214,13 @@ def run_move(order: MoveOptions) -> int:
     ):
         found = MoveWiring(
             settings=settings,
-            both=both,
+            pair=both,
             clock=clock,
-            patience=MoveTimeouts(
-                settle_s=order.stable_for_s, wait_s=order.wait_s, look_s=order.inspect_timeout_s
+            timeouts=MoveTimeouts(
+                settle_s=order.stable_for_s, wait_s=order.wait_s, snapshot_s=order.inspect_timeout_s
             ),
             lost=order.origin_lost,
-            tell=lambda line: terminal.print_line(line, err=True),
+            report_progress=lambda line: terminal.print_line(line, err=True),
         )
         return _resume_move(order, found) if order.resume else begin_move(order, found)
 
@@ -256,7 +256,7 @@ def begin_move(order: MoveOptions, found: MoveWiring) -> int:
         )
         return exit_codes.FAILED
     hooks = tuple(sorted(found.settings.hooks))
-    begun = MoveIdentity(wanted=wanted, flow=found.both.flow.name, hooks=hooks, clusters=clusters)
+    begun = MoveIdentity(request=wanted, flow=found.pair.flow.name, hooks=hooks, clusters=clusters)
     begin = journal.encode_begun(begun, at_ms=found.clock.wall_ms())
     return _execute_move(order, found, path, begin=begin, planned=planned)
 
@@ -265,7 +265,7 @@ def _is_confirmed(order: MoveOptions, planned: MovePlan) -> bool:
     """Ask the user to type the flow's name; True without a prompt if there is no terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return True
-    moved = sum(bool(each.write) for each in planned.groups)
+    moved = sum(bool(each.offsets_to_write) for each in planned.groups)
     said = click.prompt(
         f"\nThis stops the flow {planned.flow} and moves "
         f"{plurals.format_count(moved, 'consumer group')} to {order.destination}.\n"
@@ -284,15 +284,15 @@ def _describe_next_step(
 
     The command omits `--export` if the file was already written (`exported`).
     """
-    wanted = dataclasses.replace(planned.wanted, export="") if exported else planned.wanted
+    wanted = dataclasses.replace(planned.request, export="") if exported else planned.request
     if no_go:
         return (
             "nothing was changed. Fix the blocking findings, or accept each as a cost with "
             "--accept CODE"
         )
     lost_option = ("--origin-lost",) if order.origin_lost else ()
-    said = f"nothing was changed. To execute the plan: {wanted.to_do_it(*lost_option)}"
-    if planned.wanted.planned or planned.silent or not planned.lag_records:
+    said = f"nothing was changed. To execute the plan: {wanted.execute_command(*lost_option)}"
+    if planned.request.is_planned or planned.origin_error or not planned.lag_records:
         return said
     return (
         f"{said}\n{order.origin} is reachable: with --planned, the move waits until all records "
@@ -306,13 +306,13 @@ def _plan_move(
     """The plan, with findings about whether it can be executed, and the two clusters' ids."""
     from mm2.failover import move_plan, readiness
 
-    planned = found.planner.make(wanted)
-    ready = found.beforehand().look(
+    planned = found.planner.build_plan(wanted)
+    ready = found.build_readiness_checks().collect(
         wanted,
         path,
-        groups=[each.group for each in planned.groups if each.write],
+        groups=[each.group for each in planned.groups if each.offsets_to_write],
         partitions=[each.partition for each in planned.mirrored if each.copied_to is not None],
-        silent=bool(planned.silent),
+        silent=bool(planned.origin_error),
     )
     return move_plan.add_findings(planned, readiness.check_readiness(wanted, ready)), ready.clusters
 
@@ -340,15 +340,18 @@ def _execute_move(
     print_progress(f"journal: {path}")
     with JournalFile(path, begin=begin) as file:
         if begin is None:
-            now = CurrentSetup(
-                flow=found.both.flow.name,
+            now = MoveSetup(
+                flow=found.pair.flow.name,
                 hooks=frozenset(found.settings.hooks),
-                clusters=found.clusters(silent=_was_origin_unreachable(file)),
+                clusters=found.fetch_cluster_ids(silent=_was_origin_unreachable(file)),
             )
             check_resumable(order, file, now, now_ms=found.clock.wall_ms())
-        with _unreachable_as_failure(), contextlib.closing(found.tools(print_progress)) as about:
-            MoveExecutor(file, about, planned=planned).run()
-        report = dict(file.found.details[MoveStep.REPORT])
+        with (
+            _unreachable_as_failure(),
+            contextlib.closing(found.build_context(print_progress)) as about,
+        ):
+            MoveExecutor(file, about, plan=planned).run()
+        report = dict(file.journal.details[MoveStep.REPORT])
     if order.as_json:
         click.echo(json.dumps(report, indent=2))
     else:
@@ -372,12 +375,12 @@ def _unreachable_as_failure() -> Iterator[None]:
 
 def _was_origin_unreachable(file: JournalFile) -> bool:
     """Whether the origin cluster did not answer when the move began."""
-    begun = file.found.begun
+    begun = file.journal.identity
     return begun is None or not begun.clusters.origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CurrentSetup:
+class MoveSetup:
     """Flow, hooks and cluster ids at the time when a move is resumed."""
 
     flow: str
@@ -385,9 +388,7 @@ class CurrentSetup:
     clusters: ClusterIds
 
 
-def check_resumable(
-    order: MoveOptions, file: JournalFile, now: CurrentSetup, *, now_ms: int
-) -> None:
+def check_resumable(order: MoveOptions, file: JournalFile, now: MoveSetup, *, now_ms: int) -> None:
     """Check that the resumed move is the one in the journal.
 
     Raises `UsageError` if options, flow, hooks or cluster ids differ. Newly accepted finding codes
@@ -395,18 +396,18 @@ def check_resumable(
     """
     from mm2.failover import journal, move_request
 
-    begun = file.found.begun
+    begun = file.journal.identity
     assert begun is not None, "the file was read"
-    said = move_request.describe_contradictions(begun.wanted, _build_request(order))
+    said = move_request.describe_contradictions(begun.request, _build_request(order))
     if begun.flow != now.flow:
         said.append(f"its flow is {begun.flow}")
-    said += move_request.describe_changed_clusters(begun.wanted, begun.clusters, now.clusters)
+    said += move_request.describe_changed_clusters(begun.request, begun.clusters, now.clusters)
     missing = sorted(set(begun.hooks) - now.hooks)
     if missing:
         said.append(f"it has hooks that the configuration no longer has: {', '.join(missing)}")
     if said:
         raise click.UsageError(f"{file.path} is the journal of another move: {'; '.join(said)}")
-    more = set(order.accepted) - begun.wanted.accepted
+    more = set(order.accepted) - begun.request.accepted
     if more:
         file.append(journal.encode_accepted(more, at_ms=now_ms))
 
@@ -467,15 +468,15 @@ def _format_plan(planned: MovePlan, settings: Mm2Settings) -> Iterator[str]:
 
 
 def _destination_properties(planned: MovePlan, settings: Mm2Settings) -> dict[str, str]:
-    return list_client_properties(settings.clusters[planned.wanted.destination])
+    return list_client_properties(settings.clusters[planned.request.destination])
 
 
 def _export_records(found: MoveWiring, planned: MovePlan) -> int:
     from mm2.failover import move_executor
 
-    with contextlib.closing(found.tools(lambda _: None)) as about:
+    with contextlib.closing(found.build_context(lambda _: None)) as about:
         return move_executor.export_unreplicated(
-            about, planned.wanted, move=f"{planned.flow} {planned.at_ms}"
+            about, planned.request, move=f"{planned.flow} {planned.at_ms}"
         )
 
 
@@ -483,7 +484,7 @@ def list_client_properties(cluster: ClusterSettings) -> dict[str, str]:
     """Connection and security properties that applications need for a cluster, without secrets."""
     return {
         name: value
-        for name, value in cluster.properties.shown().items()
+        for name, value in cluster.properties.redacted().items()
         if name.startswith(_APPLICATION_PROPERTIES)
     }
 

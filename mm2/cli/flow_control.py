@@ -55,7 +55,7 @@ def pause(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) ->
             found.pause()
         else:
             found.pause_topic(topic)
-    undo = OperatorCommands(file=str(file)).go_on(flow, topic)
+    undo = OperatorCommands(file=str(file)).resume(flow, topic)
     text = f"paused, also across restarts, until: {undo}"
     _print_result(flow, topic, text, {"paused": True}, as_json=as_json)
     return exit_codes.DONE
@@ -167,7 +167,7 @@ def connect_to_flow(file: pathlib.Path, flow: str) -> Iterator[FlowRestClient]:
     answers = process_socket.query_processes(
         file,
         RestApiRequest(),
-        where=process_socket.find_socket_folder(),
+        folder=process_socket.find_socket_folder(),
         timeout_s=_REQUEST_TIMEOUT_S,
     )
     found = [each.detail for each in answers.values() if each.code == exit_codes.DONE]

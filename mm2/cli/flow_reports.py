@@ -107,7 +107,7 @@ def collect_reports(query: ReportQuery) -> Any:
             processes=not query.clusters,
             where=process_socket.find_socket_folder(),
             timeout_s=query.timeout_s,
-            within_s=settings.watch.replicating_within_s,
+            within_s=settings.health.replicating_within_s,
         )
 
 
@@ -144,7 +144,7 @@ def make_cluster_collector(settings: Mm2Settings, *, timeout_s: float) -> Callab
         }
         new = [each for each in accesses.values() if all(each != known for known, _ in attempts)]
         found = reachability_probe.wait_for_clusters(
-            new, timeout_s=timeout_s / 2, tell=_print_to_stderr, clock=clock
+            new, timeout_s=timeout_s / 2, print_line=_print_to_stderr, clock=clock
         )
         attempts.extend((each, found.get(each.name)) for each in new)
         return status_from_clusters.collect_report(
@@ -152,7 +152,7 @@ def make_cluster_collector(settings: Mm2Settings, *, timeout_s: float) -> Callab
             flow,
             plans[flow.name],
             clock=clock,
-            timeout_s=end.left_s(clock.now_s()),
+            timeout_s=end.remaining_s(clock.now_s()),
             lost={
                 side: reachability_probe.describe_cause(each, failure)
                 for side, each in accesses.items()

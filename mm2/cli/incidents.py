@@ -122,7 +122,7 @@ def incidents_command(
         one.kind is not _OPERATOR_ACTION or _OPERATOR_ACTION.value in kinds for _, one in found
     )
     of_found = exit_codes.FAILED if counted and exit_code else exit_codes.DONE
-    return exit_codes.worst_of(
+    return exit_codes.combine_exit_codes(
         [of_found if each.error is None else exit_codes.UNREACHABLE for each in answers]
     )
 
@@ -142,14 +142,16 @@ def _read_all(
             reachability_probe.require_clusters(
                 [cluster_clients.build_target_access(settings, flow)],
                 timeout_s=timeout_s / 2,
-                tell=lambda line: terminal.print_line(line, err=True),
+                print_line=lambda line: terminal.print_line(line, err=True),
                 clock=clock,
             )
             with FlowPair(settings, flow, purpose="incidents", clock=clock) as both:
                 found = incident_log.read_incidents(both.target, flow.source, timeout_s=timeout_s)
         except ConnectError as error:
             return IncidentQueryResult(flow=flow, error=error)
-        return IncidentQueryResult(flow=flow, incidents=found.stated, unreadable=found.unreadable)
+        return IncidentQueryResult(
+            flow=flow, incidents=found.incidents, unreadable=found.unreadable
+        )
 
     threads = ThreadPool("incidents", threads_max=len(wanted), waiting_max=len(wanted))
     calls = [(flow, threads.submit(functools.partial(read, flow))) for flow in wanted]

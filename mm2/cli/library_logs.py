@@ -41,7 +41,7 @@ def redirect_library_logs() -> Iterator[LibraryLogFile]:
     The file is removed at the end, but kept if `LibraryLogFile.keep` is set, after a crash, and at
     log level debug; then it stays until `MAX_KEPT_LOGS` newer ones exist.
     """
-    folder = run_directory.create("mm2-log-", kept=MAX_KEPT_LOGS)
+    folder = run_directory.create("mm2-log-", keep_count=MAX_KEPT_LOGS)
     made = LibraryLogFile(folder.path / "libraries.log")
     attach_library_log(made.path)
     quiet = _RootLogFilter()
@@ -62,7 +62,7 @@ def redirect_library_logs() -> Iterator[LibraryLogFile]:
         kept = made.keep or crashed or logging.getLogger().isEnabledFor(logging.DEBUG)
         if kept and made.path.stat().st_size:
             _log.info("log of the Kafka and Spark libraries: %s", made.path)
-            folder.leave()
+            folder.keep()
         else:
             folder.remove()
 

@@ -122,13 +122,13 @@ def rebuild_command(
             run.run(topics)
         finally:
             ledger.close(1.0)
-    found = list(run.found.values())
+    found = list(run.results.values())
     if as_json:
         click.echo(json.dumps(offset_map_rebuild.rebuild_to_json(chosen.name, found), indent=2))
     else:
         for line in offset_map_rebuild.format_rebuild(found):
             terminal.print_line(line)
-    return exit_codes.DONE if all(each.is_well for each in found) else exit_codes.FAILED
+    return exit_codes.DONE if all(each.is_complete for each in found) else exit_codes.FAILED
 
 
 def _build_rebuild_tools(
@@ -147,7 +147,7 @@ def _build_rebuild_tools(
     from mm2.replication import record_transforms
 
     clock, flow = SystemClock(), both.flow
-    clients = settings.clients_of(flow)
+    clients = settings.get_clients(flow)
     client_id = f"mm2-{flow.name}-rebuild"
     plan = flow_offset_translation.load_flow_plan(settings, flow)
     wire = cluster_clients.build_connection_settings(
@@ -165,21 +165,21 @@ def _build_rebuild_tools(
         ),
         partitions=(),
         budget_bytes=0,
-        transforms=record_transforms.select_transform_keys(plan.source),
+        transforms=record_transforms.select_transform_keys(plan.source_config),
     )
     return RebuildContext(
-        both=both,
+        pair=both,
         ledger=ledger,
-        questions=lambda: BlockingClient(wire, clock=clock, random=random.SystemRandom()),
-        reaching=reaching,
+        connect=lambda: BlockingClient(wire, clock=clock, random=random.SystemRandom()),
+        copy_config=reaching,
         worker_props=plan.worker_props,
         engine=how.engine,
-        opposite=lambda: mirror_state.read_offset_map(
+        read_reverse_map=lambda: mirror_state.read_offset_map(
             both.source, flow.target, offset_map_rebuild.REQUEST_TIMEOUT_S
         ),
         clock=clock,
-        pause=threading.Event().wait,
-        tell=lambda line: terminal.print_line(line, err=True) if not quiet else None,
+        sleep=threading.Event().wait,
+        print_line=lambda line: terminal.print_line(line, err=True) if not quiet else None,
         timeout_s=how.timeout_s,
         memory_bytes=int(how.memory_gb * 10**9),
         all_differ=how.all_differ,
@@ -379,7 +379,7 @@ def translate(**given: Any) -> int:
         with OffsetTranslator(link, clock=clock) as translator:
             answer = _translate_query(question, flow, translator, at_ms=clock.wall_ms())
     _print_translation(question, answer)
-    return exit_codes.DONE if answer.whole else exit_codes.FAILED
+    return exit_codes.DONE if answer.is_complete else exit_codes.FAILED
 
 
 def _check_query(question: TranslateQuery) -> None:
@@ -417,8 +417,8 @@ def _translate_query(
         origin=flow.target if question.back else flow.source,
         destination=flow.source if question.back else flow.target,
         groups=groups,
-        places=tuple(places),
-        silent=translator.silent,
+        offsets=tuple(places),
+        source_error=translator.source_error,
     )
 
 

@@ -51,7 +51,7 @@ def probe_command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -
                     cluster_clients.build_target_access(settings, flow),
                 ],
                 timeout_s=flow_probe.PROBE_TIMEOUT_S,
-                tell=lambda line: terminal.print_line(line, err=True),
+                print_line=lambda line: terminal.print_line(line, err=True),
                 clock=clock,
             )
         found = [
@@ -65,10 +65,10 @@ def probe_command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -
         for each in found:
             for line in each.lines():
                 terminal.print_line(line)
-    return exit_codes.worst_of([_exit_code(each.verdict) for each in found])
+    return exit_codes.combine_exit_codes([_exit_code(each.verdict) for each in found])
 
 
 def _exit_code(verdict: DeliveryAssessment) -> int:
-    if verdict.delivery is not DeliveryGuarantee.EXACTLY_ONCE:
+    if verdict.guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         return exit_codes.FAILED
-    return exit_codes.DONE if verdict.proven else exit_codes.UNKNOWN
+    return exit_codes.DONE if verdict.is_verified else exit_codes.UNKNOWN

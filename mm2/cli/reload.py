@@ -40,7 +40,7 @@ def reload_command(*, file: pathlib.Path, dry_run: bool, as_json: bool, timeout_
         answers = process_socket.query_processes(
             file,
             ReloadRequest(dry_run=dry_run),
-            where=process_socket.find_socket_folder(),
+            folder=process_socket.find_socket_folder(),
             timeout_s=timeout_s,
         )
     except ProcessSocketError as error:
@@ -52,12 +52,12 @@ def reload_command(*, file: pathlib.Path, dry_run: bool, as_json: bool, timeout_
     if as_json:
         processes = [{"pid": pid, **answer.detail} for pid, answer in answers.items()]
         click.echo(json.dumps({**_json_header(file), "processes": processes}, indent=2))
-        return exit_codes.worst_of([answer.code for answer in answers.values()])
+        return exit_codes.combine_exit_codes([answer.code for answer in answers.values()])
     for pid, answer in answers.items():
         for line in answer.lines:
             told = f"{pid}: {line}" if len(answers) > 1 else line
             terminal.print_line(told, err=answer.code != 0)
-    return exit_codes.worst_of([answer.code for answer in answers.values()])
+    return exit_codes.combine_exit_codes([answer.code for answer in answers.values()])
 
 
 def _json_header(file: pathlib.Path) -> dict[str, Any]:

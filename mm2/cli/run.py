@@ -155,7 +155,7 @@ def run_command(
         ReloadSignal() as again,
     ):
         settings = _select_flows(config_loader.load(file, environment=os.environ), chosen.names)
-        for line in settings.warning_lines():
+        for line in settings.format_warnings():
             _log.warning("%s", line)
         if settings.spark.engine == "spark":
             java.find_java()
@@ -165,12 +165,12 @@ def run_command(
                 settings,
                 goal,
                 stop,
-                reloading=_ReloadSetup(file=file, names=chosen.names, asked=again.asked),
+                reloading=_ReloadSetup(file=file, names=chosen.names, asked=again.reload_requested),
                 chosen=chosen,
                 table=not no_table,
                 metrics_port=metrics_port,
             )
-            log_file.keep = ending.why is ExitReason.CRASHED
+            log_file.keep = ending.reason is ExitReason.CRASHED
     for line in ending.errors:
         terminal.print_line(f"mm2: {line}", err=True)
     for line in ending.results:
@@ -199,15 +199,15 @@ def _run_flows(
     from mm2.ui.status_page import StatusPage
 
     choice = FlowSelection(
-        near=chosen.near,
+        target_aliases=chosen.near,
         names=chosen.names,
         throttle=chosen.throttle or 0,
         java_stopped=chosen.java_stopped,
     )
     served: dict[str, PageRenderer] = {}
-    made = Mm2Node(settings, choice=choice, environment=os.environ, served=served)
+    made = Mm2Node(settings, selection=choice, environment=os.environ, pages=served)
     clusters = ReachabilityMonitor(made, clock=SystemClock())
-    made.unreachable = clusters.reason
+    made.explain_unreachable = clusters.reason
     watch = RetentionWatch(
         made,
         open_source=retention_watch.open_retention_reader,
@@ -216,7 +216,7 @@ def _run_flows(
     )
     observed = NodeTelemetry(made, settings, clock=SystemClock(), watch=watch)
     page = StatusPage(made, watch)
-    served.update({**observed.served, **page.served})
+    served.update({**observed.pages, **page.pages})
     exporter, note = start_metrics_exporter(
         settings.metrics,
         observed.source,
@@ -229,16 +229,17 @@ def _run_flows(
     around = RunLoopDeps(
         clock=SystemClock(),
         display=flow_display.choose_display(
-            table_wanted=table, figures=exporter is None or _log_format() != log_format.JSON_FORMAT
+            table_wanted=table,
+            log_figures=exporter is None or _log_format() != log_format.JSON_FORMAT,
         ),
         metrics=observed.metrics,
         stop_signal=lambda: stop.signal_number,
-        wait=make_signal_wait(stop, observed.beats.beat),
+        wait=make_signal_wait(stop, observed.heartbeat.beat),
         notes=(f"mm2 {version.VERSION}{note}",),
-        unreachable=observed.unreachable,
+        unreachable=observed.describe_unreachable,
     )
     try:
-        with reloading.run_threads(made, watch, clusters), page.watched():
+        with reloading.run_threads(made, watch, clusters), page.recording():
             return RunLoop(made, goal, around).run()
     finally:
         if exporter is not None:
@@ -285,7 +286,7 @@ class _ReloadSetup:
         and reachability of the clusters."""
         socket = None
         try:
-            socket = ProcessSocket(self.file, where=process_socket.find_socket_folder())
+            socket = ProcessSocket(self.file, folder=process_socket.find_socket_folder())
         except ProcessSocketError as error:
             _log.warning(
                 "%s; mm2 reload cannot reach this process: reload it with SIGHUP instead", error
@@ -293,14 +294,14 @@ class _ReloadSetup:
         made = ConfigReloader(
             running,
             self.load,
-            hang_up=self.asked,
+            reload_signal=self.asked,
             socket=socket,
             reports=watch.reports,
-            now=SystemClock(),
+            clock=SystemClock(),
         )
-        owned = ThreadGroup(on_unasked_end=_log_reload_died)
+        owned = ThreadGroup(on_unexpected_end=_log_reload_died)
         owned.start("reload", made.run)
-        watching = ThreadGroup(on_unasked_end=_log_watcher_died)
+        watching = ThreadGroup(on_unexpected_end=_log_watcher_died)
         watching.start("losses", watch.run)
         watching.start("clusters", clusters.run)
         try:
@@ -359,7 +360,7 @@ def start_metrics_exporter(
         source,
         host=settings.host,
         port=settings.port if port is None else port,
-        beside=beside or {},
+        pages=beside or {},
         hosts=hosts,
     )
     try:

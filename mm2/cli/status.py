@@ -107,7 +107,7 @@ def lag_command(
     else:
         for line in status_tables.render_lag(found, partitions=partitions or topic is not None):
             terminal.print_line(line)
-    return exit_codes.worst_of(
+    return exit_codes.combine_exit_codes(
         [
             _lag_exit_code(each, max_records=max_records, max_seconds=max_seconds)
             for each in found.flows
@@ -153,5 +153,5 @@ def _lag_exit_code(report: Any, *, max_records: int | None, max_seconds: float |
         return exit_codes.FAILED
     if max_seconds is not None and ms > max_seconds * 1000:
         return exit_codes.FAILED
-    known = found.complete and (found.dated or max_seconds is None)
+    known = found.complete and (found.age_complete or max_seconds is None)
     return exit_codes.DONE if known else exit_codes.UNKNOWN

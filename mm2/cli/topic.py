@@ -137,7 +137,7 @@ class _ResetCommand:
                 cluster_clients.build_target_access(self._settings, flow),
             ],
             timeout_s=timeout_s,
-            tell=lambda line: terminal.print_line(line, err=True),
+            print_line=lambda line: terminal.print_line(line, err=True),
             clock=self._clock,
         )
         with (
@@ -202,15 +202,15 @@ class _ResetCommand:
         awaiting = ResetWaiter(
             decisions=decisions,
             ledger=ledger,
-            look=lambda: _collect_partitions(self._settings.file, flow.name),
-            why_not=lambda: topic_reset.describe_failed_task(read_group()),
-            nodes=lambda partitions: topic_reset.find_nodes(read_group(), partitions),
-            now=self._clock,
-            pause=threading.Event().wait,
+            collect_partitions=lambda: _collect_partitions(self._settings.file, flow.name),
+            explain_inactivity=lambda: topic_reset.describe_failed_task(read_group()),
+            find_nodes=lambda partitions: topic_reset.find_nodes(read_group(), partitions),
+            clock=self._clock,
+            sleep=threading.Event().wait,
         )
-        outcomes = awaiting.outcomes(timeout_s)
+        outcomes = awaiting.wait_for_outcomes(timeout_s)
         self._report_lines("outcome", [each.describe() for each in outcomes])
-        return exit_codes.worst_of([_EXIT_CODES[each.replicating] for each in outcomes])
+        return exit_codes.combine_exit_codes([_EXIT_CODES[each.replicating] for each in outcomes])
 
     def _report_failure(self, error: ConnectError) -> int:
         """Report a failure after the reset was recorded; returns the exit code."""
@@ -243,11 +243,11 @@ def _describe_effect(
     flow = order.flow.name
     match state:
         case FlowActivity.PAUSED:
-            what, line = f"{flow} is paused", operator.go_on(flow, None)
+            what, line = f"{flow} is paused", operator.resume(flow, None)
         case FlowActivity.TOPIC_PAUSED:
-            what, line = f"topic {order.topic} is paused", operator.go_on(flow, order.topic)
+            what, line = f"topic {order.topic} is paused", operator.resume(flow, order.topic)
         case FlowActivity.STOPPED:
-            what, line = f"{flow} is stopped", operator.go_on(flow, None)
+            what, line = f"{flow} is stopped", operator.resume(flow, None)
         case _:
             start = operator.run()
             return f"no process runs {flow}: the reset takes effect when the flow starts: {start}"
@@ -286,7 +286,7 @@ def _find_rest_client(file: pathlib.Path | str, flow: str) -> FlowRestClient | N
         answers = process_socket.query_processes(
             pathlib.Path(file),
             RestApiRequest(),
-            where=process_socket.find_socket_folder(),
+            folder=process_socket.find_socket_folder(),
             timeout_s=_REQUEST_TIMEOUT_S,
         )
     except ProcessSocketError:
@@ -314,7 +314,7 @@ def _collect_partitions(
         answers = process_socket.query_processes(
             pathlib.Path(file),
             StatusRequest(),
-            where=process_socket.find_socket_folder(),
+            folder=process_socket.find_socket_folder(),
             timeout_s=_REQUEST_TIMEOUT_S,
         )
     except ProcessSocketError:

@@ -104,7 +104,7 @@ def _query_processes(
     question = ExplainRequest(topic=topic)
     try:
         answers = process_socket.query_processes(
-            file, question, where=process_socket.find_socket_folder(), timeout_s=timeout_s
+            file, question, folder=process_socket.find_socket_folder(), timeout_s=timeout_s
         )
     except ProcessSocketError as error:
         return [], [], str(error).partition(":")[0]
@@ -195,7 +195,7 @@ def _add_operator_actions(
             and flow["partitions"]
             and topic_explanation.is_paused_or_stopped(flow)
         ):
-            left_s = end.left_s(clock.now_s())
+            left_s = end.remaining_s(clock.now_s())
             with library_logs.redirect_library_logs():
                 actions = topic_explanation.read_override_actions(
                     settings, known, flow, clock=clock, timeout_s=left_s
@@ -215,9 +215,9 @@ def _add_operator_actions(
 
 def _exit_code(found: Any, *, replicates: bool) -> int:
     """`found` is the explanation from the clusters, None if they were not read."""
-    if replicates or found.known:
+    if replicates or found.has_answer:
         return exit_codes.DONE
-    if not found.trouble:
+    if not found.has_errors:
         return exit_codes.BAD_INPUT
-    silent = all(each.trouble for each in found.flows)
+    silent = all(each.error for each in found.flows)
     return exit_codes.UNREACHABLE if silent else exit_codes.UNKNOWN

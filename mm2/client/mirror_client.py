@@ -136,7 +136,7 @@ class MirrorClient:
         matching = self._read_checkpoints(
             lambda name: group.fullmatch(name) is not None, remote_alias, timeout_s
         )
-        return {name: _get_group_offsets(matching, name) for name in matching.groups()}
+        return {name: _get_group_offsets(matching, name) for name in matching.list_groups()}
 
     def _read_checkpoints(
         self, takes_group: NamePredicate, remote_alias: str, timeout_s: float
@@ -145,7 +145,7 @@ class MirrorClient:
             self._topics,
             self._policy,
             remote_alias,
-            takes_group=takes_group,
+            group_filter=takes_group,
             clock=self._clock,
             timeout_s=timeout_s,
         )
@@ -187,5 +187,5 @@ def _trace_upstream_aliases(policy: ReplicationPolicy, topic: str) -> list[str]:
 def _get_group_offsets(table: CheckpointTable, group: str) -> GroupOffsets:
     return {
         partition: OffsetAndMetadata(offset=point.downstream, metadata=point.metadata)
-        for partition, point in sorted(table.group(group).items())
+        for partition, point in sorted(table.get_group(group).items())
     }

@@ -96,7 +96,7 @@ def _stringify_value(value: object) -> str:
 class TranslationCluster(ClusterClients, Protocol):
     """A cluster, as `OffsetTranslator` uses it; created by `connect_cluster`."""
 
-    def tail(self, topic: str) -> TopicTail:
+    def open_tail(self, topic: str) -> TopicTail:
         """A reader of new records of the topic; the caller must close it."""
         ...
 

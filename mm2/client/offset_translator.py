@@ -53,7 +53,7 @@ from mm2.topics.naming import ReplicationPolicy
 class OffsetMapWithSyncs:
     """A flow's offset map and offset syncs. Partitions have their names on the source."""
 
-    known: OffsetMap
+    offset_map: OffsetMap
     syncs: OffsetSyncStore | None = None
     """None if they could not be read."""
 
@@ -63,11 +63,11 @@ class OffsetMapWithSyncs:
         The map is ignored if the newest sync contradicts it: Java has replicated the partition
         since, possibly from a recreated topic.
         """
-        mine = self.known.partition(partition)
+        mine = self.offset_map.get_partition(partition)
         if self.syncs is None:
             return translation.translate_to_target(mine, upstream)
         by_syncs = self.syncs.translate(partition, upstream)
-        slots = self.syncs.slots(partition)
+        slots = self.syncs.list_syncs(partition)
         if slots and not translation.agrees_with_sync(mine, slots[0]):
             return by_syncs
         return translation.choose_closest(translation.translate_to_target(mine, upstream), by_syncs)
@@ -75,15 +75,15 @@ class OffsetMapWithSyncs:
     def translate_back(self, partition: TopicPartition, downstream: int) -> TranslatedOffset:
         """Translate an offset of the mirror topic to the source, by the map only: offset syncs are
         too sparse."""
-        mine = self.known.partition(partition)
-        slots = self.syncs.slots(partition) if self.syncs is not None else ()
+        mine = self.offset_map.get_partition(partition)
+        slots = self.syncs.list_syncs(partition) if self.syncs is not None else ()
         if slots and not translation.agrees_with_sync(mine, slots[0]):
             return Untranslated.UNKNOWN
         return translation.translate_to_source(mine, downstream)
 
-    def missing(self, partition: TopicPartition, upstream: int) -> int:
+    def count_unreplicated(self, partition: TopicPartition, upstream: int) -> int:
         """Number of offsets before `upstream` that are not recorded as replicated."""
-        copied_to = self.known.partition(partition).copied_to
+        copied_to = self.offset_map.get_partition(partition).replicated_to
         return 0 if copied_to is None else max(0, upstream - copied_to)
 
 
@@ -106,7 +106,7 @@ class FlowOffsetReader:
         """
         self._target = target
         self._topic = naming.offset_map_topic(source_alias)
-        self._map = OffsetMapReader(lambda: target.tail(self._topic), where="the target")
+        self._map = OffsetMapReader(lambda: target.open_tail(self._topic), where="the target")
         self._syncs = syncs
         self._sync_tail: TopicTail | None = None
         self._sync_store = OffsetSyncStore(keep_history=True)
@@ -132,7 +132,7 @@ class FlowOffsetReader:
                 return None
             if self._sync_tail is None:
                 self._sync_store = OffsetSyncStore(keep_history=True)
-                self._sync_tail = cluster.tail(topic)
+                self._sync_tail = cluster.open_tail(topic)
             for each in self._sync_tail.read_to_end(timeout_s):
                 self._apply(each)
         except FatalError as error:
@@ -142,8 +142,8 @@ class FlowOffsetReader:
         except ConnectError:
             self._close_syncs()
             raise
-        if not self._sync_store.ready:
-            self._sync_store.read_through()
+        if not self._sync_store.is_ready:
+            self._sync_store.mark_ready()
         return self._sync_store
 
     def close(self) -> None:
@@ -192,14 +192,14 @@ _UNTRANSLATED_REASONS: Mapping[Untranslated, str] = {
 class FlowLink:
     """The two clusters of a flow, for offset translation."""
 
-    here: TranslationCluster
+    target: TranslationCluster
     """The target cluster."""
-    remote_alias: str
+    source_alias: str
     """Alias of the source cluster."""
     policy: ReplicationPolicy
-    there: TranslationCluster | None = None
+    source: TranslationCluster | None = None
     """The source cluster; None if it is not configured."""
-    alias: str = ""
+    target_alias: str = ""
     """Alias of the target cluster; if empty, topics that came from the target are `Unknown`."""
     syncs_on_source: bool = True
     """Whether the offset syncs are on the source cluster."""
@@ -212,73 +212,73 @@ class FlowLinkTranslator:
         self._link = link
         self._clock = clock
         self._silent_until_s = float("-inf")
-        self.silent = ""
+        self.source_error = ""
         self._forward = FlowOffsetReader(
-            link.here, source_alias=link.remote_alias, syncs=_locate_offset_syncs(link)
+            link.target, source_alias=link.source_alias, syncs=_locate_offset_syncs(link)
         )
         self._reverse: FlowOffsetReader | None = None
-        if link.there is not None and link.alias:
-            self._reverse = FlowOffsetReader(link.there, source_alias=link.alias)
+        if link.source is not None and link.target_alias:
+            self._reverse = FlowOffsetReader(link.source, source_alias=link.target_alias)
 
     def close(self) -> None:
         """Close all connections."""
-        for each in (self._forward, self._reverse, self._link.here, self._link.there):
+        for each in (self._forward, self._reverse, self._link.target, self._link.source):
             if each is not None:
                 each.close()
 
-    def ask_source(
+    def query_source(
         self, ask: Callable[[TranslationCluster, float], T], timeout_s: float
     ) -> T | None:
         """The result of a query to the source cluster; None if it is not configured or unreachable.
 
-        If it is unreachable, `silent` is the reason.
+        If it is unreachable, `source_error` is the reason.
         """
-        there = self._link.there
+        there = self._link.source
         if there is None or self._clock.now_s() < self._silent_until_s:
             return None
         try:
             found = ask(there, min(timeout_s, SOURCE_TIMEOUT_S))
         except RetriableError as error:
-            self.silent = str(error)
+            self.source_error = str(error)
             self._silent_until_s = self._clock.now_s() + SOURCE_RETRY_DELAY_S
             return None
-        self.silent = ""
+        self.source_error = ""
         return found
 
-    def on_target(self, partition: TopicPartition) -> TopicPartition:
+    def map_to_target(self, partition: TopicPartition) -> TopicPartition:
         """The target partition that corresponds to a source partition."""
         return self._rename_partition(naming.topic_on_target, partition)
 
-    def on_source(self, partition: TopicPartition) -> TopicPartition:
+    def map_to_source(self, partition: TopicPartition) -> TopicPartition:
         """The source partition that corresponds to a target partition."""
         return self._rename_partition(naming.topic_on_source, partition)
 
-    def forwards(self, timeout_s: float) -> TranslateOffset:
+    def build_forward_translation(self, timeout_s: float) -> TranslateOffset:
         """A function that translates from source to target, with the current maps."""
         known = self._read_forward(timeout_s)
         opposite = _LazyReverseOffsets(lambda: self._read_reverse_map(timeout_s))
 
         def translate(partition: TopicPartition, offset: int) -> Outcome:
-            there = self.on_target(partition)
-            if not self._is_from(partition, self._link.alias):
+            there = self.map_to_target(partition)
+            if not self._is_from(partition, self._link.target_alias):
                 return _translate_replicated(known, partition, offset, there=there)
             if (other := opposite.get()) is None:
-                return Unknown(partition=there, why=_REVERSE_MAP_REQUIRED)
+                return Unknown(partition=there, reason=_REVERSE_MAP_REQUIRED)
             return _to_outcome(other.translate_back(there, offset), there)
 
         return translate
 
-    def backwards(self, timeout_s: float) -> TranslateOffset:
+    def build_backward_translation(self, timeout_s: float) -> TranslateOffset:
         """A function that translates from target to source, with the current maps."""
         known = self._read_forward(timeout_s)
         opposite = _LazyReverseOffsets(lambda: self._read_reverse_map(timeout_s))
 
         def translate(partition: TopicPartition, offset: int) -> Outcome:
-            there = self.on_source(partition)
-            if self._is_from(partition, self._link.remote_alias):
+            there = self.map_to_source(partition)
+            if self._is_from(partition, self._link.source_alias):
                 return _to_outcome(known.translate_back(there, offset), there)
             if (other := opposite.get()) is None:
-                return Unknown(partition=there, why=_REVERSE_MAP_REQUIRED)
+                return Unknown(partition=there, reason=_REVERSE_MAP_REQUIRED)
             return _translate_replicated(other, partition, offset, there=there)
 
         return translate
@@ -293,26 +293,26 @@ class FlowLinkTranslator:
         topic = name(
             link.policy,
             partition.topic,
-            source_alias=link.remote_alias,
-            target_alias=link.alias,
+            source_alias=link.source_alias,
+            target_alias=link.target_alias,
         )
         return TopicPartition(topic, partition.partition)
 
     def _read_forward(self, timeout_s: float) -> OffsetMapWithSyncs:
         known = self._forward.read(timeout_s)
-        return OffsetMapWithSyncs(known=known, syncs=self._read_syncs(timeout_s))
+        return OffsetMapWithSyncs(offset_map=known, syncs=self._read_syncs(timeout_s))
 
     def _read_syncs(self, timeout_s: float) -> OffsetSyncStore | None:
         if not self._link.syncs_on_source:
             return self._forward.read_syncs(timeout_s)
-        return self.ask_source(lambda _, left_s: self._forward.read_syncs(left_s), timeout_s)
+        return self.query_source(lambda _, left_s: self._forward.read_syncs(left_s), timeout_s)
 
     def _read_reverse_map(self, timeout_s: float) -> OffsetMapWithSyncs | None:
         opposite = self._reverse
         if opposite is None:
             return None
-        known = self.ask_source(lambda _, left_s: opposite.read(left_s), timeout_s)
-        return None if known is None else OffsetMapWithSyncs(known=known)
+        known = self.query_source(lambda _, left_s: opposite.read(left_s), timeout_s)
+        return None if known is None else OffsetMapWithSyncs(offset_map=known)
 
 
 class _LazyReverseOffsets:
@@ -330,10 +330,10 @@ class _LazyReverseOffsets:
 
 def _locate_offset_syncs(link: FlowLink) -> tuple[TranslationCluster, str] | None:
     if not link.syncs_on_source:
-        return link.here, link.policy.offset_syncs_topic(link.remote_alias)
-    if link.there is None or not link.alias:
+        return link.target, link.policy.offset_syncs_topic(link.source_alias)
+    if link.source is None or not link.target_alias:
         return None
-    return link.there, link.policy.offset_syncs_topic(link.alias)
+    return link.source, link.policy.offset_syncs_topic(link.target_alias)
 
 
 def _translate_replicated(
@@ -344,8 +344,8 @@ def _translate_replicated(
     there: TopicPartition,
 ) -> Outcome:
     found = known.translate(partition, offset)
-    if isinstance(found, EarlierOffset) and known.missing(partition, offset):
-        return NotReady(partition=there, offset=found.downstream, again_max=found.again_max)
+    if isinstance(found, EarlierOffset) and known.count_unreplicated(partition, offset):
+        return NotReady(partition=there, offset=found.downstream, again_max=found.reread_max)
     return _to_outcome(found, there)
 
 
@@ -354,11 +354,11 @@ def _to_outcome(found: TranslatedOffset, there: TopicPartition) -> Outcome:
         case ExactOffset():
             return Exact(partition=there, offset=found.downstream)
         case EarlierOffset():
-            return Earlier(partition=there, offset=found.downstream, again_max=found.again_max)
+            return Earlier(partition=there, offset=found.downstream, again_max=found.reread_max)
         case Untranslated.TOO_OLD:
             return TooOld(partition=there)
         case _:
-            return Unknown(partition=there, why=_UNTRANSLATED_REASONS[found])
+            return Unknown(partition=there, reason=_UNTRANSLATED_REASONS[found])
 
 
 TRANSLATION_TIMEOUT_S = 60.0
@@ -369,7 +369,7 @@ class OffsetTranslator:
 
     Methods translate from the source cluster (`remote_alias`) to the target cluster; those with
     "back" in their name in the opposite direction. They raise `RetriableError` or `FatalError` if
-    the target does not answer. An unreachable source is skipped, which `silent` reports. Not
+    the target does not answer. An unreachable source is skipped, which `source_error` reports. Not
     thread-safe.
     """
 
@@ -405,15 +405,15 @@ class OffsetTranslator:
         """
         clock = SystemClock()
         link = FlowLink(
-            here=mirror_client_config.connect_cluster(properties, clock=clock),
-            there=None
+            target=mirror_client_config.connect_cluster(properties, clock=clock),
+            source=None
             if source_properties is None
             else mirror_client_config.connect_cluster(source_properties, clock=clock),
             policy=mirror_client_config.build_replication_policy(
                 {"source.cluster.alias": remote_alias, **properties}
             ),
-            remote_alias=remote_alias,
-            alias=alias,
+            source_alias=remote_alias,
+            target_alias=alias,
             syncs_on_source=mirror_client_config.are_syncs_on_source(properties),
         )
         return cls(link, timeout_s=timeout_s, clock=clock)
@@ -429,14 +429,14 @@ class OffsetTranslator:
         self._offsets.close()
 
     @property
-    def silent(self) -> str:
+    def source_error(self) -> str:
         """Why the source did not answer the last query; empty if it did."""
-        return self._offsets.silent
+        return self._offsets.source_error
 
     def translate(self, topic: str, partition: int, offset: int) -> Outcome:
         """Translate a source offset to the target. `topic` is the name on the source."""
         asked = TopicPartition(topic, partition)
-        outcome = self._offsets.forwards(self._timeout_s)(asked, offset)
+        outcome = self._offsets.build_forward_translation(self._timeout_s)(asked, offset)
         waits = [asked] if isinstance(outcome, NotReady) else []
         return _check_log_end(outcome, offset, self._source_ends(waits).get(asked))
 
@@ -447,8 +447,8 @@ class OffsetTranslator:
         the next replicated record.
         """
         asked = TopicPartition(topic, partition)
-        outcome = self._offsets.backwards(self._timeout_s)(asked, offset)
-        ends = self._link.here.logs.ends({asked}, self._timeout_s).done
+        outcome = self._offsets.build_backward_translation(self._timeout_s)(asked, offset)
+        ends = self._link.target.logs.fetch_bounds({asked}, self._timeout_s).succeeded
         return _check_log_end(outcome, offset, ends.get(asked))
 
     def translate_timestamp(self, topic: str, partition: int, timestamp_ms: int) -> Place:
@@ -459,23 +459,23 @@ class OffsetTranslator:
         missed, but an unknown number is read again.
         """
         asked = TopicPartition(topic, partition)
-        at = self._offsets.ask_source(
+        at = self._offsets.query_source(
             lambda there, left_s: _find_offset_at_time(
                 there, asked, timestamp_ms, timeout_s=left_s
             ),
             self._timeout_s,
         )
         if at is not None:
-            outcome = self._offsets.forwards(self._timeout_s)(asked, at)
+            outcome = self._offsets.build_forward_translation(self._timeout_s)(asked, at)
             return Place(partition=asked, offset=at, outcome=outcome, basis=Basis.TIME)
-        outcome = self._translate_time_on_target(self._offsets.on_target(asked), timestamp_ms)
-        return Place(partition=asked, offset=None, outcome=outcome, basis=Basis.TIME_THERE)
+        outcome = self._translate_time_on_target(self._offsets.map_to_target(asked), timestamp_ms)
+        return Place(partition=asked, offset=None, outcome=outcome, basis=Basis.TIME_ON_DESTINATION)
 
     def translate_timestamp_back(self, topic: str, partition: int, timestamp_ms: int) -> Place:
         """Translate the offset of the first target record at or after a time to the source."""
         asked = TopicPartition(topic, partition)
-        at = _find_offset_at_time(self._link.here, asked, timestamp_ms, timeout_s=self._timeout_s)
-        outcome = self._offsets.backwards(self._timeout_s)(asked, at)
+        at = _find_offset_at_time(self._link.target, asked, timestamp_ms, timeout_s=self._timeout_s)
+        outcome = self._offsets.build_backward_translation(self._timeout_s)(asked, at)
         return Place(partition=asked, offset=at, outcome=outcome, basis=Basis.TIME)
 
     def translate_group(self, group: str) -> GroupPlaces:
@@ -484,12 +484,12 @@ class OffsetTranslator:
 
         Raises `TopicMissingError` if there are no checkpoints either.
         """
-        committed = self._offsets.ask_source(
+        committed = self._offsets.query_source(
             lambda there, left_s: _fetch_group_positions(there, group, left_s), self._timeout_s
         )
         if committed is None:
             return self._translate_checkpoints(group)
-        translate = self._offsets.forwards(self._timeout_s)
+        translate = self._offsets.build_forward_translation(self._timeout_s)
         found = _translate_group(group, committed, translate)
         ends = self._source_ends(
             each.partition for each in found.places if isinstance(each.outcome, NotReady)
@@ -498,11 +498,13 @@ class OffsetTranslator:
 
     def translate_group_back(self, group: str) -> GroupPlaces:
         """Translate the committed offsets of a target group to the source."""
-        committed = _fetch_group_positions(self._link.here, group, self._timeout_s)
-        found = _translate_group(group, committed, self._offsets.backwards(self._timeout_s))
+        committed = _fetch_group_positions(self._link.target, group, self._timeout_s)
+        found = _translate_group(
+            group, committed, self._offsets.build_backward_translation(self._timeout_s)
+        )
         partitions = {each.partition for each in found.places}
         return _check_group_log_ends(
-            found, self._link.here.logs.ends(partitions, self._timeout_s).done
+            found, self._link.target.logs.fetch_bounds(partitions, self._timeout_s).succeeded
         )
 
     def _source_ends(
@@ -512,20 +514,20 @@ class OffsetTranslator:
         asked = set(partitions)
         if not asked:
             return {}
-        found = self._offsets.ask_source(
-            lambda there, left_s: there.logs.ends(asked, left_s), self._timeout_s
+        found = self._offsets.query_source(
+            lambda there, left_s: there.logs.fetch_bounds(asked, left_s), self._timeout_s
         )
-        return {} if found is None else found.done
+        return {} if found is None else found.succeeded
 
     def _translate_time_on_target(
         self, mirror: TopicPartition, timestamp_ms: int
     ) -> Earlier | Unknown:
         try:
             at = _find_offset_at_time(
-                self._link.here, mirror, timestamp_ms, timeout_s=self._timeout_s
+                self._link.target, mirror, timestamp_ms, timeout_s=self._timeout_s
             )
         except TopicMissingError:
-            return Unknown(partition=mirror, why="the partition does not exist on the target")
+            return Unknown(partition=mirror, reason="the partition does not exist on the target")
         return Earlier(partition=mirror, offset=at, again_max=None)
 
     def _translate_checkpoints(self, group: str) -> GroupPlaces:
@@ -534,18 +536,18 @@ class OffsetTranslator:
         link = self._link
         times = CheckpointWriteTimes()
         table = checkpoint_reader.read_checkpoints(
-            link.here.topics,
+            link.target.topics,
             link.policy,
-            link.remote_alias,
-            takes_group=group.__eq__,
+            link.source_alias,
+            group_filter=group.__eq__,
             clock=self._clock,
             timeout_s=self._timeout_s,
-            noted=times.note,
+            on_record=times.record,
         )
-        translate = self._offsets.forwards(self._timeout_s)
+        translate = self._offsets.build_forward_translation(self._timeout_s)
         places = []
-        for place, point in sorted(table.group(group).items()):
-            partition = self._offsets.on_source(place)
+        for place, point in sorted(table.get_group(group).items()):
+            partition = self._offsets.map_to_source(place)
             outcome = translate(partition, point.upstream)
             at = translation_outcomes.offset_there(outcome)
             there = place if at is None else outcome.partition
@@ -560,14 +562,14 @@ class OffsetTranslator:
                     ),
                     basis=Basis.CHECKPOINT,
                     metadata=point.metadata,
-                    written_ms=times.of(group).get(place),
+                    written_ms=times.get_group(group).get(place),
                 )
             )
         return GroupPlaces(
             group=group,
             basis=Basis.CHECKPOINT,
             places=tuple(places),
-            silent=self._offsets.silent,
+            cluster_error=self._offsets.source_error,
         )
 
 
@@ -613,24 +615,24 @@ def _check_group_log_ends(
 def _fetch_group_positions(
     cluster: TranslationCluster, group: str, timeout_s: float
 ) -> CommittedPositions:
-    found = cluster.groups.positions([group], timeout_s)
+    found = cluster.groups.fetch_positions([group], timeout_s)
     failure = found.first_failure()
     if failure is not None:
         raise failure
-    return found.done[group]
+    return found.succeeded[group]
 
 
 def _find_offset_at_time(
     cluster: TranslationCluster, partition: TopicPartition, timestamp_ms: int, *, timeout_s: float
 ) -> int:
     """The first offset at or after a time; the end of the readable log if there is none."""
-    found = cluster.logs.offsets_at({partition: timestamp_ms}, timeout_s)
+    found = cluster.logs.find_offsets_by_time({partition: timestamp_ms}, timeout_s)
     for error in found.failed.values():
         raise error
-    at = found.done[partition]
+    at = found.succeeded[partition]
     if at is not None:
         return at
-    ends = cluster.logs.ends({partition}, timeout_s)
+    ends = cluster.logs.fetch_bounds({partition}, timeout_s)
     for error in ends.failed.values():
         raise error
-    return ends.done[partition].end
+    return ends.succeeded[partition].end

@@ -51,10 +51,10 @@ class TooOld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """Nothing is known about `partition` on the other cluster; `why` is the reason."""
+    """Nothing is known about `partition` on the other cluster; `reason` is the reason."""
 
     partition: TopicPartition
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Basis(enum.Enum):
     """The group's last checkpoint: its cluster was not queried, or did not answer."""
     TIME = "time"
     """The first offset at or after a time in the origin cluster's log."""
-    TIME_THERE = "time there"
+    TIME_ON_DESTINATION = "time there"
     """The first offset at or after a time in the destination cluster's log, because the origin
     cluster did not answer."""
 
@@ -110,7 +110,7 @@ class GroupPlaces:
     basis: Basis
     places: tuple[Place, ...]
     """Sorted by partition; empty if the group has no committed offsets."""
-    silent: str = ""
+    cluster_error: str = ""
     """Why the group's cluster did not answer; empty if it did or was not configured."""
 
 

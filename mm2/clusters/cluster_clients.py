@@ -48,7 +48,7 @@ def build_connection_settings(
     cluster: ClusterSettings, alias: str, *, client_id: str
 ) -> ConnectionSettings:
     """Connection settings for the built-in protocol client, as copy processes use them."""
-    return client_properties.read_connection_settings(
+    return client_properties.parse_connection_settings(
         build_copier_access(cluster, alias, client_id=client_id)
     )
 
@@ -56,13 +56,13 @@ def build_connection_settings(
 def build_operator(settings: Mm2Settings, flow: Flow) -> OperatorCommands:
     """Operator commands with the login of the consumer on the source and the producer on the
     target."""
-    clients = settings.clients_of(flow)
+    clients = settings.get_clients(flow)
     return OperatorCommands(
         file=os.path.abspath(settings.file),
-        source=operator_access.build_cluster_access(
+        source=operator_access.build_cluster_commands(
             build_client_access(clients.consumer, flow.source)
         ),
-        target=operator_access.build_cluster_access(
+        target=operator_access.build_cluster_commands(
             build_client_access(clients.producer, flow.target)
         ),
     )
@@ -70,12 +70,12 @@ def build_operator(settings: Mm2Settings, flow: Flow) -> OperatorCommands:
 
 def build_source_access(settings: Mm2Settings, flow: Flow) -> KafkaClusterAccess:
     """Connection settings of the admin client for the flow's source."""
-    return build_client_access(settings.clients_of(flow).source_admin, flow.source)
+    return build_client_access(settings.get_clients(flow).source_admin, flow.source)
 
 
 def build_target_access(settings: Mm2Settings, flow: Flow) -> KafkaClusterAccess:
     """Connection settings of the admin client for the flow's target."""
-    return build_client_access(settings.clients_of(flow).target_admin, flow.target)
+    return build_client_access(settings.get_clients(flow).target_admin, flow.target)
 
 
 def connect_source_admin(
@@ -102,7 +102,7 @@ def connect_target_cluster(
     Raises as `connect_source_admin`."""
     return KafkaCluster(
         build_target_access(settings, flow),
-        build_client_access(settings.clients_of(flow).producer, flow.target),
+        build_client_access(settings.get_clients(flow).producer, flow.target),
         client_id=client_id,
         clock=clock,
     )

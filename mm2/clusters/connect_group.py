@@ -39,7 +39,7 @@ def read_connect_group(
     end = Deadline.after(timeout_s, now_s=clock.now_s())
 
     def left_s() -> float:
-        return end.left_s(clock.now_s())
+        return end.remaining_s(clock.now_s())
 
     changed_ms: dict[str, int] = {}
     configs, statuses = ConfigTopicFold(), StatusTopicFold()
@@ -49,7 +49,7 @@ def read_connect_group(
     found = side.admin.describe_topics(listed, left_s())
     if (failure := found.first_failure()) is not None:
         raise failure
-    described = found.done
+    described = found.succeeded
     folds: list[ConfigTopicFold | StatusTopicFold] = [configs, statuses]
     for topic, fold in zip(topics, folds, strict=True):
         if topic not in described:
@@ -64,7 +64,7 @@ def read_connect_group(
     return ConnectGroupSnapshot(
         config=configs.snapshot(),
         statuses=statuses.snapshot(),
-        hosts=side.groups.members([group], left_s()).done.get(group),
+        hosts=side.groups.list_member_hosts([group], left_s()).succeeded.get(group),
         changed_ms=changed_ms,
     )
 

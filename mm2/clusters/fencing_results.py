@@ -28,11 +28,11 @@ class FencingResult:
     partition: TopicPartition
     marker: int | None
     """Target offset of the fencing marker."""
-    order: OwnerOrder
+    owner_order: OwnerOrder
     """An owner with a greater order has acquired the partition since."""
     tail: int | None
     """Records of the flow between the end of the offset map and the marker; None if unknown."""
-    unfenced: str = ""
+    unfenced_reason: str = ""
     """Why older writers are not fenced, "" if they are."""
 
 
@@ -50,7 +50,7 @@ def summarize_fencing(found: Collection[FencingResult]) -> FencingSummary:
     """Summarize the results of all partitions."""
     return FencingSummary(
         tails={each.partition: each.tail for each in found},
-        unfenced={each.partition: each.unfenced for each in found if each.unfenced},
+        unfenced={each.partition: each.unfenced_reason for each in found if each.unfenced_reason},
     )
 
 
@@ -62,20 +62,20 @@ def apply_counted_tails(
     return tuple(
         each
         if (tail := counted.get(each.partition)) is None
-        else dataclasses.replace(each, tail=tail)
+        else dataclasses.replace(each, unrecorded=tail)
         for each in mirrored
     )
 
 
 def list_replicated_partitions(known: OffsetMap) -> set[TopicPartition]:
     """Returns all partitions that the flow has ever replicated."""
-    return {each for each in known.partitions() if known.partition(each).eras}
+    return {each for each in known.list_partitions() if known.get_partition(each).eras}
 
 
 def find_newest_owner(known: PartitionMap) -> OwnerOrder:
     """Returns the order of the newest owner that the offset map has recorded."""
-    orders = [key.owner_order for key in known.begun]
-    anchor = known.anchor
+    orders = [key.owner_order for key in known.era_records]
+    anchor = known.resume_point
     if anchor is not None:
         orders.append(anchor.key.owner_order)
     return max(((ordinal, epoch) for ordinal, epoch, _ in orders), default=NO_OWNER)
@@ -84,21 +84,25 @@ def find_newest_owner(known: PartitionMap) -> OwnerOrder:
 def is_acquired_since(known: OffsetMap, fenced: FencingResult) -> bool:
     """Returns True if an owner acquired the partition after it was fenced: owners record that
     before they write."""
-    return find_newest_owner(known.partition(fenced.partition)) > fenced.order
+    return find_newest_owner(known.get_partition(fenced.partition)) > fenced.owner_order
 
 
 def build_unfenced_result(
-    partition: TopicPartition, known: PartitionMap, why: str = NOT_AUTHORIZED
+    partition: TopicPartition, known: PartitionMap, reason: str = NOT_AUTHORIZED
 ) -> FencingResult:
     """Build the result for a partition whose writers are not fenced."""
     return FencingResult(
-        partition=partition, marker=None, order=find_newest_owner(known), tail=None, unfenced=why
+        partition=partition,
+        marker=None,
+        owner_order=find_newest_owner(known),
+        tail=None,
+        unfenced_reason=reason,
     )
 
 
-def explain_unanswered(why: str) -> str:
+def explain_unanswered(reason: str) -> str:
     """Reason for leaving a mirror unfenced that does not answer, after that was accepted."""
-    return f"its mirror does not answer, as accepted: {why}"
+    return f"its mirror does not answer, as accepted: {reason}"
 
 
 def build_fencing_result(
@@ -116,4 +120,6 @@ def build_fencing_result(
     order, why = (0 if used is None else used.ordinal, epoch), ""
     if order[0] < find_newest_owner(known)[0]:
         order, why = find_newest_owner(known), PRODUCER_ID_EXPIRED
-    return FencingResult(partition=partition, marker=marker, order=order, tail=tail, unfenced=why)
+    return FencingResult(
+        partition=partition, marker=marker, owner_order=order, tail=tail, unfenced_reason=why
+    )

@@ -22,7 +22,7 @@ class FlowSide(ClusterClients, Protocol):
     @property
     def admin(self) -> Admin: ...
 
-    def map_reader(self, source_alias: str) -> OffsetMapReader:
+    def create_map_reader(self, source_alias: str) -> OffsetMapReader:
         """Create a reader of the offset map of the flow from `source_alias`; the caller closes
         it."""
 
@@ -52,7 +52,7 @@ class FlowPair:
         clock: Clock,
     ) -> None:
         """`purpose` is the suffix of the `client.id`. Does not connect yet."""
-        clients = settings.clients_of(flow)
+        clients = settings.get_clients(flow)
         client_id = f"mm2-{flow.name}-{purpose}"
 
         def side(

@@ -41,7 +41,7 @@ _STREAMS_TOPIC_SUFFIXES = ("-changelog", "-repartition")
 
 def is_flow_topic(flow: Flow, topic: str) -> bool:
     """Returns True if the flow replicates the topic, or if it was replicated from the target."""
-    return flow.topics.takes(topic) or flow.policy.topic_source(topic) == flow.target
+    return flow.topics.matches(topic) or flow.policy.topic_source(topic) == flow.target
 
 
 def build_checkpointed_group(
@@ -55,15 +55,15 @@ def build_checkpointed_group(
     `written_ms`: when each checkpoint was written, by partition of the target."""
     return GroupSnapshot(
         name=name,
-        origin=PositionBasis.CHECKPOINTED,
+        basis=PositionBasis.CHECKPOINTED,
         positions={
             _to_source_partition(flow, place): OffsetAndMetadata(
                 offset=point.upstream, metadata=point.metadata
             )
             for place, point in points.items()
         },
-        pairs=build_checkpoint_pairs(flow, points),
-        written_ms={
+        checkpoints=build_checkpoint_pairs(flow, points),
+        checkpoint_times_ms={
             _to_source_partition(flow, place): written_ms[place]
             for place in points
             if place in written_ms
@@ -85,15 +85,15 @@ def build_checkpoint_pairs(
 
 def merge_earlier_positions(group: GroupSnapshot, before: CommittedPositions) -> GroupSnapshot:
     """Use the higher of both positions, unless the group's committed offsets are known."""
-    if group.origin is PositionBasis.COMMITTED:
+    if group.basis is PositionBasis.COMMITTED:
         return group
     positions = pair_snapshot.merge_furthest(group.positions, before)
     written_ms = {
         partition: at_ms
-        for partition, at_ms in group.written_ms.items()
+        for partition, at_ms in group.checkpoint_times_ms.items()
         if positions[partition] == group.positions[partition]
     }
-    return dataclasses.replace(group, positions=positions, written_ms=written_ms)
+    return dataclasses.replace(group, positions=positions, checkpoint_times_ms=written_ms)
 
 
 def find_streams_applications(groups: Collection[str], topics: Iterable[str]) -> frozenset[str]:
@@ -132,17 +132,17 @@ class GroupPositions:
 
     groups: tuple[GroupSnapshot, ...]
     unmoved: tuple[UnmovedGroup, ...] = ()
-    unlisted: str = ""
+    incomplete_reason: str = ""
     checkpointed_ms: int | None = None
 
 
 def collect_group_positions(
-    sides: FlowClusters,
+    clusters: FlowClusters,
     *,
     origin_answers: bool,
     names: Collection[str] = (),
     stable: bool = False,
-    before: Mapping[str, CommittedPositions] | None = None,
+    earlier_positions: Mapping[str, CommittedPositions] | None = None,
     streams: Collection[str] = (),
     topics: Collection[str] = (),
     clock: Clock,
@@ -151,20 +151,20 @@ def collect_group_positions(
     """Collect the flow's groups, or those in `names`.
 
     A position is the committed offset if the source answers, otherwise the checkpoint or the
-    position in `before`, whichever is higher. `stable`: see `ConsumerGroups.positions`. `streams`
+    position in `earlier_positions`, whichever is higher. `stable`: see `ConsumerGroups.fetch_positions`. `streams`
     are groups that an earlier snapshot identified as Kafka Streams applications; `topics` are
     source topics whose names may identify more. Raises `RetriableError` and `FatalError`."""
-    before = before or {}
-    told = _read_checkpoints(sides, names, clock=clock, timeout_s=timeout_s)
+    earlier_positions = earlier_positions or {}
+    told = _read_checkpoints(clusters, names, clock=clock, timeout_s=timeout_s)
     table = told.table
     unmoved: list[UnmovedGroup] = []
     if origin_answers:
-        listed, unlisted = _list_groups(sides.source, names, timeout_s=timeout_s)
-        unmoved = _collect_unmoved_groups(sides, names, listed or (), timeout_s=timeout_s)
-        wanted = _select_groups(sides.flow, names, table, listed)
-        wanted = sorted({*wanted, *before}) if unlisted else wanted
+        listed, unlisted = _list_groups(clusters.source, names, timeout_s=timeout_s)
+        unmoved = _collect_unmoved_groups(clusters, names, listed or (), timeout_s=timeout_s)
+        wanted = _select_groups(clusters.flow, names, table, listed)
+        wanted = sorted({*wanted, *earlier_positions}) if unlisted else wanted
         found = _collect_committed(
-            sides,
+            clusters,
             [each for each in wanted if each not in {group.name for group in unmoved}],
             told,
             names=names,
@@ -173,15 +173,15 @@ def collect_group_positions(
             timeout_s=timeout_s,
         )
     else:
-        unlisted = "" if before else told.missing
-        known = sorted({*table.groups(), *before})
-        found = [told.group(sides.flow, name) for name in known]
-    found = [merge_earlier_positions(each, before.get(each.name, {})) for each in found]
+        unlisted = "" if earlier_positions else told.missing
+        known = sorted({*table.list_groups(), *earlier_positions})
+        found = [told.group(clusters.flow, name) for name in known]
+    found = [merge_earlier_positions(each, earlier_positions.get(each.name, {})) for each in found]
     found = _mark_streams_groups(found, streams, topics)
     return GroupPositions(
-        groups=tuple(_add_target_state(sides.target, found, timeout_s)),
+        groups=tuple(_add_target_state(clusters.target, found, timeout_s)),
         unmoved=tuple(unmoved),
-        unlisted=unlisted,
+        incomplete_reason=unlisted,
         checkpointed_ms=told.times.newest_ms,
     )
 
@@ -211,12 +211,12 @@ def _select_groups(
     if names:
         return sorted(names)
     if listed is None:
-        return table.groups()
-    unlisted = set(table.groups()).difference(each.group for each in listed)
+        return table.list_groups()
+    unlisted = set(table.list_groups()).difference(each.group for each in listed)
     filtered = group_selection.filter_candidates(flow, listed)
     for name, why in filtered.unmatched.items():
         _LOG.warning("group %.80s is skipped: %s", name, why)
-    return sorted({*filtered.taken, *unlisted})
+    return sorted({*filtered.accepted, *unlisted})
 
 
 def _collect_unmoved_groups(
@@ -229,23 +229,23 @@ def _collect_unmoved_groups(
     """Collect share and streams groups, except those that read only topics of other flows."""
     flow, groups = sides.flow, sides.source.groups
     timeout_s = min(timeout_s, GROUP_TYPES_TIMEOUT_S)
-    types = {each.group: each.unmoved_type for each in listed if each.unmoved_type}
-    taken: Collection[str] = names or group_selection.filter_groups(flow.groups, types).taken
+    types = {each.group: each.unsupported_type for each in listed if each.unsupported_type}
+    taken: Collection[str] = names or group_selection.filter_groups(flow.groups, types).accepted
     kinds = {name: types[name] for name in types if name in taken}
     share = sorted(name for name, kind in kinds.items() if kind == "share")
     streams = sorted(name for name, kind in kinds.items() if kind == "streams")
-    shared = _fetch_per_group(lambda: groups.share_partitions(share, timeout_s), share)
-    offsets = _fetch_per_group(lambda: groups.positions(streams, timeout_s), streams)
+    shared = _fetch_per_group(lambda: groups.list_share_partitions(share, timeout_s), share)
+    offsets = _fetch_per_group(lambda: groups.fetch_positions(streams, timeout_s), streams)
     topics: dict[str, set[str]] = {
         name: {each.topic for each in places}
-        for name, places in (*shared.done.items(), *offsets.done.items())
+        for name, places in (*shared.succeeded.items(), *offsets.succeeded.items())
     }
     failed = {**shared.failed, **offsets.failed}
     found = []
     for name in (*share, *streams):
         if name in failed:
             why = str(failed[name])
-            each = UnmovedGroup(name=name, type=kinds[name], topics=None, unread=why)
+            each = UnmovedGroup(name=name, type=kinds[name], topics=None, unread_reason=why)
             found.append(each)
             continue
         ours = sorted(each for each in topics[name] if is_flow_topic(flow, each))
@@ -270,7 +270,7 @@ def _explain_incomplete_list(side: FlowSide, timeout_s: float) -> str:
     failure = found.failed.get(_OFFSETS_TOPIC)
     if isinstance(failure, RetriableError):
         return str(failure)
-    topic = found.done.get(_OFFSETS_TOPIC)
+    topic = found.succeeded.get(_OFFSETS_TOPIC)
     alone = 0 if topic is None else topic.leaders.count(None)
     if topic is None or not alone:
         return ""
@@ -293,13 +293,15 @@ def _collect_committed(
     flow, groups = sides.flow, sides.source.groups
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     positions = _fetch_per_group(
-        lambda: groups.positions(wanted, timeout_s / 2, stable=stable), wanted
+        lambda: groups.fetch_positions(wanted, timeout_s / 2, stable=stable), wanted
     )
-    read = sorted(positions.done)
-    states = _fetch_per_group(lambda: groups.states(read, end.left_s(clock.now_s())), read)
-    active = [name for name, state in states.done.items() if state is _GroupState.ACTIVE]
+    read = sorted(positions.succeeded)
+    states = _fetch_per_group(
+        lambda: groups.describe_states(read, end.remaining_s(clock.now_s())), read
+    )
+    active = [name for name, state in states.succeeded.items() if state is _GroupState.ACTIVE]
     assignors = _fetch_per_group(
-        lambda: groups.assignors(active, end.left_s(clock.now_s())), active
+        lambda: groups.list_assignors(active, end.remaining_s(clock.now_s())), active
     )
     found = []
     for name in wanted:
@@ -307,18 +309,20 @@ def _collect_committed(
         if failure is not None:
             known = told.group(flow, name)
             refused = not isinstance(failure, RetriableError)
-            found.append(dataclasses.replace(known, unread=str(failure), refused=refused))
+            found.append(
+                dataclasses.replace(known, unread_reason=str(failure), is_access_denied=refused)
+            )
             continue
-        offsets = positions.done[name]
+        offsets = positions.succeeded[name]
         if name in names or any(is_flow_topic(flow, each.topic) for each in offsets):
             found.append(
                 GroupSnapshot(
                     name=name,
-                    origin=PositionBasis.COMMITTED,
+                    basis=PositionBasis.COMMITTED,
                     positions=offsets,
-                    state=states.done[name],
-                    is_streams=_is_streams_assignor(assignors.done.get(name, "")),
-                    pairs=build_checkpoint_pairs(flow, told.table.group(name)),
+                    state=states.succeeded[name],
+                    is_streams=_is_streams_assignor(assignors.succeeded.get(name, "")),
+                    checkpoints=build_checkpoint_pairs(flow, told.table.get_group(name)),
                 )
             )
     return found
@@ -350,7 +354,7 @@ def _fetch_per_group(
     try:
         return ask()
     except RetriableError as error:
-        return PerGroupResult(done={}, failed=dict.fromkeys(wanted, error))
+        return PerGroupResult(succeeded={}, failed=dict.fromkeys(wanted, error))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,29 +367,31 @@ class _GroupCheckpoints:
 
     def group(self, flow: Flow, name: str) -> GroupSnapshot:
         """Build a group whose committed offsets cannot be read."""
-        return build_checkpointed_group(flow, name, self.table.group(name), self.times.of(name))
+        return build_checkpointed_group(
+            flow, name, self.table.get_group(name), self.times.get_group(name)
+        )
 
 
 def _read_checkpoints(
     sides: FlowClusters, names: Collection[str], *, clock: Clock, timeout_s: float
 ) -> _GroupCheckpoints:
     flow = sides.flow
-    takes_group = (lambda name: name in names) if names else flow.groups.takes
+    takes_group = (lambda name: name in names) if names else flow.groups.matches
     times = CheckpointWriteTimes()
     try:
         table = checkpoint_reader.read_checkpoints(
             sides.target.topics,
             flow.policy,
             flow.source,
-            takes_group=takes_group,
+            group_filter=takes_group,
             clock=clock,
             timeout_s=timeout_s,
-            noted=times.note,
+            on_record=times.record,
         )
     except TopicMissingError:
         topic = flow.policy.checkpoints_topic(flow.source)
         return _GroupCheckpoints(
-            table=CheckpointTable(takes_group=takes_group),
+            table=CheckpointTable(group_filter=takes_group),
             times=times,
             missing=f"{flow.source} does not answer, and {flow.target} has no topic {topic}: let "
             "the flow write checkpoints (emit.checkpoints.enabled, the group filter)",
@@ -397,14 +403,16 @@ def _add_target_state(
     side: FlowSide, found: Collection[GroupSnapshot], timeout_s: float
 ) -> Iterator[GroupSnapshot]:
     """Add each group's state on the target, or why it is unknown."""
-    states = side.groups.states([each.name for each in found], timeout_s)
-    idle = [name for name, state in states.done.items() if state is _GroupState.EMPTY]
-    positions = side.groups.positions(idle, timeout_s)
+    states = side.groups.describe_states([each.name for each in found], timeout_s)
+    idle = [name for name, state in states.succeeded.items() if state is _GroupState.EMPTY]
+    positions = side.groups.fetch_positions(idle, timeout_s)
     failed = {**states.failed, **positions.failed}
     for each in found:
-        failure, state = failed.get(each.name), states.done.get(each.name, _GroupState.UNKNOWN)
+        failure, state = failed.get(each.name), states.succeeded.get(each.name, _GroupState.UNKNOWN)
         if failure is not None:
-            yield dataclasses.replace(each, there=_UNKNOWN_TARGET_GROUP, there_unread=str(failure))
+            yield dataclasses.replace(
+                each, target=_UNKNOWN_TARGET_GROUP, target_unread_reason=str(failure)
+            )
             continue
-        there = TargetGroup(state=state, positions=positions.done.get(each.name, {}))
-        yield dataclasses.replace(each, there=there)
+        there = TargetGroup(state=state, positions=positions.succeeded.get(each.name, {}))
+        yield dataclasses.replace(each, target=there)

@@ -23,7 +23,7 @@ class UnreadableIncident:
 class IncidentLog:
     """Incidents of a flow."""
 
-    stated: list[Incident] = field(default_factory=list)
+    incidents: list[Incident] = field(default_factory=list)
     """Incidents, oldest first; repeated ones once, with their last content."""
     unreadable: list[UnreadableIncident] = field(default_factory=list)
     """Unreadable records, in topic order."""
@@ -50,6 +50,6 @@ def read_incidents(side: FlowSide, source: str, *, timeout_s: float) -> Incident
             )
     stated = [each for each in found.values() if isinstance(each, Incident)]
     return IncidentLog(
-        stated=sorted(stated, key=lambda each: each.at_ms),
+        incidents=sorted(stated, key=lambda each: each.at_ms),
         unreadable=[each for each in found.values() if isinstance(each, UnreadableIncident)],
     )

@@ -28,7 +28,7 @@ class NoLeaderError(RetriableError):
 
 def list_partitions(topics: DescribedTopics) -> Iterator[TopicPartition]:
     """Yield all partitions of the described topics."""
-    for name, topic in topics.done.items():
+    for name, topic in topics.succeeded.items():
         for number in range(topic.partitions):
             yield TopicPartition(name, number)
 
@@ -61,18 +61,18 @@ def fetch_log_ends(
             failed[each] = leader
     silent: list[RetriableError] = []
     for number, mine in enumerate(asked.values()):
-        share_s = end.left_s(clock.now_s()) / (len(asked) - number)
+        share_s = end.remaining_s(clock.now_s()) / (len(asked) - number)
         try:
-            answer = side.logs.ends(mine, share_s)
+            answer = side.logs.fetch_bounds(mine, share_s)
         except RetriableError as error:
             silent.append(error)
             failed |= dict.fromkeys(mine, error)
         else:
-            done |= answer.done
+            done |= answer.succeeded
             failed |= answer.failed
     if raises and silent and len(silent) == len(asked):
         raise silent[0]
-    return PerPartitionResult(done=done, failed=failed)
+    return PerPartitionResult(succeeded=done, failed=failed)
 
 
 def list_unanswered(found: PerPartitionResult[LogBounds]) -> dict[TopicPartition, str]:
@@ -85,7 +85,7 @@ def list_unanswered(found: PerPartitionResult[LogBounds]) -> dict[TopicPartition
 
 
 def _find_leader(partition: TopicPartition, topics: DescribedTopics) -> int | ConnectError:
-    topic = topics.done.get(partition.topic)
+    topic = topics.succeeded.get(partition.topic)
     if topic is None:
         return topics.failed[partition.topic]
     if partition.partition >= topic.partitions:

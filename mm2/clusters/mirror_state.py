@@ -85,9 +85,9 @@ def mark_contradicted(
 
     `syncs` are keyed by partition of the source, in the order in which they were written."""
     return tuple(
-        dataclasses.replace(each, stopped=each.stopped or SYNC_CONTRADICTS_MAP)
+        dataclasses.replace(each, stop_reason=each.stop_reason or SYNC_CONTRADICTS_MAP)
         if (told := syncs.get(each.partition))
-        and not translation.agrees_with_sync(known.partition(each.partition), told[-1])
+        and not translation.agrees_with_sync(known.get_partition(each.partition), told[-1])
         else each
         for each in mirrored
     )
@@ -103,45 +103,48 @@ _Reasons = Mapping[TopicPartition, str]
 class MirrorObservations:
     """Responses of both clusters; empty if the source was not queried.
 
-    `here`, `unknown` and `waiting_ms` are keyed by partition of the source, `there`, `unheard` and
+    `source_bounds`, `source_errors` and `waiting_ms` are keyed by partition of the source, `mirror_bounds`, `mirror_errors` and
     `newest_ms` by mirror partition. See `MirroredPartition` for their meaning."""
 
-    known: OffsetMap
-    here: _LogEnds = field(default_factory=dict)
-    there: _LogEnds = field(default_factory=dict)
-    unknown: _Reasons = field(default_factory=dict)
-    unheard: _Reasons = field(default_factory=dict)
+    offset_map: OffsetMap
+    source_bounds: _LogEnds = field(default_factory=dict)
+    mirror_bounds: _LogEnds = field(default_factory=dict)
+    source_errors: _Reasons = field(default_factory=dict)
+    mirror_errors: _Reasons = field(default_factory=dict)
     waiting_ms: TimestampsMs = field(default_factory=dict)
     newest_ms: TimestampsMs = field(default_factory=dict)
     source_ids: Mapping[str, uuid.UUID | None] = field(default_factory=dict)
     target_ids: Mapping[str, uuid.UUID | None] = field(default_factory=dict)
 
-    def mirrored(self, partition: TopicPartition, mirror: TopicPartition) -> MirroredPartition:
+    def build_partition(
+        self, partition: TopicPartition, mirror: TopicPartition
+    ) -> MirroredPartition:
         """Combine the responses for one partition."""
-        known, there = self.known.partition(partition), self.there.get(mirror)
+        known, there = self.offset_map.get_partition(partition), self.mirror_bounds.get(mirror)
         return MirroredPartition(
             partition=partition,
             mirror=mirror,
-            copied_to=known.copied_to,
-            tail=_count_unrecorded(known, there),
-            here=self.here.get(partition),
-            there=there,
+            copied_to=known.replicated_to,
+            unrecorded=_count_unrecorded(known, there),
+            source_bounds=self.source_bounds.get(partition),
+            mirror_bounds=there,
             waiting_since_ms=self.waiting_ms.get(partition),
             newest_ms=self.newest_ms.get(mirror),
-            stopped=describe_recreation(
+            stop_reason=describe_recreation(
                 known,
                 source=self.source_ids.get(partition.topic),
                 target=self.target_ids.get(mirror.topic),
             ),
-            unknown=self.unknown.get(partition, ""),
-            unheard=self.unheard.get(mirror, ""),
+            source_error=self.source_errors.get(partition, ""),
+            mirror_error=self.mirror_errors.get(mirror, ""),
         )
 
 
 def find_unreplicated_offsets(known: OffsetMap, here: _LogEnds) -> dict[TopicPartition, int]:
     """Returns the first available offset that is not replicated, of partitions that have one."""
     found = {
-        each: max(known.partition(each).copied_to or 0, ends.start) for each, ends in here.items()
+        each: max(known.get_partition(each).replicated_to or 0, ends.start)
+        for each, ends in here.items()
     }
     return {each: at for each, at in found.items() if at < here[each].end}
 
@@ -154,12 +157,12 @@ def explain_exclusion(flow: Flow, topic: str, *, missing: bool) -> str:
         return ""
     if missing:
         return f"the topic no longer exists on {flow.source}"
-    return flow.why_not(topic)
+    return flow.explain_mismatch(topic)
 
 
 def _count_unrecorded(known: PartitionMap, there: LogBounds | None) -> int:
     """Count offsets on the mirror after the end of the offset map."""
-    anchor = known.anchor
+    anchor = known.resume_point
     if anchor is None or there is None:
         return 0
     return max(0, there.high_watermark - max(anchor.segment.target_next, there.start))
@@ -184,16 +187,16 @@ def compute_source_timeout_s(timeout_s: float) -> float:
 class MirrorState:
     """What a flow has replicated, without heartbeats, whose loss does not matter."""
 
-    known: OffsetMap = field(repr=False)
+    offset_map: OffsetMap = field(repr=False)
     mirrored: tuple[MirroredPartition, ...]
     """Partitions that the flow replicates now."""
-    silent: str
+    source_error: str
     """Why the source did not answer, "" if it did."""
-    losses: int
+    loss_count: int
     """Number of incidents that report lost records."""
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    excluded_topics: Mapping[str, str] = field(default_factory=dict)
     """Topics that the flow no longer replicates, and why."""
-    untold: Mapping[str, str] = field(default_factory=dict)
+    unlisted_topics: Mapping[str, str] = field(default_factory=dict)
     """Topics whose partitions the source did not list, and why."""
 
 
@@ -201,7 +204,7 @@ class MirrorState:
 class _SourceState:
     """Responses of the source about the flow's topics."""
 
-    topics: DescribedTopics = field(default_factory=lambda: PerTopicResult(done={}, failed={}))
+    topics: DescribedTopics = field(default_factory=lambda: PerTopicResult(succeeded={}, failed={}))
     ends: _SourceEnds = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
     """Topics that no longer exist."""
@@ -215,31 +218,31 @@ _SOURCE_NOT_QUERIED = _SourceState()
 
 
 def collect_mirror_state(
-    sides: FlowClusters,
+    clusters: FlowClusters,
     *,
     clock: Clock,
     timeout_s: float,
-    known: OffsetMap | None = None,
-    lost: str = "",
+    offset_map: OffsetMap | None = None,
+    lost_reason: str = "",
 ) -> MirrorState:
     """Collect the state of both clusters.
 
-    `known` is the flow's offset map, if it was already read; `lost` is the reason for not querying
+    `offset_map` is the flow's offset map, if it was already read; `lost_reason` is the reason for not querying
     the source. Raises `RetriableError` or `FatalError` if the target does not answer, or one of the
     clusters denies access.
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
-    flow = sides.flow
-    if known is None:
-        known = read_offset_map(sides.target, flow.source, timeout_s)
-    losses = _count_losses(sides.target, flow.source, end.left_s(clock.now_s()))
-    begun = fencing_results.list_replicated_partitions(known)
-    silent, source = lost, _SOURCE_NOT_QUERIED
-    if not lost:
+    flow = clusters.flow
+    if offset_map is None:
+        offset_map = read_offset_map(clusters.target, flow.source, timeout_s)
+    losses = _count_losses(clusters.target, flow.source, end.remaining_s(clock.now_s()))
+    begun = fencing_results.list_replicated_partitions(offset_map)
+    silent, source = lost_reason, _SOURCE_NOT_QUERIED
+    if not lost_reason:
         try:
-            within_s = min(compute_source_timeout_s(timeout_s), end.left_s(clock.now_s()))
+            within_s = min(compute_source_timeout_s(timeout_s), end.remaining_s(clock.now_s()))
             topics = {each.topic for each in begun}
-            source = _collect_source(sides, topics, clock=clock, timeout_s=within_s)
+            source = _collect_source(clusters, topics, clock=clock, timeout_s=within_s)
         except RetriableError as error:
             silent = str(error)
     left_out = _find_excluded_topics(flow, begun, source)
@@ -249,14 +252,14 @@ def collect_mirror_state(
         if each.topic not in left_out and not naming.is_heartbeats_topic(flow.policy, each.topic)
     )
     return MirrorState(
-        known=known,
+        offset_map=offset_map,
         mirrored=_collect_partitions(
-            sides, partitions, known, source=source, left=end, clock=clock
+            clusters, partitions, offset_map, source=source, left=end, clock=clock
         ),
-        silent=silent,
-        losses=losses,
-        left_out=left_out,
-        untold={name: str(why) for name, why in source.untold.items()},
+        source_error=silent,
+        loss_count=losses,
+        excluded_topics=left_out,
+        unlisted_topics={name: str(why) for name, why in source.untold.items()},
     )
 
 
@@ -281,21 +284,21 @@ def _collect_partitions(
 ) -> tuple[MirroredPartition, ...]:
     mirror = {each: _to_mirror_partition(sides.flow, each) for each in partitions}
     targets = sides.target.admin.describe_topics(
-        {each.topic for each in mirror.values()}, left.left_s(clock.now_s())
+        {each.topic for each in mirror.values()}, left.remaining_s(clock.now_s())
     )
     led = log_end_offsets.find_leaders(mirror.values(), targets)
     ends = log_end_offsets.fetch_log_ends(sides.target, led, end=left, clock=clock)
     untold = {mirror[each] for each in mirror.keys() - source.ends}
-    newest_ms = sides.target.logs.newest_ms(
-        {each: ends.done[each] for each in untold if each in ends.done},
-        min(TIMESTAMP_TIMEOUT_S, left.left_s(clock.now_s())),
+    newest_ms = sides.target.logs.read_newest_timestamps(
+        {each: ends.succeeded[each] for each in untold if each in ends.succeeded},
+        min(TIMESTAMP_TIMEOUT_S, left.remaining_s(clock.now_s())),
     )
     looked = MirrorObservations(
-        known=known,
-        here=source.ends,
-        there=ends.done,
-        unknown={each: str(why) for each, why in source.failed.items()},
-        unheard=log_end_offsets.list_unanswered(ends),
+        offset_map=known,
+        source_bounds=source.ends,
+        mirror_bounds=ends.succeeded,
+        source_errors={each: str(why) for each, why in source.failed.items()},
+        mirror_errors=log_end_offsets.list_unanswered(ends),
         waiting_ms=_fetch_waiting_timestamps(
             sides.source, find_unreplicated_offsets(known, source.ends)
         ),
@@ -303,7 +306,7 @@ def _collect_partitions(
         source_ids=_get_topic_ids(source.topics),
         target_ids=_get_topic_ids(targets),
     )
-    return tuple(looked.mirrored(each, mirror[each]) for each in partitions)
+    return tuple(looked.build_partition(each, mirror[each]) for each in partitions)
 
 
 def read_offset_map(side: FlowSide, source_alias: str, timeout_s: float) -> OffsetMap:
@@ -314,14 +317,14 @@ def read_offset_map(side: FlowSide, source_alias: str, timeout_s: float) -> Offs
     topic = naming.offset_map_topic(source_alias)
     if topic not in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it
         return OffsetMap()
-    with contextlib.closing(side.map_reader(source_alias)) as reader:
+    with contextlib.closing(side.create_map_reader(source_alias)) as reader:
         return reader.read(timeout_s)
 
 
 def _count_losses(side: FlowSide, source_alias: str, timeout_s: float) -> int:
     """Count incidents that report lost records; unreadable ones may, and are counted."""
     found = incident_log.read_incidents(side, source_alias, timeout_s=timeout_s)
-    return sum(each.kind in _LOSS_KINDS for each in found.stated) + len(found.unreadable)
+    return sum(each.kind in _LOSS_KINDS for each in found.incidents) + len(found.unreadable)
 
 
 def _collect_source(
@@ -337,12 +340,12 @@ def _collect_source(
     side = sides.source
     listed = side.admin.list_topics(timeout_s)
     wanted = {each for each in listed if sides.flow.should_replicate_topic(each)}
-    described = side.admin.describe_topics(wanted, end.left_s(clock.now_s()))
+    described = side.admin.describe_topics(wanted, end.remaining_s(clock.now_s()))
     led = log_end_offsets.find_leaders(list(log_end_offsets.list_partitions(described)), described)
     ends = log_end_offsets.fetch_log_ends(side, led, end=end, clock=clock, raises=True)
     return _SourceState(
         topics=described,
-        ends=ends.done,
+        ends=ends.succeeded,
         missing=frozenset(known) - listed,
         failed=ends.failed,
         untold={
@@ -354,11 +357,11 @@ def _collect_source(
 
 
 def _to_mirror_partition(flow: Flow, partition: TopicPartition) -> TopicPartition:
-    return TopicPartition(flow.remote_topic(partition.topic), partition.partition)
+    return TopicPartition(flow.format_remote_topic(partition.topic), partition.partition)
 
 
 def _get_topic_ids(topics: DescribedTopics) -> Mapping[str, uuid.UUID | None]:
-    return {name: topic.topic_id for name, topic in topics.done.items()}
+    return {name: topic.topic_id for name, topic in topics.succeeded.items()}
 
 
 def _fetch_waiting_timestamps(side: FlowSide, begins: Mapping[TopicPartition, int]) -> TimestampsMs:
@@ -366,6 +369,6 @@ def _fetch_waiting_timestamps(side: FlowSide, begins: Mapping[TopicPartition, in
     if not begins:
         return {}
     try:
-        return side.logs.times_ms(begins, TIMESTAMP_TIMEOUT_S)
+        return side.logs.read_timestamps(begins, TIMESTAMP_TIMEOUT_S)
     except RetriableError:
         return {}

@@ -27,33 +27,33 @@ class MirroredPartition:
     mirror: TopicPartition
     copied_to: int | None = None
     """Next source offset to replicate, None if nothing was replicated yet."""
-    tail: int = 0
+    unrecorded: int = 0
     """Upper bound of records on the mirror after the end of the offset map."""
-    here: LogBounds | None = None
+    source_bounds: LogBounds | None = None
     """Log bounds on the origin, None if it does not answer for the partition."""
-    there: LogBounds | None = None
+    mirror_bounds: LogBounds | None = None
     """Log bounds of the mirror, None if it does not exist or does not answer."""
     waiting_since_ms: int | None = None
     """Timestamp of the oldest record that is not replicated yet."""
     newest_ms: int | None = None
     """Timestamp of the last record on the mirror, if `here` is None."""
-    stopped: str = ""
+    stop_reason: str = ""
     """Why its map entries are outdated or it is halted for good, "" otherwise."""
-    unknown: str = ""
+    source_error: str = ""
     """Why `here` is None although the origin answers for other partitions."""
-    unheard: str = ""
+    mirror_error: str = ""
     """Why `there` is None although the mirror may exist."""
 
     @property
     def lag_records(self) -> int | None:
         """Lag in offsets: an upper bound if the log has gaps. None if it is unknown."""
-        return None if self.here is None else self.here.left(self.copied_to)
+        return None if self.source_bounds is None else self.source_bounds.count_from(self.copied_to)
 
     def lag_ms(self, now_ms: int) -> int | None:
         """Age of the oldest record that is not replicated, 0 if there is none; None if unknown."""
         if self.lag_records == 0:
             return 0
-        if self.here is None or self.waiting_since_ms is None:
+        if self.source_bounds is None or self.waiting_since_ms is None:
             return None
         return latency.compute_age_ms(self.waiting_since_ms, now_ms)
 
@@ -68,7 +68,7 @@ class PositionBasis(enum.Enum):
     """The group's committed offset, just read from the origin."""
     CHECKPOINTED = "checkpoint"
     """The group's last checkpoint on the destination: older than its committed offset."""
-    BEGUN = "committed at the start"
+    COMMITTED_AT_START = "committed at the start"
     """The group's committed offset when the move began; the origin has stopped answering since."""
 
 
@@ -85,25 +85,25 @@ class GroupSnapshot:
     """One consumer group on both clusters."""
 
     name: str
-    origin: PositionBasis
+    basis: PositionBasis
     """What the positions are taken from."""
     is_streams: bool | None = None
     """True for a Kafka Streams application; None if unknown, as for a group without members."""
     positions: CommittedPositions
-    written_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
+    checkpoint_times_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
     """When the checkpoint of a position was written; no entry for other positions."""
     state: GroupState = GroupState.UNKNOWN
     """State on the origin, UNKNOWN if it does not answer for the group."""
-    there: TargetGroup = _ABSENT_GROUP
+    target: TargetGroup = _ABSENT_GROUP
     """State and positions on the destination."""
-    pairs: Mapping[TopicPartition, CheckpointPair] = field(default_factory=dict)
+    checkpoints: Mapping[TopicPartition, CheckpointPair] = field(default_factory=dict)
     """The group's checkpoints."""
-    unread: str = ""
+    unread_reason: str = ""
     """Why its committed offsets could not be read; "" if they were, or if the whole origin is
     down."""
-    refused: bool = False
+    is_access_denied: bool = False
     """True if mm2 is not authorized to read them, so that retrying does not help."""
-    there_unread: str = ""
+    target_unread_reason: str = ""
     """Why its state on the destination is UNKNOWN."""
 
 
@@ -117,7 +117,7 @@ class UnmovedGroup:
     """As in ListGroups, in lower case."""
     topics: Mapping[str, str] | None = field(default_factory=dict)
     """The flow's topics that it reads, with their names on the destination; None if unknown."""
-    unread: str = ""
+    unread_reason: str = ""
     """Why its topics are unknown."""
 
 
@@ -130,9 +130,9 @@ class TranslatedPosition:
     known_from: int | None = None
     """For `TOO_OLD`: the first offset on the destination that the map covers. A checkpoint after it
     may belong to an earlier mirror. None if any may."""
-    stopped: str = ""
+    outdated_reason: str = ""
     """Why the reverse flow's map entries are outdated, "" if they are not."""
-    unsure: str = ""
+    local_records_reason: str = ""
     """Why the group may skip local records of the destination, "" if it does not."""
 
 
@@ -157,7 +157,7 @@ class UnreplicatedRecords:
     """Timestamp of the first of them, None if there is none."""
     last_ms: int | None = None
     """Timestamp of the last of them, None if there is none."""
-    why: str = ""
+    unknown_reason: str = ""
     """Why not all could be counted, if known."""
 
 
@@ -192,34 +192,34 @@ class ClusterPairSnapshot:
     flow: str
     mirrored: tuple[MirroredPartition, ...]
     groups: tuple[GroupSnapshot, ...]
-    unmoved: tuple[UnmovedGroup, ...] = ()
+    unmoved_groups: tuple[UnmovedGroup, ...] = ()
     """Share and streams groups that the origin lists."""
-    tools: ClusterCommands = field(default_factory=ClusterCommands)
+    target_commands: ClusterCommands = field(default_factory=ClusterCommands)
     """Commands with which Kafka's tools reach the destination."""
-    logs: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
+    target_bounds: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
     """Log bounds on the destination, of partitions that groups will read."""
-    unheard: Mapping[TopicPartition, str] = field(default_factory=dict)
+    unanswered: Mapping[TopicPartition, str] = field(default_factory=dict)
     """Partitions of these that the destination does not answer for, and why."""
-    silent: str = ""
+    origin_error: str = ""
     """Why the origin does not answer, "" if it does."""
-    unlisted: str = ""
+    incomplete_reason: str = ""
     """Why the list of groups may be incomplete, "" if it is complete."""
     checkpointed_ms: int | None = None
     """When the newest checkpoint was written, None if there is none."""
-    untold: Mapping[str, str] = field(default_factory=dict)
+    unlisted_topics: Mapping[str, str] = field(default_factory=dict)
     """Topics whose partitions the origin did not list, and why."""
-    way_back: str = ""
+    reverse_flow_error: str = ""
     """Why the reverse flow's state on the origin is unknown, "" if it is known."""
-    unsynced: str = ""
+    offset_syncs_error: str = ""
     """Why the flow's own offset syncs could not be read, "" if they were."""
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    excluded_topics: Mapping[str, str] = field(default_factory=dict)
     """Topics of the destination that are no longer replicated, and why."""
     unfenced: Mapping[TopicPartition, str] = field(default_factory=dict)
     """Partitions whose writers are not fenced, and why."""
     unreplicated: tuple[UnreplicatedRecords, ...] = ()
-    losses: int = 0
+    loss_count: int = 0
     """Number of the flow's incidents that report lost records."""
-    before: PlanBaseline | None = None
+    baseline: PlanBaseline | None = None
     """The plan with which the move began, None before that."""
 
 

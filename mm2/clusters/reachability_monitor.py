@@ -78,8 +78,8 @@ class _MonitoredCluster:
     def check(self, now_s: float, wall_ms: int) -> None:
         """Update `lost` from the responses until now."""
         brokers = self.connections.view.brokers
-        silent = self.watch.check(brokers.keys(), now_s)
-        answers = [self.connections.answered_s(node_id) for node_id in brokers]
+        silent = self.watch.find_silent_leaders(brokers.keys(), now_s)
+        answers = [self.connections.last_response_s(node_id) for node_id in brokers]
         self.last_answer_s = max([self.last_answer_s, *answers])
         before, self.lost = self.lost, ()
         if self.last_answer_s == -inf:
@@ -108,7 +108,7 @@ class _MonitoredCluster:
         return f"{node_id} ({broker.host}:{broker.port})"
 
     def _never_answered(self, now_s: float) -> tuple[_LostEntry, ...]:
-        troubles = self.connections.troubles()
+        troubles = self.connections.connection_errors()
         found = reachability_probe.find_first_failure(troubles, self.bootstrap)
         if found is None and now_s - self.began_s <= reachability_probe.ANSWER_TIMEOUT_S:
             return ()
@@ -123,9 +123,9 @@ class _MonitoredCluster:
     def _describe_failure(self, node_id: int | None = None) -> str:
         """Why the broker (None: any broker) cannot be reached, "" if unknown."""
         if node_id is not None:
-            found = self.connections.trouble(node_id)
+            found = self.connections.connection_error(node_id)
         else:
-            found = next(iter(self.connections.troubles().values()), None)
+            found = next(iter(self.connections.connection_errors().values()), None)
         return (
             ""
             if found is None
@@ -283,7 +283,7 @@ def _cluster_alias(flow: Flow, side: ClusterSide) -> str:
 
 def _cluster_settings(settings: Mm2Settings, flow: Flow, side: ClusterSide) -> ClusterSettings:
     """Settings with which copy processes reach the cluster."""
-    clients = settings.clients_of(flow)
+    clients = settings.get_clients(flow)
     return clients.consumer if side is ClusterSide.SOURCE else clients.producer
 
 

@@ -47,7 +47,7 @@ class MetadataProbe:
 
     def __init__(self, access: KafkaClusterAccess, *, clock: Clock, random: Random) -> None:
         self.answered = False
-        self.trouble: ConnectError | None = None
+        self.failure: ConnectError | None = None
         """Why there is no answer; None if there is one, or during the first attempt."""
         self._bootstrap = access.bootstrap
         self._clock = clock
@@ -55,7 +55,7 @@ class MetadataProbe:
         self._ask_at_s = -math.inf
         self._poller = Poller()
         options = dataclasses.replace(
-            access.connection("mm2-reach"),
+            access.to_connection_settings("mm2-reach"),
             connect_timeout_s=ANSWER_TIMEOUT_S,
             request_timeout_s=ANSWER_TIMEOUT_S,
             quiet=True,
@@ -85,7 +85,7 @@ class MetadataProbe:
         self._connections.tick(now_s)
         self._poller.poll(0.0)
         if self._asked and not self._connections.view.brokers:
-            trouble = find_first_failure(self._connections.troubles(), self._bootstrap)
+            trouble = find_first_failure(self._connections.connection_errors(), self._bootstrap)
             if trouble is not None:
                 self._record_failure(trouble)
 
@@ -97,15 +97,15 @@ class MetadataProbe:
         self._asked = False
         now_s = self._clock.now_s()
         if reply.failure is None:
-            self.answered, self.trouble = True, None
+            self.answered, self.failure = True, None
             self._ask_at_s = now_s + RECHECK_DELAY_S
         else:
-            troubles = self._connections.troubles()
+            troubles = self._connections.connection_errors()
             self._record_failure(find_first_failure(troubles, self._bootstrap) or reply.failure)
             self._ask_at_s = now_s + RETRY_DELAY_S
 
     def _record_failure(self, failure: ConnectError) -> None:
-        self.answered, self.trouble = False, failure
+        self.answered, self.failure = False, failure
 
 
 def describe_connect_failure(failure: ConnectError, bootstrap: Sequence[str]) -> str:
@@ -161,7 +161,7 @@ def wait_for_clusters(
     accesses: Sequence[KafkaClusterAccess],
     *,
     timeout_s: float,
-    tell: Callable[[str], object],
+    print_line: Callable[[str], object],
     clock: Clock,
 ) -> FailuresByCluster:
     """Wait until each cluster has answered or failed; returns the failures by cluster name.
@@ -182,7 +182,7 @@ def wait_for_clusters(
             if now_s >= line_s:
                 line_s = now_s + LINE_INTERVAL_S
                 for each in open_ones:
-                    tell(
+                    print_line(
                         f"{each.describe()}; waiting up to {min(left_s, each.left_s(now_s)):.0f} s"
                     )
             pause.wait(WAIT_POLL_INTERVAL_S)
@@ -196,11 +196,11 @@ def require_clusters(
     accesses: Sequence[KafkaClusterAccess],
     *,
     timeout_s: float,
-    tell: Callable[[str], object],
+    print_line: Callable[[str], object],
     clock: Clock,
 ) -> None:
     """Raise `UnreachableError` if a cluster does not answer, `FatalError` if one denies access."""
-    found = wait_for_clusters(accesses, timeout_s=timeout_s, tell=tell, clock=clock)
+    found = wait_for_clusters(accesses, timeout_s=timeout_s, print_line=print_line, clock=clock)
     if found:
         kind = (
             FatalError
@@ -248,7 +248,7 @@ class _ClusterWait:
         if self._probe is None:
             return True
         self._probe.tick()
-        self.failure = self._probe.trouble
+        self.failure = self._probe.failure
         if self._probe.answered:
             return True
         if _is_connection_refused(self.failure):

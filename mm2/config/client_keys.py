@@ -182,9 +182,9 @@ _VALIDATORS: dict[str, Validator] = {
 }
 
 
-def define_security_keys(into: ConfigDef) -> ConfigDef:
+def define_security_keys(definition: ConfigDef) -> ConfigDef:
     """Define all security keys, in Java's order."""
-    into.define(
+    definition.define(
         SECURITY_PROTOCOL,
         Type.STRING,
         "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
@@ -192,7 +192,7 @@ def define_security_keys(into: ConfigDef) -> ConfigDef:
         validator=CaseInsensitiveValidString(*SECURITY_PROTOCOLS),
         importance=MEDIUM,
     )
-    into.define(
+    definition.define(
         "config.providers",
         Type.LIST,
         "Names of the config providers that resolve ${…}.",
@@ -205,7 +205,7 @@ def define_security_keys(into: ConfigDef) -> ConfigDef:
         for name, of, default, importance, text in rows:
             key = prefix + name
             default_validator = UNIQUE_NAMES if of is Type.LIST else None
-            into.define(
+            definition.define(
                 key,
                 of,
                 text,
@@ -213,7 +213,7 @@ def define_security_keys(into: ConfigDef) -> ConfigDef:
                 validator=_VALIDATORS.get(key, default_validator),
                 importance=importance,
             )
-    return into
+    return definition
 
 
 SECURITY_KEYS = define_security_keys(ConfigDef())

@@ -56,7 +56,7 @@ class ClusterEntry:
     """Settings without client-type prefixes; None if they are invalid."""
     roles: Mapping[Role, ClusterSettings | None]
     """Settings by client type; None if they are invalid."""
-    given: Mapping[Role | None, tuple[ClusterProperty, ...]]
+    properties_by_role: Mapping[Role | None, tuple[ClusterProperty, ...]]
     """Properties in the file by client type; None for those of all clients."""
     effective: Mapping[str, str]
     """Properties as text, secrets hidden."""
@@ -66,24 +66,24 @@ class ClusterEntry:
 class ClusterEntries:
     """All clusters of the section `clusters`."""
 
-    found: Mapping[str, ClusterEntry]
+    by_alias: Mapping[str, ClusterEntry]
     """By alias, including invalid clusters, so that flows can refer to them."""
 
     @property
     def usable(self) -> Mapping[str, ClusterSettings]:
         return {
-            alias: found.plain for alias, found in self.found.items() if found.plain is not None
+            alias: found.plain for alias, found in self.by_alias.items() if found.plain is not None
         }
 
     @property
     def aliases(self) -> frozenset[str]:
-        return frozenset(self.found)
+        return frozenset(self.by_alias)
 
     @property
     def effective(self) -> Mapping[str, object]:
         return {
             alias: found.effective
-            for alias, found in self.found.items()
+            for alias, found in self.by_alias.items()
             if found.plain is not None and None not in found.roles.values()
         }
 
@@ -102,13 +102,15 @@ class _ClientPropertiesRead:
 def read_clusters(collector: ProblemCollector, section: YamlSection) -> ClusterEntries:
     """Read the section `clusters`; problems are reported to `collector`."""
     return ClusterEntries(
-        found={entry.key: _read_cluster(collector, entry) for entry in section.entries}
+        by_alias={entry.key: _read_cluster(collector, entry) for entry in section.entries}
     )
 
 
 def _read_cluster(collector: ProblemCollector, entry: YamlEntry) -> ClusterEntry:
     path = f"clusters.{entry.key}"
-    unusable = ClusterEntry(line=entry.line, plain=None, roles={}, given={}, effective={})
+    unusable = ClusterEntry(
+        line=entry.line, plain=None, roles={}, properties_by_role={}, effective={}
+    )
     if not _ALIAS.fullmatch(entry.key):
         allowed = "letters, digits, dots, dashes and underscores, 100 at most"
         collector.report(entry.line, path, "is not a valid alias", given=entry.key, allowed=allowed)
@@ -120,16 +122,18 @@ def _read_cluster(collector: ProblemCollector, entry: YamlEntry) -> ClusterEntry
     line = section.line
     plain = read_client(collector, given[None], path=path, line=line)
     roles: dict[Role, ClusterSettings | None] = {}
-    shown = {} if plain is None else plain.properties.shown()
+    shown = {} if plain is None else plain.properties.redacted()
     for role in Role:
         own = given[role]
         roles[role] = plain
         if own and plain is not None:
             roles[role] = found = read_client(collector, (*given[None], *own), path=path, line=line)
-            hidden = {} if found is None else found.properties.shown()
+            hidden = {} if found is None else found.properties.redacted()
             names = (each.entry.key for each in own)
             shown |= {role.prefix + name: hidden[name] for name in names if name in hidden}
-    return ClusterEntry(line=line, plain=plain, roles=roles, given=given, effective=shown)
+    return ClusterEntry(
+        line=line, plain=plain, roles=roles, properties_by_role=given, effective=shown
+    )
 
 
 def _group_by_role(
@@ -182,7 +186,7 @@ def _read_property(
         found.broken.add(name)
         return
     text = resolved.text.strip()
-    secret = resolved.secret or config_errors.is_sensitive(name)
+    secret = resolved.is_secret or config_errors.is_sensitive(name)
     kind = client_keys.SUPPORTED_PROPERTIES.get(name)
     if kind is not None and not _is_valid(kind, text):
         shown = config_errors.HIDDEN_VALUE if secret else text
@@ -219,8 +223,8 @@ def _resolve_value(
         ]
         texts = [part.text for part in parts if part is not None]
         if len(texts) == len(node.items):
-            secret = any(part.secret for part in parts if part is not None)
-            return ResolvedText(",".join(texts), secret=secret)
+            secret = any(part.is_secret for part in parts if part is not None)
+            return ResolvedText(",".join(texts), is_secret=secret)
         if len(parts) == len(node.items):
             return None
     collector.report(entry.line, key, "must be a single value, as in a properties file")
@@ -291,7 +295,7 @@ def _warn_unsafe(
 ) -> None:
     """Warn of allowed settings that expose secrets or connections on the network."""
     unsafe: dict[str, str] = {}
-    if security.oauth is not None and security.oauth.in_clear:
+    if security.oauth is not None and security.oauth.is_unencrypted:
         unsafe[oauthbearer.TOKEN_ENDPOINT_KEY] = (
             "is not https://, so the client secret and the tokens are sent unencrypted: use an "
             "https:// token endpoint"

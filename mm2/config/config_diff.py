@@ -44,7 +44,7 @@ class FlowChange:
     reasons: tuple[str, ...] = ()
     """Settings that differ, as `key: old -> new`."""
 
-    def lines(self) -> list[str]:
+    def format_lines(self) -> list[str]:
         """The change and its reasons as lines of text."""
         return [f"{self.flow} {self.step.value}", *(f"  {each}" for each in self.reasons)]
 
@@ -54,20 +54,20 @@ class ReloadPlan:
     """The planned changes of a configuration reload."""
 
     flows: tuple[FlowChange, ...] = ()
-    later: tuple[str, ...] = ()
+    restart_required: tuple[str, ...] = ()
     """Changed settings that take effect only when the process is restarted."""
 
     @property
-    def nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """True if the configuration has not changed."""
-        return not self.flows and not self.later
+        return not self.flows and not self.restart_required
 
-    def lines(self) -> list[str]:
+    def format_lines(self) -> list[str]:
         """The plan as lines of text, at least one."""
-        if self.nothing:
+        if self.is_empty:
             return ["nothing has changed"]
-        told = [line for each in self.flows for line in each.lines()]
-        return [*told, *(f"{each}; {AT_NEXT_START_TEXT}" for each in self.later)]
+        told = [line for each in self.flows for line in each.format_lines()]
+        return [*told, *(f"{each}; {AT_NEXT_START_TEXT}" for each in self.restart_required)]
 
     def as_json(self) -> dict[str, Any]:
         """The plan as a JSON document."""
@@ -80,7 +80,7 @@ class ReloadPlan:
                 }
                 for each in self.flows
             ],
-            "at_next_start": list(self.later),
+            "at_next_start": list(self.restart_required),
         }
 
 
@@ -96,7 +96,9 @@ def plan_changes(old: Mm2Settings, new: Mm2Settings) -> ReloadPlan:
     ]
     gone = [FlowChange(flow=name, step=FlowStep.STOP) for name in before if name not in after]
     changes = [each for each in found if each is not None]
-    return ReloadPlan(flows=(*changes, *gone), later=tuple(_list_start_only_changes(old, new)))
+    return ReloadPlan(
+        flows=(*changes, *gone), restart_required=tuple(_list_start_only_changes(old, new))
+    )
 
 
 def merge_running_settings(old: Mm2Settings, new: Mm2Settings) -> Mm2Settings:
@@ -112,7 +114,7 @@ def merge_running_settings(old: Mm2Settings, new: Mm2Settings) -> Mm2Settings:
         new,
         spark=old.spark,
         metrics=old.metrics,
-        watch=old.watch,
+        health=old.health,
         secret_environment=old.secret_environment,
         effective={**new.effective, **same},
     )
@@ -159,7 +161,7 @@ def _derive_worker_keys(found: Mm2Settings, flow: Flow) -> Mapping[str, object]:
 
 def _choose_step(before: Flow, after: Flow) -> FlowStep:
     """The least disruptive step that applies the change."""
-    live = dataclasses.replace(before, budgets=after.budgets, groups=after.groups)
+    live = dataclasses.replace(before, throttles=after.throttles, groups=after.groups)
     if live == after:
         return FlowStep.LIVE
     topics = dataclasses.replace(
@@ -185,7 +187,7 @@ def _diff_clients(old: Mm2Settings, new: Mm2Settings, flow: Flow) -> list[str]:
 
 def _describe_clients(found: Mm2Settings, flow: Flow) -> tuple[object, ...]:
     ends = (found.clusters[flow.source], found.clusters[flow.target])
-    clients = found.clients_of(flow)
+    clients = found.get_clients(flow)
     both = (*ends, clients.consumer, clients.producer, clients.source_admin, clients.target_admin)
     return tuple((each.bootstrap_servers, each.security, dict(each.properties)) for each in both)
 
@@ -248,22 +250,24 @@ Props = Mapping[str, str]
 class WorkerChanges:
     """Which flows' Connect workers keep running, stop and start, by flow name.
 
-    A flow in both `ends` and `begins` is restarted: its worker must stop first.
+    A flow in both `stopped` and `started` is restarted: its worker must stop first.
     """
 
-    goes_on: tuple[str, ...] = ()
-    ends: tuple[str, ...] = ()
-    begins: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    stopped: tuple[str, ...] = ()
+    started: tuple[str, ...] = ()
 
 
-def plan_worker_changes(running: Mapping[str, Props], wanted: Mapping[str, Props]) -> WorkerChanges:
+def plan_worker_changes(
+    running: Mapping[str, Props], desired: Mapping[str, Props]
+) -> WorkerChanges:
     """Plan worker changes from worker properties by flow.
 
     `running` must not include workers that have already ended.
     """
-    same = {name for name in running if name in wanted and wanted[name] == running[name]}
+    same = {name for name in running if name in desired and desired[name] == running[name]}
     return WorkerChanges(
-        goes_on=tuple(name for name in running if name in same),
-        ends=tuple(name for name in running if name not in same),
-        begins=tuple(name for name in wanted if name not in same),
+        kept=tuple(name for name in running if name in same),
+        stopped=tuple(name for name in running if name not in same),
+        started=tuple(name for name in desired if name not in same),
     )

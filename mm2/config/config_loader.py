@@ -104,16 +104,19 @@ def _locate_key(flat: FlatProperties, ends: SourceAndTarget, key: str) -> tuple[
     if key.startswith(record_transforms.KEY_PREFIXES):  # missing: locate the list with its alias
         listed = key.partition(".")[0]
         candidates += [f"{ends}.{listed}", listed]
-    found = next((flat.places[each] for each in candidates if each in flat.places), None)
+    found = next((flat.locations[each] for each in candidates if each in flat.locations), None)
     return found or (0, f"{ends}: {key}")
 
 
 _SOURCE, _, _CHECKPOINT = dedicated_mode.CONNECTORS
 
 
-def apply_custom_classes(found: Iterable[FlowEntry], flat: FlatProperties) -> list[FlowEntry]:
+def apply_custom_classes(flows: Iterable[FlowEntry], flat: FlatProperties) -> list[FlowEntry]:
     """Replace built-in classes by the flows' custom classes; `flat` must be validated."""
-    return [_apply_to_flow(each, flat) if each.custom and each.enabled else each for each in found]
+    return [
+        _apply_to_flow(each, flat) if each.has_custom_classes and each.enabled else each
+        for each in flows
+    ]
 
 
 def _apply_to_flow(item: FlowEntry, flat: FlatProperties) -> FlowEntry:
@@ -126,7 +129,7 @@ def _apply_to_flow(item: FlowEntry, flat: FlatProperties) -> FlowEntry:
         before,
         policy=made.policy,
         topics=made.topics,
-        properties=made.properties,
+        config_filter=made.config_filter,
         target_topics=made.target_topics,
         groups=_build_group_filters(before, _derive_connector_config(flat, ends, _CHECKPOINT)),
     )
@@ -205,7 +208,7 @@ def read_text(path: pathlib.Path) -> str:
     if is_properties(path):
         return properties_file.read_text(path)
     try:
-        content = files.read_bounded(path, most=properties_file.MAX_FILE_BYTES)
+        content = files.read_bounded(path, max_bytes=properties_file.MAX_FILE_BYTES)
         return content.decode("utf-8")
     except OSError as error:
         raise config_errors.build_unreadable_error(
@@ -241,7 +244,7 @@ def parse(
     pairs = {pair.key: pair for pair in flattened.pairs}
     flat = FlatProperties(
         props={key: pair.value for key, pair in pairs.items()},
-        places={key: (pair.line, pair.path) for key, pair in pairs.items()},
+        locations={key: (pair.line, pair.path) for key, pair in pairs.items()},
         defaults=frozenset(key for key, pair in pairs.items() if pair.is_default),
         resolve=_resolve_placeholders(
             config_providers.BUILT_IN_PROVIDERS, environment=environment, folder=folder
@@ -263,16 +266,18 @@ def parse_properties(
     found = None
     if translated.document.root is not None:
         found = _read_root(collector, translated.document, file=file)
-    mistakes = [*translated.problems, *map(translated.place, collector.problems)]
+    mistakes = [*translated.problems, *map(translated.locate_problem, collector.problems)]
     if mistakes or found is None:
         raise SettingsError(file, mistakes)
     flat = FlatProperties(
         props={key: pair.value for key, pair in translated.pairs.items()},
-        places={key: (pair.line, key) for key, pair in translated.pairs.items()},
+        locations={key: (pair.line, key) for key, pair in translated.pairs.items()},
         resolve=_resolve_placeholders(translated.providers, environment=environment, folder=folder),
     )
     about = flow_plan.make_worker_source(file, environment=environment, folder=folder)
-    judged = _validate_settings(found, collector, flat, about=about, place=translated.place)
+    judged = _validate_settings(
+        found, collector, flat, about=about, place=translated.locate_problem
+    )
     warnings = [*translated.warnings, *judged.warnings]
     ordered = tuple(sorted(dict.fromkeys(warnings), key=lambda warning: warning.line))
     return dataclasses.replace(judged, warnings=ordered)
@@ -319,7 +324,7 @@ def _validate_settings(
     mistakes = validate_connectors(flat)
     mistakes += flow_plan.validate_workers(flat, about)
     flows = read.flows
-    if not mistakes and any(each.custom for each in flows):
+    if not mistakes and any(each.has_custom_classes for each in flows):
         flows = apply_custom_classes(flows, flat)
         cross_checks.check_flows(collector, flows, aliases=read.aliases)
         mistakes = [*map(place, collector.problems)]
@@ -410,7 +415,7 @@ def _read_root(
         hooks=hooks,
         spark=spark,
         metrics=metrics,
-        watch=watch,
+        health=watch,
         secret_environment=collector.providers.environment_names,
         **_flow_fields(flows, effective),
     )
@@ -419,7 +424,7 @@ def _read_root(
 
 def _with_shipped_classes(item: FlowEntry) -> FlowEntry:
     """The flow for cross checks: before its custom classes exist, only source and target count."""
-    return dataclasses.replace(item, flow=None) if item.custom else item
+    return dataclasses.replace(item, flow=None) if item.has_custom_classes else item
 
 
 def _is_strimzi_resource(root: YamlSection) -> bool:
@@ -472,7 +477,10 @@ def _read_clients(
     """The clients of the enabled flows, by flow name."""
     found: dict[str, FlowClients] = {}
     for item in flows:
-        source, target = known.found.get(item.source or ""), known.found.get(item.target or "")
+        source, target = (
+            known.by_alias.get(item.source or ""),
+            known.by_alias.get(item.target or ""),
+        )
         if source is None or target is None:
             continue
         made, shown = flows_section.resolve_clients(

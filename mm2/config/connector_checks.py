@@ -200,13 +200,13 @@ def validate_keys(
     definition: ConfigDef,
     props: Mapping[str, str],
     *,
-    across: KeyErrors,
+    cross_key_errors: KeyErrors,
     load: ClassLoader = java_classes.resolve_class,
 ) -> list[ConfigValue]:
-    """Validate each key by itself; adds the messages of `across`, checks that involve several
+    """Validate each key by itself; adds the messages of `cross_key_errors`, checks that involve several
     keys."""
     values = definition.validate_all(props, load=load)
-    for name, messages in across.items():
+    for name, messages in cross_key_errors.items():
         if name not in values:
             values[name] = ConfigValue(name=name)
         values[name].error_messages.extend(messages)

@@ -22,16 +22,16 @@ _SAMPLE_TOPIC = "some-topic"
 
 
 def check_flows(
-    collector: ProblemCollector, found: Sequence[FlowEntry], *, aliases: Collection[str]
+    collector: ProblemCollector, flows: Sequence[FlowEntry], *, aliases: Collection[str]
 ) -> None:
     """Report problems between flows, and between flows and clusters; invalid flows are skipped."""
-    for item in found:
+    for item in flows:
         _check_ends(collector, item, aliases)
         _check_separator(collector, item, aliases)
-    _check_duplicates(collector, found)
+    _check_duplicates(collector, flows)
     sound = [
         _ValidFlow(item, item.flow)
-        for item in found
+        for item in flows
         if item.flow is not None and item.enabled and item.source != item.target
     ]
     _check_shared_names(collector, sound)
@@ -156,17 +156,17 @@ def _find_shared_topics(named: Flow, other: Flow) -> list[tuple[str, bool]]:
     The boolean is true if `other` also lists its topic by a literal name.
     """
     found: list[tuple[str, bool]] = []
-    theirs_listed = {_parse_literal(item) for item in other.topics.listed}
-    before = other.remote_topic(_SAMPLE_TOPIC).removesuffix(_SAMPLE_TOPIC)
-    for item in named.topics.listed:
+    theirs_listed = {_parse_literal(item) for item in other.topics.patterns}
+    before = other.format_remote_topic(_SAMPLE_TOPIC).removesuffix(_SAMPLE_TOPIC)
+    for item in named.topics.patterns:
         topic = _parse_literal(item)
         if topic is None or not named.should_replicate_topic(topic):
             continue
-        copy = named.remote_topic(topic)
+        copy = named.format_remote_topic(topic)
         found.extend(
             (copy, theirs in theirs_listed)
             for theirs in dict.fromkeys((copy, copy.removeprefix(before)))
-            if other.remote_topic(theirs) == copy and other.should_replicate_topic(theirs)
+            if other.format_remote_topic(theirs) == copy and other.should_replicate_topic(theirs)
         )
     return found
 
@@ -235,8 +235,8 @@ def _check_mixed_loops(collector: ProblemCollector, sound: Sequence[_ValidFlow])
             continue
         for other in sound:
             back = (other.flow.source, other.flow.target) == (item.flow.target, item.flow.source)
-            copy = other.flow.remote_topic(_SAMPLE_TOPIC)
-            if back and other.flow.policy.renames_topics and item.flow.topics.takes(copy):
+            copy = other.flow.format_remote_topic(_SAMPLE_TOPIC)
+            if back and other.flow.policy.renames_topics and item.flow.topics.matches(copy):
                 pattern = re.escape(copy.removesuffix(_SAMPLE_TOPIC)) + ".*"
                 collector.report(
                     item.read.lines[flow_keys.TOPICS.name],
@@ -248,11 +248,11 @@ def _check_mixed_loops(collector: ProblemCollector, sound: Sequence[_ValidFlow])
 
 def _may_overlap(items: Sequence[_ValidFlow]) -> bool:
     """Whether one topic could match the filters of all flows; only literal names can exclude it."""
-    lists = [_parse_literals(item.flow.topics.listed) for item in items]
+    lists = [_parse_literals(item.flow.topics.patterns) for item in items]
     names = next((names for names in lists if names is not None), None)
     if names is None:
         return True
-    return any(all(item.flow.topics.takes(name) for item in items) for name in names)
+    return any(all(item.flow.topics.matches(name) for item in items) for name in names)
 
 
 def _parse_literals(listed: Sequence[str]) -> list[str] | None:

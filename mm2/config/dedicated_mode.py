@@ -66,14 +66,14 @@ def list_aliases(props: Props) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in found if each))
 
 
-def list_flows(props: Props, *, near: Collection[str] = ()) -> list[SourceAndTarget]:
+def list_flows(props: Props, *, target_aliases: Collection[str] = ()) -> list[SourceAndTarget]:
     """The flows that need a worker: enabled flows and flows that emit heartbeats.
 
-    `props` must be resolved. `near` selects flows to these targets (`--clusters`); empty: all. A
+    `props` must be resolved. `target_aliases` selects flows to these targets (`--clusters`); empty: all. A
     flow that only emits heartbeats has all three connectors, but only that one runs.
     """
     named = list_aliases(props)
-    wanted = set(near) or set(named)
+    wanted = set(target_aliases) or set(named)
     pairs = [SourceAndTarget(one, other) for one in named for other in named if one != other]
     return [each for each in pairs if each.target in wanted and _needs_worker(props, each)]
 

@@ -113,7 +113,7 @@ EffectiveSection = Mapping[str, EffectiveValue]
 class EffectiveFlowConfig:
     """The effective configuration of a flow's worker and connectors."""
 
-    mirrors: bool
+    replicates_topics: bool
     """The flow is enabled; otherwise only its heartbeats are written."""
     worker: EffectiveSection
     connectors: Mapping[str, EffectiveSection]
@@ -176,7 +176,7 @@ def _find_origin(flat: FlatProperties, name: str) -> ValueOrigin:
     """The origin of a flat property."""
     if name in flat.defaults:
         return _DEFAULT_ORIGIN
-    line, key = flat.places[name]
+    line, key = flat.locations[name]
     return ValueOrigin(kind=ValueOriginKind.FILE, line=line, key=key)
 
 
@@ -200,7 +200,7 @@ def _derive_flow(flat: FlatProperties, plan: FlowPlan) -> EffectiveFlowConfig:
         for name, config in plan.connectors.items()
     }
     return EffectiveFlowConfig(
-        mirrors=plan.shown,
+        replicates_topics=plan.replicates_topics,
         worker=_derive_worker(flat, plan),
         connectors={
             name: {key: value for key, value in each.items() if key not in clients}
@@ -280,7 +280,7 @@ def _derive_connector(flat: FlatProperties, plan: FlowPlan, name: str) -> Effect
 
 
 def _derive_start(flow: Flow) -> str:
-    return flow.start.at.value
+    return flow.start.kind.value
 
 
 def _is_client_key(key: str) -> bool:
@@ -370,7 +370,7 @@ def _derive_sections(found: Mm2Settings) -> dict[str, EffectiveSection]:
 
 def _section_origin(flat: FlatProperties, path: str) -> ValueOrigin:
     name = f"mm2.{path}"
-    if name in flat.places:
+    if name in flat.locations:
         return _find_origin(flat, name)
     if path.startswith(hooks_section.HOOKS_SECTION):
         return ValueOrigin(kind=ValueOriginKind.FILE, key=path)
@@ -419,7 +419,7 @@ def render_yaml(found: EffectiveConfig) -> Iterator[str]:
     )
     yield "flows:"
     for name, flow in found.flows.items():
-        why = "" if flow.mirrors else "  # not enabled: only its heartbeats are written"
+        why = "" if flow.replicates_topics else "  # not enabled: only its heartbeats are written"
         yield f"  {name}:{why}"
         yield from _render_section(
             "worker", flow.worker, file, note="the flow's Kafka Connect worker"
@@ -473,7 +473,7 @@ def render_json(found: EffectiveConfig) -> dict[str, Any]:
         "file": found.file,
         "flows": {
             name: {
-                "mirrors": flow.mirrors,
+                "mirrors": flow.replicates_topics,
                 "worker": _section_as_json(flow.worker),
                 "connectors": {
                     each: _section_as_json(part) for each, part in flow.connectors.items()

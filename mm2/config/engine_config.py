@@ -104,7 +104,7 @@ class EngineSettings:
     """Environment variables with secrets, which Spark processes must not inherit."""
 
     @property
-    def on_this_machine(self) -> bool:
+    def is_local(self) -> bool:
         return self.engine == INLINE or is_local_master(self.master)
 
     @property
@@ -119,7 +119,7 @@ class EngineSettings:
         return (_AUTHENTICATION_KEY,) if is_local_master(self.master) else _SECURITY_KEYS
 
     @property
-    def name(self) -> str:
+    def display_name(self) -> str:
         """Display name of the engine, such as `spark on local[4]`."""
         return self.engine if self.engine == INLINE else f"{self.engine} on {self.master}"
 
@@ -233,6 +233,6 @@ def _check_spark_security(made: EngineSettings) -> None:
         if made.conf.get(name, "true").lower() != "true":
             key = f"{keys.SPARK_PREFIX}{_CONF}{name}"
             raise ConfigError(
-                f"{key} would leave the connections of {made.name} unauthenticated or unencrypted: "
+                f"{key} would leave the connections of {made.display_name} unauthenticated or unencrypted: "
                 f"set it to true, or set {keys.SPARK_PREFIX}allow.insecure.spark=true"
             )

@@ -124,18 +124,22 @@ def make_worker_source(
     )
 
 
-def validate_workers(flat: FlatProperties, about: WorkerSettingsSource) -> list[ConfigProblem]:
+def validate_workers(
+    flat: FlatProperties, settings_source: WorkerSettingsSource
+) -> list[ConfigProblem]:
     """Problems in the worker settings of all flows, without duplicates; none if placeholders
     cannot be resolved."""
     try:
         flows = dedicated_mode.list_flows(flat.resolve(flat.props))
     except ConfigError:
         return []
-    found = list(_collect_problems(flat, lambda: derive_rest(flat, about), ("",)))
+    found = list(_collect_problems(flat, lambda: derive_rest(flat, settings_source), ("",)))
     for ends in flows:
         where = (f"{ends.target}.", "")
         made = functools.partial(
-            distributed_settings.parse_derived_settings, derive_worker_props(flat, ends), about
+            distributed_settings.parse_derived_settings,
+            derive_worker_props(flat, ends),
+            settings_source,
         )
         found += _collect_problems(flat, made, where)
         try:
@@ -170,10 +174,10 @@ def _locate_problem(
 ) -> ConfigProblem:
     """The problem at its place in the file. `where` are key prefixes, the most specific first."""
     named = (prefix + problem.key for prefix in where)
-    found = next((each for each in named if each in flat.places), None)
+    found = next((each for each in named if each in flat.locations), None)
     if found is None:
         return problem
-    line, key = flat.places[found]
+    line, key = flat.locations[found]
     if config_providers.find_provider_names(flat.props.get(found, "")):
         return ConfigProblem(line=line, key=key, text="is not allowed")
     return dataclasses.replace(problem, line=line, key=key)
@@ -203,9 +207,9 @@ class FlowPlan:
     """Properties from which `worker` was parsed."""
     connectors: Mapping[str, Mapping[str, str]] = field(repr=False)
     """Connector configurations by name, with placeholders `${…}` unresolved."""
-    source: Mapping[str, str] = field(repr=False)
+    source_config: Mapping[str, str] = field(repr=False)
     """Resolved configuration of the source connector."""
-    shown: bool
+    replicates_topics: bool
     """The flow replicates topics; otherwise it only emits heartbeats."""
     restart_max: int
     """Maximum number of consecutive restarts of a failed connector or task; -1: unlimited."""
@@ -217,16 +221,16 @@ class FlowPlan:
         return str(self.ends)
 
     @property
-    def resume(self) -> str:
+    def resume_command(self) -> str:
         """The command that resumes the flow after a pause or stop."""
-        return OperatorCommands(file=self.file).go_on(self.name, None)
+        return OperatorCommands(file=self.file).resume(self.name, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSelection:
     """Command-line selection of the flows that a process runs, and options for them."""
 
-    near: tuple[str, ...] = ()
+    target_aliases: tuple[str, ...] = ()
     """Only flows to these target clusters; empty: all."""
     names: tuple[str, ...] = ()
     """Only these flows; empty: all."""
@@ -240,7 +244,7 @@ ALL_FLOWS = FlowSelection()
 
 
 def plan_flows(
-    settings: Mm2Settings, choice: FlowSelection, *, environment: Mapping[str, str]
+    settings: Mm2Settings, selection: FlowSelection, *, environment: Mapping[str, str]
 ) -> list[FlowPlan]:
     """Plan all selected flows.
 
@@ -251,9 +255,9 @@ def plan_flows(
     resolved = flat.resolve(flat.props)
     mirroring = {flow.name for flow in settings.flows}
     return [
-        _plan_flow(settings, ends, choice, mirroring=mirroring, environment=environment)
-        for ends in dedicated_mode.list_flows(resolved, near=choice.near)
-        if not choice.names or str(ends) in choice.names
+        _plan_flow(settings, ends, selection, mirroring=mirroring, environment=environment)
+        for ends in dedicated_mode.list_flows(resolved, target_aliases=selection.target_aliases)
+        if not selection.names or str(ends) in selection.names
     ]
 
 
@@ -292,8 +296,8 @@ def _plan_flow(
         worker=dataclasses.replace(worker, access=access),
         worker_props=props,
         connectors=connectors,
-        source=flat.resolve(connectors[SOURCE_CONNECTOR]),
-        shown=str(ends) in mirroring,
+        source_config=flat.resolve(connectors[SOURCE_CONNECTOR]),
+        replicates_topics=str(ends) in mirroring,
         file=os.path.abspath(settings.file),
     )
 

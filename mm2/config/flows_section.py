@@ -34,19 +34,19 @@ class ClientOverrides:
     """Client properties that a flow or section `defaults` sets."""
 
     path: str
-    given: Mapping[str, tuple[ClusterProperty, ...]]
+    by_prefix: Mapping[str, tuple[ClusterProperty, ...]]
     """By prefix; properties of the flow follow those of the defaults."""
 
 
 def collect_overrides(found: SectionReader) -> ClientOverrides:
     """The section's client properties: entries with one of `OVERRIDE_PREFIXES`."""
     given: dict[str, list[ClusterProperty]] = {prefix: [] for prefix in OVERRIDE_PREFIXES}
-    for path, entry in found.find_prefixed(OVERRIDE_PREFIXES):
+    for path, entry in found.find_entries_with_prefix(OVERRIDE_PREFIXES):
         prefix = next(each for each in OVERRIDE_PREFIXES if entry.key.startswith(each))
         own = dataclasses.replace(entry, key=entry.key.removeprefix(prefix))
         given[prefix].append(ClusterProperty(key=f"{path}.{entry.key}", entry=own))
     return ClientOverrides(
-        path=found.path, given={prefix: tuple(each) for prefix, each in given.items()}
+        path=found.path, by_prefix={prefix: tuple(each) for prefix, each in given.items()}
     )
 
 
@@ -64,15 +64,15 @@ def resolve_clients(
     shown: dict[str, str] = {}
 
     def client(cluster: ClusterEntry, role: ClientType, prefix: str) -> ClusterSettings | None:
-        own, base = overrides.given[prefix], cluster.roles.get(role)
+        own, base = overrides.by_prefix[prefix], cluster.roles.get(role)
         if not own or base is None:
             return base
-        given = (*cluster.given[None], *cluster.given[role], *own)
+        given = (*cluster.properties_by_role[None], *cluster.properties_by_role[role], *own)
         made = clusters_section.read_client(
             collector, given, path=overrides.path, line=cluster.line
         )
         if made is not None:
-            texts = made.properties.shown()
+            texts = made.properties.redacted()
             shown.update({prefix + each.entry.key: texts[each.entry.key] for each in own})
         return made
 
@@ -105,7 +105,7 @@ class FlowEntry:
     """None if a key is invalid."""
     overrides: ClientOverrides
     effective: dict[str, PlainYaml]
-    custom: bool = False
+    has_custom_classes: bool = False
     """The flow has custom classes, for which `flow` has built-in ones until they are created
     (`config_loader.apply_custom_classes`)."""
 
@@ -129,7 +129,7 @@ def read_defaults(collector: ProblemCollector, entry: YamlEntry) -> YamlSection 
     found.get(flow_keys.ENABLED)
     classes = [found.get(option) for option in flow_keys.CLASS_OPTIONS]
     _read_keys(found, source="", target="")
-    found.find_prefixed(OVERRIDE_PREFIXES)
+    found.find_entries_with_prefix(OVERRIDE_PREFIXES)
     ends = dict.fromkeys(
         (flow_keys.SOURCE.name, flow_keys.TARGET.name), "must be set in each flow, not here"
     )
@@ -182,7 +182,7 @@ def _read_flow(
         flow=flow if len(collector.problems) == before else None,
         overrides=overrides,
         effective=found.effective,
-        custom=custom,
+        has_custom_classes=custom,
     )
 
 
@@ -191,7 +191,7 @@ def _read_keys(found: SectionReader, *, source: str, target: str) -> Flow:
     replication_factor = _read_connector_keys(found)
     found.get(flow_keys.TRANSFORMS)
     found.get(flow_keys.PREDICATES)
-    found.accept_prefixed(record_transforms.KEY_PREFIXES)
+    found.accept_keys_with_prefix(record_transforms.KEY_PREFIXES)
     if not found.get(flow_keys.REFRESH_TOPICS):
         found.warn_if_set(flow_keys.SYNC_CONFIGS_INTERVAL.name, flow_keys.SYNC_WITHOUT_REFRESH)
     return Flow(
@@ -204,7 +204,7 @@ def _read_keys(found: SectionReader, *, source: str, target: str) -> Flow:
         groups=NameFilter(
             include=found.get(flow_keys.GROUPS), exclude=found.get(flow_keys.GROUPS_EXCLUDE)
         ),
-        properties=DefaultConfigPropertyFilter(
+        config_filter=DefaultConfigPropertyFilter(
             exclude=found.get(flow_keys.PROPERTIES_EXCLUDE),
             source_defaults=found.get(flow_keys.USE_DEFAULTS_FROM) == "source",
         ),
@@ -223,9 +223,9 @@ def _read_keys(found: SectionReader, *, source: str, target: str) -> Flow:
         ),
         admin_timeout_s=found.get(flow_keys.ADMIN_TIMEOUT) / 1000,
         buffer_bytes=found.get(flow_keys.BUFFER_MEMORY),
-        map_bytes=found.get(flow_keys.OFFSET_MAP_BYTES),
+        offset_map_bytes_max=found.get(flow_keys.OFFSET_MAP_BYTES),
         unreachable_after_s=found.get(flow_keys.UNREACHABLE_AFTER),
-        budgets=FlowThrottles(
+        throttles=FlowThrottles(
             flow=found.get_optional(flow_keys.THROTTLE) or 0,
             topics=found.get(flow_keys.TOPIC_THROTTLES),
         ),

@@ -57,7 +57,7 @@ def _read_hook(
     command = section.get(_COMMAND.name)
     words: tuple[str, ...] | None = ()
     if command is not None and isinstance(command.value, YamlScalar):
-        about.find_prefixed((_COMMAND.name,))  # its commas are its own
+        about.find_entries_with_prefix((_COMMAND.name,))  # its commas are its own
     else:
         words = about.require(_COMMAND)
     if words is not None and not "".join(words[:1]).strip():

@@ -85,6 +85,6 @@ def get_java_class(name: str) -> type[JavaClass]:
     return type(simple, (JavaClass,), {"__module__": package, "__qualname__": simple})
 
 
-def get_java_name(of: type) -> str | None:
+def get_java_name(type_: type) -> str | None:
     """The Java class name of a placeholder type; None for a Python class."""
-    return config_types.get_class_name(of) if issubclass(of, JavaClass) else None
+    return config_types.get_class_name(type_) if issubclass(type_, JavaClass) else None

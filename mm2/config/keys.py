@@ -310,9 +310,11 @@ def _parser_validator(read: Callable[[str], object], allowed: str) -> Validator:
             try:
                 read(text)
             except PatternError as error:
-                raise config_types.invalid(name, text, str(error)) from None
+                raise config_types.build_invalid_value_error(name, text, str(error)) from None
             except ValueError:
-                raise config_types.invalid(name, text, f"allowed: {allowed}") from None
+                raise config_types.build_invalid_value_error(
+                    name, text, f"allowed: {allowed}"
+                ) from None
 
     return Lambda(check, allowed)
 

@@ -69,7 +69,9 @@ class MirrorConnectorConfig:
     metric_formats: tuple[str, ...]
     """`legacy`, `new` or both; empty for heartbeats."""
 
-    def client(self, role: ClientRole, use: str, *, task: int | str | None = None) -> Props:
+    def client_properties(
+        self, role: ClientRole, use: str, *, task: int | str | None = None
+    ) -> Props:
         """Properties of the client for a role and use, with MirrorMaker 2's `client.id`."""
         label = client_roles.format_client_label(self.source, self.target, self.name, task=task)
         return client_roles.resolve_with_client_id(self.props, role, label=label, use=use)
@@ -101,7 +103,7 @@ class MirrorSourceConfig:
     syncs_topic_factor: int
     lag_max: int
     """`offset.lag.max`, in records."""
-    paused: frozenset[str] = frozenset()
+    paused_topics: frozenset[str] = frozenset()
     """Source topics that an operator has paused."""
     transforms: Props = field(default_factory=dict, repr=False)
     """Keys of the transformation chain (`record_transforms`)."""
@@ -243,12 +245,14 @@ def _validate_connector(
     read: Callable[[_ConfigReader], Any],
     load: ClassLoader,
 ) -> list[ConfigValue]:
-    values = connector_checks.validate_keys(definition, props, across=java, load=load)
+    values = connector_checks.validate_keys(definition, props, cross_key_errors=java, load=load)
     if any(value.error_messages for value in values):
         return values
     reading = _ConfigReader(definition, props, strict=False, load=load)
     read(reading)
-    return connector_checks.validate_keys(definition, props, across=reading.errors, load=load)
+    return connector_checks.validate_keys(
+        definition, props, cross_key_errors=reading.errors, load=load
+    )
 
 
 def _read_common(reading: _ConfigReader) -> MirrorConnectorConfig:
@@ -295,7 +299,7 @@ def _read_source(reading: _ConfigReader) -> MirrorSourceConfig:
         syncs_topic=syncs if values[keys.EMIT_SYNCS] else None,
         syncs_topic_factor=reading.read_factor(keys.SYNCS_TOPIC_FACTOR),
         lag_max=values[keys.LAG_MAX],
-        paused=frozenset(operator_overrides.list_paused_topics(reading.props)),
+        paused_topics=frozenset(operator_overrides.list_paused_topics(reading.props)),
         transforms=_read_transforms(reading),
         java_stopped=values[keys.JAVA_STOPPED_CLEANLY],
     )
@@ -321,10 +325,10 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
         target=common.target,
         policy=common.policy,
         topics=_read_topic_filter(reading, base.topics),
-        properties=reading.build_or_default(
+        config_filter=reading.build_or_default(
             reading.find_faulty_key(keys.PROPERTY_FILTER, keys.PROPERTIES_EXCLUDE),
             lambda: policy_classes.build_property_filter(props, values),
-            base.properties,
+            base.config_filter,
         ),
         replicate_heartbeats=values[keys.REPLICATE_HEARTBEATS],
         replication_factor=reading.read_factor(keys.REPLICATION_FACTOR),
@@ -337,9 +341,9 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
         sync_topic_configs_interval_s=reading.read_interval(keys.SYNC_CONFIGS, keys.SYNC_CONFIGS_S),
         admin_timeout_s=common.admin_timeout_s,
         buffer_bytes=values[keys.BUFFER_MEMORY],
-        map_bytes=values[keys.OFFSET_MAP_BYTES],
+        offset_map_bytes_max=values[keys.OFFSET_MAP_BYTES],
         unreachable_after_s=values[keys.UNREACHABLE_AFTER],
-        budgets=_read_budgets(reading),
+        throttles=_read_budgets(reading),
     )
 
 
@@ -466,11 +470,11 @@ class MirrorSourceTaskConfig:
     config: MirrorSourceConfig
     partitions: tuple[TopicPartition, ...]
     """The assigned source partitions."""
-    added: frozenset[TopicPartition]
+    added_partitions: frozenset[TopicPartition]
     """Assigned partitions that were added to their topic after the flow began."""
-    budget: TaskThrottle
+    throttle: TaskThrottle
     """The task's part of the flow's throttles."""
-    number: int | None
+    task_index: int | None
     """Task number; None if the configuration has none (written by Java)."""
 
 
@@ -484,14 +488,14 @@ def parse_source_task(props: Mapping[str, str]) -> MirrorSourceTaskConfig:
     budget = (
         assignment.parse_throttle(props)
         if told
-        else assignment.split_throttles(config.flow.budgets, [partitions])[0]
+        else assignment.split_throttles(config.flow.throttles, [partitions])[0]
     )
     return MirrorSourceTaskConfig(
         config=config,
         partitions=partitions,
-        added=assignment.parse_added_partitions(props),
-        budget=budget,
-        number=assignment.parse_task_index(props),
+        added_partitions=assignment.parse_added_partitions(props),
+        throttle=budget,
+        task_index=assignment.parse_task_index(props),
     )
 
 

@@ -305,7 +305,7 @@ class TranslatedProperties:
     workers: Mapping[str, JavaProperty] = field(default_factory=dict)
     """Properties for Connect workers, which are in no section."""
 
-    def place(self, problem: Problem) -> Problem:
+    def locate_problem(self, problem: Problem) -> Problem:
         """The problem with its key replaced by that of the properties file."""
         return _rename_problem(problem, self.keys, self.names)
 

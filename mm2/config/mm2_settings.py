@@ -36,9 +36,9 @@ class ClientProperties(Mapping[str, str]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        return repr(self.shown())
+        return repr(self.redacted())
 
-    def shown(self) -> dict[str, str]:
+    def redacted(self) -> dict[str, str]:
         """The properties for display and logs, with secret values hidden."""
         return {
             name: config_errors.HIDDEN_VALUE if name in self._secrets else value
@@ -120,7 +120,7 @@ class FlatProperties:
 
     props: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Properties with placeholders `${…}` unresolved."""
-    places: Mapping[str, tuple[int, str]] = field(default_factory=dict, compare=False)
+    locations: Mapping[str, tuple[int, str]] = field(default_factory=dict, compare=False)
     """Line and key in the file from which each property comes."""
     defaults: frozenset[str] = field(default=frozenset(), compare=False)
     """Properties that are not in the file but are mm2's defaults."""
@@ -152,9 +152,9 @@ class Mm2Settings:
     """Warnings to log at startup, in the order of the file."""
     flat: FlatProperties = field(default_factory=FlatProperties, compare=False)
     """Flat properties from which worker and connector configurations are derived."""
-    watch: HealthSettings = field(default_factory=HealthSettings)
+    health: HealthSettings = field(default_factory=HealthSettings)
 
-    def clients_of(self, flow: Flow) -> FlowClients:
+    def get_clients(self, flow: Flow) -> FlowClients:
         """The clients of a flow: its own, or those of its clusters."""
         found = self.clients.get(flow.name)
         if found is not None:
@@ -164,6 +164,6 @@ class Mm2Settings:
             consumer=source, producer=target, source_admin=source, target_admin=target
         )
 
-    def warning_lines(self) -> list[str]:
+    def format_warnings(self) -> list[str]:
         """The warnings as lines of text, with their place in the file."""
         return [each.describe(self.file) for each in self.warnings]

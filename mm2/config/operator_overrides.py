@@ -37,17 +37,17 @@ class OperatorOverrides:
     """Source topics that are paused."""
     budgets: FlowThrottles = field(default_factory=FlowThrottles)
     """Effective rate limits of all nodes together."""
-    beside: Mapping[str, OverrideKind] = field(default_factory=dict)
+    other_connectors: Mapping[str, OverrideKind] = field(default_factory=dict)
     """Paused or stopped connectors of the flow, by name, except its source connector."""
 
     @property
-    def by(self) -> OverrideKind | None:
+    def kind(self) -> OverrideKind | None:
         """Whether the whole flow is paused or stopped; None if neither."""
         if self.stopped:
             return OverrideKind.STOPPED
         return OverrideKind.PAUSED if self.paused else None
 
-    def pauses(self, topic: str) -> bool:
+    def is_topic_paused(self, topic: str) -> bool:
         """Whether the topic, or the whole flow, is paused."""
         return self.paused or topic in self.paused_topics
 
@@ -64,9 +64,9 @@ def is_override_key(key: str) -> bool:
     return key.startswith(keys.OVERRIDE_PREFIXES)
 
 
-def merge_overrides(ours: Props, stored: Props | None) -> dict[str, str]:
+def merge_overrides(derived: Props, stored: Props | None) -> dict[str, str]:
     """The configuration derived from the file, with the overrides of the stored one."""
-    return {**ours, **extract_overrides(stored or {})}
+    return {**derived, **extract_overrides(stored or {})}
 
 
 def extract_overrides(config: Props) -> dict[str, str]:

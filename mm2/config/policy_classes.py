@@ -126,13 +126,13 @@ def compile_patterns(key: str, items: Sequence[str]) -> NamePatterns:
     try:
         return filters.compile_patterns(items, key=key)
     except PatternError as error:
-        raise config_types.invalid(key, error.pattern, error.reason) from None
+        raise config_types.build_invalid_value_error(key, error.pattern, error.reason) from None
 
 
 def _create_custom(key: str, of: type, *, parts: Sequence[str], props: Mapping[str, str]) -> Any:
     missing = [part for part in parts if not hasattr(of, part)]
     if missing:
-        raise config_types.invalid(
+        raise config_types.build_invalid_value_error(
             key, config_types.get_class_name(of), f"the class has no {missing[0]}"
         )
     try:
@@ -142,7 +142,7 @@ def _create_custom(key: str, of: type, *, parts: Sequence[str], props: Mapping[s
     except ConfigError:
         raise
     except Exception as error:  # custom code may raise anything
-        raise config_types.invalid(
+        raise config_types.build_invalid_value_error(
             key,
             config_types.get_class_name(of),
             f"creating it failed: {type(error).__name__}: {error}",
@@ -158,4 +158,6 @@ def _require_shipped(key: str, of: type, name: str) -> None:
 
 def _unknown_class_error(key: str, name: object, allowed: Sequence[str]) -> ConfigError:
     names = ", ".join(allowed)
-    return config_types.invalid(key, name, f"it must be {names}, or a Python class")
+    return config_types.build_invalid_value_error(
+        key, name, f"it must be {names}, or a Python class"
+    )

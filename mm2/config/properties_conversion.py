@@ -475,7 +475,7 @@ def diff_settings(one: Mm2Settings, other: Mm2Settings) -> list[str]:
     for name, left, right in (
         ("spark", one.spark, other.spark),
         ("metrics", one.metrics, other.metrics),
-        ("health, drill", one.watch, other.watch),
+        ("health, drill", one.health, other.health),
         ("hooks", one.hooks, other.hooks),
     ):
         if left != right:
@@ -485,7 +485,7 @@ def diff_settings(one: Mm2Settings, other: Mm2Settings) -> list[str]:
 
 def _describe_clients(found: Mm2Settings, name: str) -> Sequence[object]:
     flow = next(each for each in found.flows if each.name == name)
-    clients = found.clients_of(flow)
+    clients = found.get_clients(flow)
     ends: Iterable[ClusterSettings] = (
         clients.consumer,
         clients.producer,

@@ -204,7 +204,7 @@ class SectionReader:
             if given is not None
         }
 
-    def find_prefixed(self, prefixes: tuple[str, ...]) -> list[tuple[str, YamlEntry]]:
+    def find_entries_with_prefix(self, prefixes: tuple[str, ...]) -> list[tuple[str, YamlEntry]]:
         """Entries with these key prefixes and the path of their section, defaults first."""
         defaults = self._defaults.entries if self._defaults is not None else ()
         found = [(_DEFAULTS_SECTION, entry) for entry in defaults]
@@ -231,7 +231,7 @@ class SectionReader:
             lambda name: name not in known and _find_family(name, families) is None
         )
 
-    def accept_prefixed(self, prefixes: tuple[str, ...]) -> None:
+    def accept_keys_with_prefix(self, prefixes: tuple[str, ...]) -> None:
         """Read all keys with these prefixes as single values."""
         self._accept_entries(lambda name: name.startswith(prefixes))
 
@@ -298,7 +298,7 @@ def _read_entry(
         if resolved is None:
             return None
         texts = _split_list(resolved.text) if is_list else (resolved.text,)
-        return _GivenTexts(texts, secret=resolved.secret, line=entry.line, path=path)
+        return _GivenTexts(texts, secret=resolved.is_secret, line=entry.line, path=path)
     if is_list and isinstance(node, YamlList):
         return _read_items(collector, node, path)
     expected = "a list" if is_list else "a single value"
@@ -320,7 +320,7 @@ def _read_items(collector: ProblemCollector, node: YamlList, path: str) -> _Give
         found.append(resolved)
     return _GivenTexts(
         tuple(item.text for item in found),
-        secret=any(item.secret for item in found),
+        secret=any(item.is_secret for item in found),
         line=node.line,
         path=path,
     )

@@ -35,7 +35,7 @@ def _warn_unsigned(flat: FlatProperties) -> list[ConfigProblem]:
         if key != CONNECT_PROTOCOL_KEY and not key.endswith(f".{CONNECT_PROTOCOL_KEY}"):
             continue
         if is_unsigned_protocol(value):
-            line, name = flat.places.get(key, (0, key))
+            line, name = flat.locations.get(key, (0, key))
             text = (
                 f"{value.strip().upper()} {UNSIGNED_TEXT}; remove the setting once every node "
                 "runs mm2,"
@@ -52,7 +52,7 @@ def _warn_inline_secrets(flat: FlatProperties) -> list[ConfigProblem]:
     except ConfigError:
         return []
     places = {
-        flat.places.get(key, (0, key))
+        flat.locations.get(key, (0, key))
         for key, value in flat.props.items()
         if _is_secret(key) and value.strip() and not config_providers.find_provider_names(value)
     }

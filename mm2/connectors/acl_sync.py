@@ -34,15 +34,15 @@ class AclSync:
         *,
         source: AclAdmin,
         target: AclAdmin,
-        now: Clock,
+        clock: Clock,
         operator: OperatorCommands = operator_commands.GENERIC_COMMANDS,
     ) -> None:
         self._flow = flow
         self._source = source
         self._target = target
-        self._clock = now
+        self._clock = clock
         self._operator = operator
-        self._warnings = RateLimitedWarnings(_LOG, clock=now)
+        self._warnings = RateLimitedWarnings(_LOG, clock=clock)
 
     def close(self) -> None:
         self._source.close()
@@ -65,17 +65,17 @@ class AclSync:
 
     def _read_source_acls(self, timeout_s: float) -> list[TopicAcl] | None:
         try:
-            acls = self._source.of_topics(timeout_s)
+            acls = self._source.list_topic_acls(timeout_s)
         except NoAuthorizerError:
             self._log_missing_authorizer(self._flow.source)
             return None
         except NotAuthorizedError as error:
             grant_command = self._operator.source.allow_cluster("Describe")
-            self._warnings.say(
+            self._warnings.warn(
                 READING_ACLS, f"{error}. {operator_commands.format_remedy(grant_command)}"
             )
             return None
-        self._warnings.over(READING_ACLS)
+        self._warnings.reset(READING_ACLS)
         return acls
 
     def _read_target_acls(self, end: Deadline) -> list[TopicAcl] | None:
@@ -83,17 +83,17 @@ class AclSync:
         comparison.
         """
         try:
-            return self._target.of_topics(end.left_s(self._clock.now_s()))
+            return self._target.list_topic_acls(end.remaining_s(self._clock.now_s()))
         except (NoAuthorizerError, NotAuthorizedError):
             return None
 
     def _create_acls(self, planned: AclPlan, end: Deadline) -> None:
-        refused = self._target.create(planned.create, end.left_s(self._clock.now_s()))
+        refused = self._target.create_acls(planned.create, end.remaining_s(self._clock.now_s()))
         for each in planned.create:
             if each not in refused:
                 _LOG.info("created ACL of a mirror topic: %s", each)
         if not refused:
-            self._warnings.over(WRITING_ACLS)
+            self._warnings.reset(WRITING_ACLS)
             return
         first = refused[min(refused)]
         if isinstance(first, NoAuthorizerError):
@@ -103,7 +103,7 @@ class AclSync:
         grant_command = self._operator.target.allow_cluster("Alter", "Describe")
         is_denied = isinstance(first, NotAuthorizedError)
         remedy = f". {operator_commands.format_remedy(grant_command)}" if is_denied else ""
-        self._warnings.say(WRITING_ACLS, f"{first}{more}{remedy}")
+        self._warnings.warn(WRITING_ACLS, f"{first}{more}{remedy}")
 
     def _log_missing_authorizer(self, cluster: str) -> None:
         if cluster not in _CLUSTERS_WITHOUT_AUTHORIZER:

@@ -49,8 +49,8 @@ class MirrorCheckpointConnector(SourceConnector):
 
     default_converter = connector_checks.BYTE_ARRAY_CONVERTER
 
-    def __init__(self, make_clients: CheckpointClientsFactory = KafkaCheckpointClients) -> None:
-        self._make_clients = make_clients
+    def __init__(self, create_clients: CheckpointClientsFactory = KafkaCheckpointClients) -> None:
+        self._make_clients = create_clients
         self._config: MirrorCheckpointConfig | None = None
         self._reset_state()
         self._assignments: list[list[str]] | None = None
@@ -61,7 +61,7 @@ class MirrorCheckpointConnector(SourceConnector):
         self._source: ConsumerGroups | None = None
         self._stop_requested = threading.Event()
         self._starting = True
-        self._threads = ThreadGroup(on_unasked_end=self._handle_thread_death)
+        self._threads = ThreadGroup(on_unexpected_end=self._handle_thread_death)
         self._groups: frozenset[str] | None = None
         self._last_positions: ReportedPositions = {}
         self._topics_by_group: dict[str, frozenset[str]] = {}
@@ -98,7 +98,7 @@ class MirrorCheckpointConnector(SourceConnector):
         try:
             self._scan_groups(config, self._source)
         except errors.RetriableError as error:
-            self._warnings.say(FINDING_GROUPS, f"{error}; retrying")
+            self._warnings.warn(FINDING_GROUPS, f"{error}; retrying")
         self._starting = False
         self._threads.start(f"groups-{config.common.name}", self._run_scans)
 
@@ -163,9 +163,9 @@ class MirrorCheckpointConnector(SourceConnector):
                 changed = self._scan_groups(config, source)
             except ConnectError as error:
                 if not stop.is_set():
-                    self._warnings.say(FINDING_GROUPS, f"{error}; keeping the known groups")
+                    self._warnings.warn(FINDING_GROUPS, f"{error}; keeping the known groups")
                 continue
-            self._warnings.over(FINDING_GROUPS)
+            self._warnings.reset(FINDING_GROUPS)
             if changed and not stop.is_set():
                 self.context.request_task_reconfiguration()
 
@@ -186,12 +186,14 @@ class MirrorCheckpointConnector(SourceConnector):
         end = Deadline.after(config.common.admin_timeout_s, now_s=clock.now_s())
         listed = source.list_groups(config.common.admin_timeout_s)
         filtered = group_selection.filter_candidates(config.flow, listed)
-        names = filtered.taken
+        names = filtered.accepted
         failed: dict[str, ConnectError] = {}
         for chunk in consumer_groups.split_into_chunks(names, MAX_GROUPS_PER_SCAN):
-            read = source.news(chunk, end.left_s(clock.now_s()), seen=self._last_positions)
+            read = source.fetch_changed_positions(
+                chunk, end.remaining_s(clock.now_s()), seen=self._last_positions
+            )
             failed |= read.failed
-            for group, positions in read.done.items():
+            for group, positions in read.succeeded.items():
                 self._topics_by_group[group] = frozenset(
                     place.topic for place, at in positions.items() if at is not None
                 )
@@ -202,7 +204,7 @@ class MirrorCheckpointConnector(SourceConnector):
             group: None if group in failed else self._topics_by_group[group] for group in names
         }
         known = self._groups
-        selected = group_selection.select_groups(config.flow, topics, known=known or ())
+        selected = group_selection.select_groups(config.flow, topics, followed=known or ())
         change = group_selection.compare_selection(known or (), selected)
         self._log_changes(selected, change, failed, filtered.unmatched)
         self._groups = selected.groups

@@ -79,15 +79,15 @@ _LOG = logging.getLogger(__name__)
 class NewCheckpoint(NamedTuple):
     """A checkpoint to emit."""
 
-    point: Checkpoint
-    first: bool
+    checkpoint: Checkpoint
+    is_first: bool
     """True if the partition of the group had no checkpoint before."""
 
 
 class CheckpointRounds:
     """Computes new checkpoints in rounds over all groups.
 
-    Not thread-safe except for `find`. Sends no request before `load`.
+    Not thread-safe except for `find_groups`. Sends no request before `load`.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class CheckpointRounds:
         *,
         clock: Clock,
     ) -> None:
-        self.table = CheckpointTable(takes_group=groups.__contains__)
+        self.table = CheckpointTable(group_filter=groups.__contains__)
         self._table_lock = threading.Lock()
         self._config = config
         self._groups = groups
@@ -118,25 +118,25 @@ class CheckpointRounds:
         self._map_resets = 0
         self._refresh_due_s = clock.now_s()
         self._map = OffsetMapFollower(
-            clients.offset_map, config.flow.topics.takes, flow=config.flow.name, clock=clock
+            clients.offset_map, config.flow.topics.matches, flow=config.flow.name, clock=clock
         )
         self._rules = CheckpointRules(
             source=config.flow.source,
             target=config.flow.target,
             policy=config.flow.policy,
-            takes_topic=config.flow.topics.takes,
+            takes_topic=config.flow.topics.matches,
             translate=self._translate_offset,
-            exactly=self._translate_by_map,
-            copied=self._is_copied,
+            translate_exactly=self._translate_by_map,
+            is_replicated=self._is_copied,
         )
 
     @property
-    def loaded(self) -> bool:
+    def is_loaded(self) -> bool:
         """True once published checkpoints and offset syncs were read."""
-        return self._has_history is not None and self._syncs is not None and self._syncs.ready
+        return self._has_history is not None and self._syncs is not None and self._syncs.is_ready
 
     def load(self) -> bool:
-        """Continue loading; return True once `loaded`. Raises `ConnectError` if a retry
+        """Continue loading; return True once `is_loaded`. Raises `ConnectError` if a retry
         may help.
         """
         if self._has_history is None:
@@ -148,39 +148,39 @@ class CheckpointRounds:
                 self._clients.offset_syncs, keep_history=self._has_history
             )
         self._syncs.refresh(TOPIC_READ_TIMEOUT_S)
-        return self._syncs.ready
+        return self._syncs.is_ready
 
-    def find(self, text: str, most: int) -> GroupSearchResult:
-        """Groups whose name contains `text`, with their checkpoints, `most` at most.
+    def find_groups(self, text: str, max_groups: int) -> GroupSearchResult:
+        """Groups whose name contains `text`, with their checkpoints, `max_groups` at most.
         Thread-safe.
         """
         with self._table_lock:
             table = self.table
-            names = table.groups()
+            names = table.list_groups()
             matching = [name for name in names if text in name]
             return GroupSearchResult(
-                known=len(names),
-                matching=len(matching),
-                groups={name: [*table.group(name).values()] for name in matching[:most]},
+                total_count=len(names),
+                matching_count=len(matching),
+                groups={name: [*table.get_group(name).values()] for name in matching[:max_groups]},
             )
 
     @property
-    def under_way(self) -> bool:
+    def is_in_progress(self) -> bool:
         """True if the current round is not finished."""
         return bool(self._remaining_chunks or self._unsent)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """True if the last round is finished and all groups and offsets could be read."""
-        return not self.under_way and not self._failed_groups and not self._failed_reads
+        return not self.is_in_progress and not self._failed_groups and not self._failed_reads
 
-    def make(self) -> list[NewCheckpoint]:
+    def compute_checkpoints(self) -> list[NewCheckpoint]:
         """Return some new checkpoints of the round, and record them as published.
 
-        Starts a round unless one is `under_way`. Raises `ConnectError`, which ends the round, if
+        Starts a round unless one is `is_in_progress`. Raises `ConnectError`, which ends the round, if
         the source does not respond; failures of single groups or of reading syncs are logged.
         """
-        if not self.under_way:
+        if not self.is_in_progress:
             self._begin_round()
         try:
             while self._remaining_chunks and not self._unsent:
@@ -189,7 +189,7 @@ class CheckpointRounds:
             self._remaining_chunks.clear()
             raise
         if not self._remaining_chunks and not self._failed_groups:
-            self._warnings.over(READING_GROUP_OFFSETS)
+            self._warnings.reset(READING_GROUP_OFFSETS)
         checkpoints, self._unsent = (
             self._unsent[:MAX_CHECKPOINTS_PER_STEP],
             self._unsent[MAX_CHECKPOINTS_PER_STEP:],
@@ -215,26 +215,27 @@ class CheckpointRounds:
         self._failed_groups = 0
 
     def _process_groups(self, names: Sequence[str]) -> list[NewCheckpoint]:
-        results = self._source.news(
+        results = self._source.fetch_changed_positions(
             names, self._config.common.admin_timeout_s, seen=self._last_positions
         )
         failure = results.first_failure()
         if failure is not None:
             self._failed_groups += len(results.failed)
             failing = plurals.format_count(self._failed_groups, "group")
-            self._warnings.say(READING_GROUP_OFFSETS, f"{failure} ({failing})")
+            self._warnings.warn(READING_GROUP_OFFSETS, f"{failure} ({failing})")
         self._refresh_offsets()
         checkpoints_made: list[NewCheckpoint] = []
-        for group, positions in sorted(results.done.items()):
-            checkpoints = self.table.group(group)
-            outcome = self._rules.look(group, positions, checkpoints)
-            if not outcome.final:
+        for group, positions in sorted(results.succeeded.items()):
+            checkpoints = self.table.get_group(group)
+            outcome = self._rules.compare_group(group, positions, checkpoints)
+            if not outcome.is_final:
                 self._last_positions.pop(group, None)
             checkpoints_made += [
-                NewCheckpoint(point, point.partition not in checkpoints) for point in outcome.news
+                NewCheckpoint(point, point.partition not in checkpoints)
+                for point in outcome.checkpoints
             ]
             with self._table_lock:
-                for point in outcome.news:
+                for point in outcome.checkpoints:
                     self.table.publish(point)
         return checkpoints_made
 
@@ -249,8 +250,8 @@ class CheckpointRounds:
         self._refresh_or_warn(READING_OFFSET_SYNCS, lambda: syncs.refresh(TOPIC_READ_TIMEOUT_S))
         self._refresh_or_warn(READING_OFFSET_MAP, lambda: self._map.refresh(TOPIC_READ_TIMEOUT_S))
         self._refresh_due_s = self._clock.now_s() + MAX_OFFSETS_AGE_S
-        if self._map.beginnings != self._map_resets:
-            self._map_resets = self._map.beginnings
+        if self._map.reset_count != self._map_resets:
+            self._map_resets = self._map.reset_count
             self._last_positions.clear()
 
     def _refresh_or_warn(self, doing: str, refresh: Callable[[], None]) -> None:
@@ -260,22 +261,22 @@ class CheckpointRounds:
             raise
         except ConnectError as error:  # the state read before stays valid
             self._failed_reads.add(doing)
-            self._warnings.say(doing, error)
+            self._warnings.warn(doing, error)
         else:
             self._failed_reads.discard(doing)
-            self._warnings.over(doing)
+            self._warnings.reset(doing)
 
     def _translate_by_map(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
         assert self._syncs is not None, "call load first"
-        return self._map.translate(partition, upstream, newest=self._syncs.newest(partition))
+        return self._map.translate(partition, upstream, newest=self._syncs.get_newest(partition))
 
     def _is_copied(self, partition: TopicPartition, upstream: int) -> bool:
         """True if the target has the record, according to the offset map, or to offset syncs if
         there is no map or Java continued after it.
         """
         assert self._syncs is not None, "call load first"
-        newest = self._syncs.newest(partition)
-        copied_to = self._map.copied_to(partition, newest=newest)
+        newest = self._syncs.get_newest(partition)
+        copied_to = self._map.get_copied_to(partition, newest=newest)
         if copied_to is None:
             copied_to = -1 if newest is None else newest.upstream
         return upstream <= copied_to
@@ -315,7 +316,7 @@ class CheckpointRounds:
             )
             self._forget_published()
             return False
-        groups = plurals.format_count(len(self.table.groups()), "group")
+        groups = plurals.format_count(len(self.table.list_groups()), "group")
         _LOG.info("read the checkpoints of %s", groups)
         return True
 
@@ -335,7 +336,7 @@ class CheckpointRounds:
     def _forget_published(self) -> None:
         self._close_published()
         self._last_positions.clear()
-        self.table = CheckpointTable(takes_group=self._groups.__contains__)
+        self.table = CheckpointTable(group_filter=self._groups.__contains__)
 
     def _close_published(self) -> None:
         tail, self._published = self._published, None
@@ -362,8 +363,8 @@ class MirrorCheckpointTask(SourceTask):
     read.
     """
 
-    def __init__(self, make_clients: CheckpointClientsFactory = KafkaCheckpointClients) -> None:
-        self._make_clients = make_clients
+    def __init__(self, create_clients: CheckpointClientsFactory = KafkaCheckpointClients) -> None:
+        self._make_clients = create_clients
         self._topic = ""
         self._rounds: CheckpointRounds | None = None
         self._offset_writer: GroupOffsetWriter | None = None
@@ -390,7 +391,7 @@ class MirrorCheckpointTask(SourceTask):
             connector_metrics.build_metrics_owner(context.task_id, config.common),
             clock=context.clock,
         )
-        context.add_metrics(self._metrics.families)
+        context.add_metrics(self._metrics.collect)
         clients = self._make_clients(
             config,
             clock=context.clock,
@@ -403,12 +404,12 @@ class MirrorCheckpointTask(SourceTask):
             config.flow.name, _UNKNOWN_TASK_INDEX if number is None else number
         )
         self._snapshot = CheckpointGroupsSnapshot(
-            round_s=None,
-            since_s=context.clock.now_s(),
-            writes=config.sync_groups_interval_s is not None,
-            find=self._rounds.find,
+            last_round_s=None,
+            started_s=context.clock.now_s(),
+            writes_offsets=config.sync_groups_interval_s is not None,
+            find_groups=self._rounds.find_groups,
         )
-        self._publisher.put(self._snapshot)
+        self._publisher.publish(self._snapshot)
         self._emit_interval_s = config.emit_interval_s
         if config.sync_groups_interval_s is not None:
             self._sync_interval_s = config.sync_groups_interval_s
@@ -422,7 +423,7 @@ class MirrorCheckpointTask(SourceTask):
 
     def stop(self) -> None:
         if self._publisher is not None:
-            self._publisher.leave()
+            self._publisher.remove()
         for each in (self._rounds, self._offset_writer):
             if each is not None:
                 each.close()
@@ -432,7 +433,7 @@ class MirrorCheckpointTask(SourceTask):
         assert self._rounds is not None, "call start first"
         self._publish_round()
         now_s = self.context.clock.now_s()
-        if self._rounds.under_way:
+        if self._rounds.is_in_progress:
             return self._emit_checkpoints(self._rounds)
         due_s = (
             self._emit_due_s
@@ -442,7 +443,7 @@ class MirrorCheckpointTask(SourceTask):
         if now_s < due_s:
             self.context.wait(min(due_s - now_s, POLL_INTERVAL_S))
             return None
-        if not self._rounds.loaded:
+        if not self._rounds.is_loaded:
             self._load_state(self._rounds)
             return None
         if now_s >= self._emit_due_s:
@@ -455,7 +456,9 @@ class MirrorCheckpointTask(SourceTask):
         if metadata is None or record.timestamp is None:
             return
         late_ms = self.context.clock.wall_ms() - record.timestamp
-        self._metrics.acknowledged(mm2_records.decode_checkpoint_key(record.key), max(0, late_ms))
+        self._metrics.record_acknowledged(
+            mm2_records.decode_checkpoint_key(record.key), max(0, late_ms)
+        )
 
     def _load_state(self, rounds: CheckpointRounds) -> None:
         """Continue loading. Until it is done, no checkpoints are emitted and no groups
@@ -468,7 +471,7 @@ class MirrorCheckpointTask(SourceTask):
 
     def _emit_checkpoints(self, rounds: CheckpointRounds) -> list[SourceRecord]:
         """Emit checkpoints. Also runs at start, for changes while no task was running."""
-        made = self._run_or_warn(EMITTING_CHECKPOINTS, rounds.make)
+        made = self._run_or_warn(EMITTING_CHECKPOINTS, rounds.compute_checkpoints)
         now_s = self.context.clock.now_s()
         interval_s = self._emit_interval_s
         self._emit_due_s = now_s + (
@@ -476,9 +479,9 @@ class MirrorCheckpointTask(SourceTask):
         )
         at_ms = self.context.clock.wall_ms()
         self._acknowledged.send(len(made or ()))
-        if made is not None and rounds.complete:
-            groups = len(rounds.table.groups())
-            self._acknowledged.end(CheckpointRound(at_s=now_s, groups=groups))
+        if made is not None and rounds.is_complete:
+            groups = len(rounds.table.list_groups())
+            self._acknowledged.end_round(CheckpointRound(ended_at_s=now_s, groups=groups))
             self._publish_round()
         return [_build_checkpoint_record(each, self._topic, at_ms=at_ms) for each in made or ()]
 
@@ -489,9 +492,9 @@ class MirrorCheckpointTask(SourceTask):
         if result is not None and result.written:
             groups = plurals.format_count(result.written, "group")
             _LOG.debug("wrote the offsets of %s to the target", groups)
-        if result is not None and not result.refused:
+        if result is not None and not result.failed:
             written_s = self.context.clock.now_s()
-            self._publish_snapshot(dataclasses.replace(self._snapshot, written_s=written_s))
+            self._publish_snapshot(dataclasses.replace(self._snapshot, last_write_s=written_s))
         self._sync_due_s = self.context.clock.now_s() + self._sync_interval_s
 
     def _publish_round(self) -> None:
@@ -499,15 +502,16 @@ class MirrorCheckpointTask(SourceTask):
         while self._stored_records:
             self._stored_records.popleft()
             self._acknowledged.acknowledge(1)
-        round_done = self._acknowledged.take()
+        round_done = self._acknowledged.pop_acknowledged()
         if round_done is not None:
             clock = self.context.clock
             self._publish_snapshot(
                 dataclasses.replace(
                     self._snapshot,
-                    round_s=round_done.at_s,
-                    round_ms=clock.wall_ms() - round((clock.now_s() - round_done.at_s) * 1000),
-                    groups=round_done.groups,
+                    last_round_s=round_done.ended_at_s,
+                    last_round_wall_ms=clock.wall_ms()
+                    - round((clock.now_s() - round_done.ended_at_s) * 1000),
+                    group_count=round_done.groups,
                 )
             )
 
@@ -515,7 +519,7 @@ class MirrorCheckpointTask(SourceTask):
         """Publish the snapshot in the status registry."""
         if self._publisher is not None:
             self._snapshot = shown
-            self._publisher.put(shown)
+            self._publisher.publish(shown)
 
     def _run_or_warn(self, doing: str, action: Callable[[], _T]) -> _T | None:
         """Run an action; on failure log a warning, unless the task is stopping, and
@@ -525,9 +529,9 @@ class MirrorCheckpointTask(SourceTask):
             result = action()
         except ConnectError as error:
             if not self.context.wait(0.0):
-                self._warnings.say(doing, f"{error}; retrying")
+                self._warnings.warn(doing, f"{error}; retrying")
             return None
-        self._warnings.over(doing)
+        self._warnings.reset(doing)
         return result
 
 
@@ -536,7 +540,7 @@ def _build_checkpoint_record(made: NewCheckpoint, topic: str, *, at_ms: int) -> 
 
     Its Connect offset is constant, so it is only stored with the first record of a partition.
     """
-    point = made.point
+    point = made.checkpoint
     key, value = mm2_records.encode_checkpoint(point)
     place = connect_offsets.build_checkpoint_partition(point.group, point.partition)
     return SourceRecord(
@@ -547,6 +551,6 @@ def _build_checkpoint_record(made: NewCheckpoint, topic: str, *, at_ms: int) -> 
         value_schema=schema.BYTES_SCHEMA,
         value=value,
         timestamp=at_ms,
-        source_partition=place if made.first else None,
-        source_offset=_CONNECT_OFFSET if made.first else None,
+        source_partition=place if made.is_first else None,
+        source_offset=_CONNECT_OFFSET if made.is_first else None,
     )

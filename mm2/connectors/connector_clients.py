@@ -81,7 +81,7 @@ def create_admin(
     supported.
     """
     access, client_id = _build_access(common, role, use=use, task=task)
-    return KafkaAdmin(access, client_id=client_id, clock=clock, gone=gone)
+    return KafkaAdmin(access, client_id=client_id, clock=clock, is_shutting_down=gone)
 
 
 def create_acl_admin(
@@ -94,7 +94,7 @@ def create_acl_admin(
 ) -> KafkaAclAdmin:
     """Create an ACL client for the cluster of `role`; parameters as in `create_admin`."""
     access, client_id = _build_access(common, role, use=use, task=None)
-    return KafkaAclAdmin(access, client_id=client_id, clock=clock, gone=gone)
+    return KafkaAclAdmin(access, client_id=client_id, clock=clock, is_shutting_down=gone)
 
 
 def create_flow_log_topics(
@@ -123,7 +123,9 @@ def describe_operator(common: MirrorConnectorConfig) -> OperatorCommands:
     """Principals and clusters for the commands in error messages."""
     source, _ = _build_access(common, client_roles.SOURCE_CONSUMER, use="", task=None)
     target, _ = _build_access(common, client_roles.TARGET_ADMIN, use="", task=None)
-    return operator_access.build_operator(source=source, target=target, connector=common.name)
+    return operator_access.build_operator_commands(
+        source=source, target=target, connector=common.name
+    )
 
 
 def create_consumer_groups(
@@ -139,7 +141,7 @@ def create_consumer_groups(
     `create_admin`.
     """
     access, client_id = _build_access(common, role, use=use, task=task)
-    return KafkaGroups(access, client_id=client_id, clock=clock, gone=gone)
+    return KafkaGroups(access, client_id=client_id, clock=clock, is_shutting_down=gone)
 
 
 def create_log_offsets(
@@ -178,7 +180,7 @@ def _build_access(
     common: MirrorConnectorConfig, role: ClientRole, *, use: str, task: int | str | None
 ) -> tuple[KafkaClusterAccess, str]:
     """Return the cluster access and the `client.id`."""
-    properties = dict(common.client(role, use, task=task))
+    properties = dict(common.client_properties(role, use, task=task))
     if not properties.get(client_keys.BOOTSTRAP_SERVERS, "").strip():
         raise ConfigError(
             f"connector {common.name}: {role.cluster_prefix}{client_keys.BOOTSTRAP_SERVERS} is "
@@ -315,13 +317,13 @@ class SourceTaskClients(Protocol):
     def admins(self) -> tuple[Admin, Admin]:
         """Admin clients of source and target."""
 
-    def ledger(self, share: Collection[TopicPartition], java: ReadJavaProgress) -> FlowLedger:
+    def ledger(self, partitions: Collection[TopicPartition], java: ReadJavaProgress) -> FlowLedger:
         """The flow's offset map and incidents on the target; not open yet."""
 
-    def opposite(self) -> ReverseProducerIds:
+    def reverse_producer_ids(self) -> ReverseProducerIds:
         """Producer ids of the reverse flow, whose offset map is on the source."""
 
-    def syncs(self) -> TopicTail:
+    def offset_syncs(self) -> TopicTail:
         """Reader of the offset-syncs topic, from its start. The flow must have one."""
 
     def sync_writer(self) -> RecordWriter:
@@ -356,7 +358,7 @@ class KafkaSourceTaskClients:
             client_roles.TARGET_ADMIN
         )
 
-    def ledger(self, share: Collection[TopicPartition], java: ReadJavaProgress) -> FlowLedger:
+    def ledger(self, partitions: Collection[TopicPartition], java: ReadJavaProgress) -> FlowLedger:
         flow = self._config.flow
         factor = flow.replication_factor
         log = KafkaFlowLog(
@@ -369,9 +371,9 @@ class KafkaSourceTaskClients:
             clock=self._clock,
             replication_factor=None if factor < 0 else factor,
         )
-        return FlowLedger(log, share=share, java=java)
+        return FlowLedger(log, partitions=partitions, read_java_progress=java)
 
-    def opposite(self) -> ReverseProducerIds:
+    def reverse_producer_ids(self) -> ReverseProducerIds:
         flow = self._config.flow
         topic = replication_loops.reverse_offset_map_topic(flow)
         reader = ReverseOffsetMapReader(
@@ -390,7 +392,7 @@ class KafkaSourceTaskClients:
         )
         return ReverseProducerIds(reader, name=f"{flow.name}-{self._task}")
 
-    def syncs(self) -> TopicTail:
+    def offset_syncs(self) -> TopicTail:
         topic = self._config.syncs_topic
         assert topic is not None, "the flow has no offset-syncs topic"
         return create_topic_reader(
@@ -423,7 +425,7 @@ class KafkaSourceTaskClients:
         return _build_copy_access(properties, self._config.flow.target)
 
     def operator(self) -> OperatorCommands:
-        return operator_access.build_operator(
+        return operator_access.build_operator_commands(
             source=self._parse_access(client_roles.SOURCE_CONSUMER),
             target=self._parse_access(client_roles.TARGET_PRODUCER),
             connector=self._config.common.name,
@@ -439,7 +441,7 @@ class KafkaSourceTaskClients:
         )
 
     def _client_properties(self, role: ClientRole, use: str) -> dict[str, str]:
-        return dict(self._config.common.client(role, use, task=self._task))
+        return dict(self._config.common.client_properties(role, use, task=self._task))
 
     def _parse_access(self, role: ClientRole) -> KafkaClusterAccess:
         common = self._config.common
@@ -511,10 +513,10 @@ class SourceConnectorClients(Protocol):
     def log_topics(self, target: Admin) -> FlowLogTopics:
         """Creates the flow's internal topics through `target`."""
 
-    def ledger(self, share: Collection[TopicPartition]) -> FlowLedger:
+    def ledger(self, partitions: Collection[TopicPartition]) -> FlowLedger:
         """The flow's offset map and incidents of these partitions; not open yet."""
 
-    def way_back(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
+    def java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
         """Detects a reverse flow of Java's MirrorMaker 2, using these admin clients and new
         readers.
         """
@@ -565,11 +567,11 @@ class KafkaSourceConnectorClients:
             clock=self._clock,
         )
 
-    def ledger(self, share: Collection[TopicPartition]) -> FlowLedger:
+    def ledger(self, partitions: Collection[TopicPartition]) -> FlowLedger:
         clients = KafkaSourceTaskClients(self._config, clock=self._clock, task="offsets")
-        return clients.ledger(share, java=lambda _: {})
+        return clients.ledger(partitions, java=lambda _: {})
 
-    def way_back(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
+    def java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
         topic = self._config.syncs_topic
         own_syncs = None
         if topic is not None:
@@ -593,7 +595,7 @@ class KafkaSourceConnectorClients:
                 partitions=partitions,
             )
 
-        return ReverseFlowCluster(asked=asked, connect_tail=connect_tail)
+        return ReverseFlowCluster(admin=asked, connect_tail=connect_tail)
 
     def operator(self) -> OperatorCommands:
         return describe_operator(self._config.common)

@@ -54,13 +54,13 @@ class WindowedTimes:
             self._sampled.observe_many(
                 ages.records,
                 ages.sum_ms,
-                least=ages.min_ms,
-                most=ages.max_ms,
+                minimum=ages.min_ms,
+                maximum=ages.max_ms,
                 now_s=now_s,
             )
 
-    def numbers(self, name: str, now_s: float) -> dict[str, float]:
-        figures = self._sampled.figures(now_s)
+    def compute_attributes(self, name: str, now_s: float) -> dict[str, float]:
+        figures = self._sampled.compute(now_s)
         return {
             name: math.nan if math.isnan(figures.avg) else self._newest_ms,
             f"{name}-max": figures.max,
@@ -71,7 +71,7 @@ class WindowedTimes:
 
 def compute_checkpoint_attributes(latencies: WindowedTimes, now_s: float) -> dict[str, float]:
     """The attributes of `CHECKPOINT_METRICS`."""
-    return latencies.numbers("checkpoint-latency-ms", now_s)
+    return latencies.compute_attributes("checkpoint-latency-ms", now_s)
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class PartitionStatistics:
     _records: int = 0
     _bytes: int = 0
     _lag_inputs: tuple[int, int, int] = (-1, -1, -1)
-    stopped_by: str = ""
+    halt_reason: str = ""
     """Halt reason of the partition; "" if it is not halted."""
 
     def observe(self, gauge: PartitionGauge, now_s: float) -> None:
@@ -100,21 +100,21 @@ class PartitionStatistics:
             self._record_stats.observe(gauge.records - self._records, now_s)
             self._byte_stats.observe(gauge.bytes - self._bytes, now_s)
         self._records, self._bytes = gauge.records, gauge.bytes
-        self._ages.observe(gauge.arrived, now_s)
-        self._latencies.observe(gauge.stored, now_s)
-        self._lag_inputs = (gauge.copied_to, gauge.source_end, gauge.oldest_ms)
-        self.stopped_by = gauge.cause if gauge.phase == PartitionPhase.STOPPED.value else ""
+        self._ages.observe(gauge.arrival_ages, now_s)
+        self._latencies.observe(gauge.acknowledged_ages, now_s)
+        self._lag_inputs = (gauge.copied_to, gauge.source_end, gauge.oldest_uncopied_ms)
+        self.halt_reason = gauge.cause if gauge.phase == PartitionPhase.HALTED.value else ""
 
-    def numbers(self, now_s: float) -> dict[str, float]:
+    def compute_attributes(self, now_s: float) -> dict[str, float]:
         """The attributes of `SOURCE_METRICS`."""
-        counted, sized = self._record_stats.figures(now_s), self._byte_stats.figures(now_s)
+        counted, sized = self._record_stats.compute(now_s), self._byte_stats.compute(now_s)
         return {
             "record-count": counted.total,
             "record-rate": counted.rate,
-            **self._ages.numbers("record-age-ms", now_s),
+            **self._ages.compute_attributes("record-age-ms", now_s),
             "byte-count": sized.total,
             "byte-rate": sized.rate,
-            **self._latencies.numbers("replication-latency-ms", now_s),
+            **self._latencies.compute_attributes("replication-latency-ms", now_s),
         }
 
     @property
@@ -123,7 +123,7 @@ class PartitionStatistics:
         copied_to, source_end, _ = self._lag_inputs
         return None if copied_to < 0 or source_end < 0 else max(0, source_end - copied_to)
 
-    def lag_s(self, wall_ms: int) -> float | None:
+    def compute_lag_s(self, wall_ms: int) -> float | None:
         """Age of the oldest record not copied yet, never negative; None while unknown."""
         oldest_ms = self._lag_inputs[2]
         if oldest_ms >= 0:
@@ -267,12 +267,12 @@ def build_families(
 
 
 def build_own_family(
-    metric: Metric, owner: MetricsOwner, found: Mapping[tuple[str, ...], float]
+    metric: Metric, owner: MetricsOwner, values: Mapping[tuple[str, ...], float]
 ) -> MetricFamily:
-    """Build a family of a metric that Java lacks. `found` is keyed by the labels after source and
+    """Build a family of a metric that Java lacks. `values` is keyed by the labels after source and
     target.
     """
-    series = {(owner.source, owner.target, *about): value for about, value in found.items()}
+    series = {(owner.source, owner.target, *about): value for about, value in values.items()}
     return MetricFamily(metric=metric, series=series)
 
 
@@ -293,18 +293,18 @@ class SourceMetrics:
 
     def __init__(
         self,
-        about: MetricsOwner,
+        owner: MetricsOwner,
         partitions: Iterable[PartitionSetup] = (),
         *,
         clock: Clock,
     ) -> None:
-        self._owner = about
+        self._owner = owner
         self._clock = clock
         self._lock = threading.Lock()
         self._statistics: dict[tuple[str, ...], PartitionStatistics] = {}
-        self.assigned(partitions)
+        self.set_assigned(partitions)
 
-    def assigned(self, partitions: Iterable[PartitionSetup]) -> None:
+    def set_assigned(self, partitions: Iterable[PartitionSetup]) -> None:
         """Replace the assigned partitions; metrics of partitions that stay are kept."""
         with self._lock:
             known = self._statistics
@@ -320,15 +320,15 @@ class SourceMetrics:
             if statistics is not None:
                 statistics.observe(gauge, self._clock.now_s())
 
-    def families(self) -> list[MetricFamily]:
+    def collect(self) -> list[MetricFamily]:
         """Current metric families. Thread-safe."""
         with self._lock:
             now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
             every = self._statistics.items()
-            rows = {label: each.numbers(now_s) for label, each in every}
+            rows = {label: each.compute_attributes(now_s) for label, each in every}
             records = {label: each.lag_records for label, each in every}
-            seconds = {label: each.lag_s(wall_ms) for label, each in every}
-            stopped = {(*label, each.stopped_by): 1.0 for label, each in every if each.stopped_by}
+            seconds = {label: each.compute_lag_s(wall_ms) for label, each in every}
+            stopped = {(*label, each.halt_reason): 1.0 for label, each in every if each.halt_reason}
         return [
             *build_families(SOURCE_METRICS, self._owner, rows),
             build_own_family(LAG_RECORDS, self._owner, _drop_unknown_values(records)),
@@ -342,21 +342,21 @@ class CheckpointMetrics:
     on.
     """
 
-    def __init__(self, about: MetricsOwner, *, clock: Clock) -> None:
-        self._owner = about
+    def __init__(self, owner: MetricsOwner, *, clock: Clock) -> None:
+        self._owner = owner
         self._clock = clock
         self._lock = threading.Lock()
         self._latencies: dict[tuple[str, ...], WindowedTimes] = {}
 
-    def acknowledged(self, what: CheckpointKey, latency_ms: int) -> None:
+    def record_acknowledged(self, key: CheckpointKey, latency_ms: int) -> None:
         """Record the latency of an acknowledged checkpoint. Thread-safe."""
-        label = (what.group, what.partition.topic, str(what.partition.partition))
+        label = (key.group, key.partition.topic, str(key.partition.partition))
         ages = RecordAges(1, latency_ms, latency_ms, latency_ms)
         with self._lock:
             times = self._latencies.setdefault(label, WindowedTimes())
             times.observe(ages, self._clock.now_s())
 
-    def families(self) -> list[MetricFamily]:
+    def collect(self) -> list[MetricFamily]:
         """Current metric families. Thread-safe."""
         with self._lock:
             now_s = self._clock.now_s()

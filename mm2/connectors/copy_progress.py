@@ -24,8 +24,8 @@ class CopyTotals(NamedTuple):
     records: int = 0
     bytes: int = 0
     batches: int = 0
-    made: int = 0
-    spared: int = 0
+    reencoded_batches: int = 0
+    already_stored_records: int = 0
 
 
 NO_TOTALS = CopyTotals()
@@ -35,52 +35,54 @@ _LIFE_NUMBERS = itertools.count(1)
 class TaskCopyProgress:
     """Gauges, totals and latencies of a task's partitions.
 
-    `life` identifies the period over which counters accumulate, as in `TaskStatus`. `gauges` are
-    the newest ones, by index in `partitions`. `pulse` are the latencies over all copy processes,
+    `counter_generation` identifies the period over which counters accumulate, as in `TaskStatus`. `gauges` are
+    the newest ones, by index in `partitions`. `latency` are the latencies over all copy processes,
     None before the first report; its `ahead_ms` is the maximum of about the last minute.
     """
 
     def __init__(
-        self, partitions: Sequence[PartitionSetup], *, before: TaskCopyProgress | None = None
+        self, partitions: Sequence[PartitionSetup], *, previous: TaskCopyProgress | None = None
     ) -> None:
-        """`before` is the progress of the previous assignment; counters of common partitions
+        """`previous` is the progress of the previous assignment; counters of common partitions
         continue.
         """
-        self.life: int = next(_LIFE_NUMBERS) if before is None else before.life
+        self.counter_generation: int = (
+            next(_LIFE_NUMBERS) if previous is None else previous.counter_generation
+        )
         self.gauges: dict[int, PartitionGauge] = {}
-        self._names = [each.name for each in partitions]
-        known = before.all_totals() if before is not None else {}
+        self._names = [each.source_name for each in partitions]
+        known = previous.get_all_totals() if previous is not None else {}
         self._previous_totals = {
             index: known[name] for index, name in enumerate(self._names) if name in known
         }
-        self.pulse: LatencySnapshot | None = None if before is None else before.pulse
+        self.latency: LatencySnapshot | None = None if previous is None else previous.latency
         self._clock_ahead = WindowedStat(SampleWindows())
-        self._previous_latency = LatencySnapshot() if self.pulse is None else self.pulse
+        self._previous_latency = LatencySnapshot() if self.latency is None else self.latency
 
-    def note(self, gauge: PartitionGauge) -> bool:
+    def record_gauge(self, gauge: PartitionGauge) -> bool:
         """Store a gauge; return True if the phase or reason of the partition has changed."""
         before = self.gauges.get(gauge.index)
         self.gauges[gauge.index] = gauge
         return before is None or (before.phase, before.reason) != (gauge.phase, gauge.reason)
 
-    def note_pulse(self, pulse: LatencySnapshot, now_s: float) -> None:
+    def record_latency(self, latency: LatencySnapshot, now_s: float) -> None:
         """Store the latencies reported by the current copy process, whose counters
         started at zero.
         """
-        self._clock_ahead.observe(pulse.ahead_ms, now_s)
-        ahead_ms = round(self._clock_ahead.figures(now_s).max)
-        self.pulse = self._previous_latency.followed_by(
-            pulse._replace(ahead_ms=ahead_ms, life=self.life)
+        self._clock_ahead.observe(latency.ahead_ms, now_s)
+        ahead_ms = round(self._clock_ahead.compute(now_s).max)
+        self.latency = self._previous_latency.add_later(
+            latency._replace(ahead_ms=ahead_ms, incarnation=self.counter_generation)
         )
 
-    def copy_ended(self, reason: str) -> None:
+    def record_copy_end(self, reason: str) -> None:
         """Keep the totals of the ended copy process; the next one counts from zero."""
-        self._previous_totals |= {index: self.totals(index) for index in self.gauges}
+        self._previous_totals |= {index: self.get_totals(index) for index in self.gauges}
         self.gauges = {index: _to_idle_gauge(gauge, reason) for index, gauge in self.gauges.items()}
-        if self.pulse is not None:
-            self._previous_latency = self.pulse
+        if self.latency is not None:
+            self._previous_latency = self.latency
 
-    def totals(self, index: int) -> CopyTotals:
+    def get_totals(self, index: int) -> CopyTotals:
         """Totals of one partition, over all copy processes."""
         previous, gauge = self._previous_totals.get(index, NO_TOTALS), self.gauges.get(index)
         if gauge is None:
@@ -89,17 +91,19 @@ class TaskCopyProgress:
             previous.records + gauge.records,
             previous.bytes + gauge.bytes,
             previous.batches + gauge.batches,
-            previous.made + gauge.made,
-            previous.spared + gauge.spared,
+            previous.reencoded_batches + gauge.reencoded_batches,
+            previous.already_stored_records + gauge.already_stored_records,
         )
 
-    def all_totals(self) -> dict[str, CopyTotals]:
+    def get_all_totals(self) -> dict[str, CopyTotals]:
         """Totals of all partitions, by partition name."""
-        return {name: self.totals(index) for index, name in enumerate(self._names)}
+        return {name: self.get_totals(index) for index, name in enumerate(self._names)}
 
 
 def _to_idle_gauge(gauge: PartitionGauge, reason: str) -> PartitionGauge:
-    idle = dataclasses.replace(gauge, records=0, bytes=0, batches=0, made=0, spared=0)
+    idle = dataclasses.replace(
+        gauge, records=0, bytes=0, batches=0, reencoded_batches=0, already_stored_records=0
+    )
     if gauge.phase in ("stopped", "fenced"):
         return idle
     return dataclasses.replace(idle, phase="waiting", reason=reason)
@@ -116,7 +120,7 @@ class IncidentCounts:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     _newest_ids: dict[tuple[TopicPartition, IncidentKind], str] = field(default_factory=dict)
 
-    def stored(self, key: bytes, value: bytes) -> str | None:
+    def record_stored(self, key: bytes, value: bytes) -> str | None:
         """Count an incident; return the line to log, None for a repetition. Raises as
         `incident_records.decode`.
         """

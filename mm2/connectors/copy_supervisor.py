@@ -46,21 +46,21 @@ class StoredStreamPosition:
     """
 
     through: int = 0
-    told: int = 0
+    last_reported: int = 0
     _stored_ahead: set[int] = field(default_factory=set)
 
-    def stored(self, number: int) -> None:
+    def mark_stored(self, number: int) -> None:
         assert number > self.through, (number, self.through)
         self._stored_ahead.add(number)
         while self.through + 1 in self._stored_ahead:
             self.through += 1
             self._stored_ahead.remove(self.through)
 
-    def news(self) -> int | None:
+    def pop_advance(self) -> int | None:
         """Return `through` if it has advanced since the last call, else None."""
-        if self.told == self.through:
+        if self.last_reported == self.through:
             return None
-        self.told = self.through
+        self.last_reported = self.through
         return self.through
 
 
@@ -85,7 +85,7 @@ class CopyStarter:
         Raises `FatalError` if copy processes can no longer connect.
         """
         plane = self.plane
-        return plane.spares.take(
+        return plane.standby.assign(
             f"{self.flow} task {self.task}", self.inbox
         ) or standby_copies.start_copy(
             plane.engine, plane.server, self.inbox, flow=self.flow, task=self.task
@@ -97,14 +97,14 @@ class EarlyCopyStart:
     or `end`.
     """
 
-    def __init__(self, place: CopyStarter, wanted: Callable[[], CopyEndpoints]) -> None:
-        """`wanted` returns the clusters and topics to connect to."""
-        self._starter = place
-        self._endpoints = wanted
+    def __init__(self, starter: CopyStarter, get_endpoints: Callable[[], CopyEndpoints]) -> None:
+        """`get_endpoints` returns the clusters and topics to connect to."""
+        self._starter = starter
+        self._endpoints = get_endpoints
         self._started: StartedCopy | None = None
         self._until_s: float | None = None
 
-    def tend(self, now_s: float) -> None:
+    def tick(self, now_s: float) -> None:
         """Start the process, or end it after `EARLY_START_TIMEOUT_S`; call while the settings are
         unknown.
         """
@@ -119,16 +119,16 @@ class EarlyCopyStart:
     def take(self) -> StartedCopy | None:
         """Return the process; None if there is none or it has ended."""
         started, self._started = self._started, None
-        if started is None or started.usable:
+        if started is None or started.is_usable:
             return started
         started.end("the process has ended")
         return None
 
-    def end(self, why: str) -> None:
+    def end(self, reason: str) -> None:
         """End the process. Thread-safe and idempotent."""
         started, self._started = self._started, None
         if started is not None:
-            started.end(why)
+            started.end(reason)
 
 
 class CopyStream:
@@ -144,26 +144,26 @@ class CopyStream:
         self,
         ledger: FlowLedger,
         *,
-        log_broken: Callable[[ConnectError], None],
+        on_log_broken: Callable[[ConnectError], None],
         on_incident: Callable[[bytes, bytes], None],
     ) -> None:
         self._ledger = ledger
-        self._log_broken = log_broken
+        self._log_broken = on_log_broken
         self._on_incident = on_incident
         self._stored = StoredStreamPosition()
         self._unappended: deque[tuple[int, FlowLogItem]] = deque()
 
     @property
-    def waits(self) -> bool:
+    def has_waiting(self) -> bool:
         """True if items wait for space in the log."""
         return bool(self._unappended)
 
     def begin(self) -> None:
         """Reset for a new copy process, whose items are numbered from 1."""
-        self.drop()
+        self.discard_waiting()
         self._stored = StoredStreamPosition()
 
-    def drop(self) -> None:
+    def discard_waiting(self) -> None:
         """Discard items not appended yet; the next copy process recovers from what is stored."""
         self._unappended.clear()
 
@@ -171,10 +171,10 @@ class CopyStream:
         """Append the items of a `record` message, and return them."""
         items = control_messages.decode_log_items(dict(message))
         self._unappended.extend(enumerate(items, message["first"]))
-        self.append()
+        self.append_waiting()
         return items
 
-    def append(self) -> None:
+    def append_waiting(self) -> None:
         """Append waiting items as long as the log has space."""
         while self._unappended:
             number, item = self._unappended[0]
@@ -187,9 +187,9 @@ class CopyStream:
                 return
             self._unappended.popleft()
 
-    def news(self) -> int | None:
+    def pop_advance(self) -> int | None:
         """Number up to which items are stored, if it has advanced; else None."""
-        return self._stored.news()
+        return self._stored.pop_advance()
 
     def _build_stored_handler(self, number: int, item: FlowLogItem) -> OnRecorded:
         position = self._stored
@@ -198,7 +198,7 @@ class CopyStream:
             if error is not None:
                 self._log_broken(error)
                 return
-            position.stored(number)
+            position.mark_stored(number)
             if item.incident and item.value is not None:
                 self._on_incident(item.key, item.value)
 
@@ -221,28 +221,28 @@ _log = logging.getLogger(__name__)
 class CopySupervisorDeps:
     """Dependencies of a supervisor."""
 
-    place: CopyStarter
+    starter: CopyStarter
     ledger: FlowLedger
     random: Random
-    log_broken: Callable[[ConnectError], None]
-    whose: QueryProducerIds
+    on_log_broken: Callable[[ConnectError], None]
+    query_producer_ids: QueryProducerIds
     """Answers which producer ids of the source belong to the reverse flow."""
-    may_take: Callable[[float], bool]
+    may_acquire: Callable[[float], bool]
     """True if a partition may be acquired whose request came at this time (monotonic seconds).
     Called until it returns True.
     """
-    may_live: Callable[[float], bool]
+    may_keep_running: Callable[[float], bool]
     """False if another worker may own the task by now; the copy process is ended then."""
-    streamed: Callable[[Sequence[FlowLogItem]], None]
+    on_streamed: Callable[[Sequence[FlowLogItem]], None]
     """Called with stream items, in order."""
-    gauged: Callable[[PartitionSetup, PartitionGauge], None]
+    on_gauge: Callable[[PartitionSetup, PartitionGauge], None]
     """Called with each gauge, in order."""
 
 
 class CopySupervisor:
     """Supervises the copy processes of one task: at most one at a time is meant to run.
 
-    Owned by the task's thread; only `cut` may be called from others. `taken_over` is set if another
+    Owned by the task's thread; only `kill` may be called from others. `fenced_reason` is set if another
     owner fenced a partition for good; this happens only without a Connect group, which otherwise
     assigns the partitions.
     """
@@ -250,30 +250,30 @@ class CopySupervisor:
     def __init__(
         self,
         settings: ConfigureCopy,
-        around: CopySupervisorDeps,
+        deps: CopySupervisorDeps,
         *,
-        before: CopySupervisor | None = None,
-        ahead: StartedCopy | None = None,
-        given_s: float | None = None,
+        previous: CopySupervisor | None = None,
+        early_copy: StartedCopy | None = None,
+        confirmed_after_s: float | None = None,
     ) -> None:
-        """`before` is the previous supervisor, whose counters continue. `ahead` is a process that
-        waits for these settings. A confirmation of the group after `given_s` also permits the first
+        """`previous` is the previous supervisor, whose counters continue. `early_copy` is a process that
+        waits for these settings. A confirmation of the group after `confirmed_after_s` also permits the first
         acquisitions.
         """
         self.settings = settings
         self.state = TaskState.STARTING
         self.reason = ""
-        self.taken_over = ""
+        self.fenced_reason = ""
         self.incidents: IncidentCounts = (
-            before.incidents if before is not None else IncidentCounts()
+            previous.incidents if previous is not None else IncidentCounts()
         )
-        self.restarts: int = before.restarts if before is not None else 0
-        self.figures: TaskCopyProgress = TaskCopyProgress(
-            settings.partitions, before=before.figures if before is not None else None
+        self.restarts: int = previous.restarts if previous is not None else 0
+        self.progress: TaskCopyProgress = TaskCopyProgress(
+            settings.partitions, previous=previous.progress if previous is not None else None
         )
-        self._deps = around
-        self._early_copy = ahead
-        self._confirmed_after_s = given_s
+        self._deps = deps
+        self._early_copy = early_copy
+        self._confirmed_after_s = confirmed_after_s
         self._backoff = Backoff(initial_s=FIRST_RESTART_DELAY_S, max_s=MAX_RESTART_DELAY_S)
         self._channel: TaskChannel | None = None
         self._clock_shift = ClockShift()
@@ -282,13 +282,13 @@ class CopySupervisor:
         self._reported_at_s = 0.0
         self._next_heartbeat_s = 0.0
         self._stream = CopyStream(
-            around.ledger, log_broken=around.log_broken, on_incident=self._log_incident
+            deps.ledger, on_log_broken=deps.on_log_broken, on_incident=self._log_incident
         )
         self._fatal = ""
         self._connection_lost: tuple[str, float] | None = None
         self._paused = False
         self._acquisition_requests: deque[tuple[int, float]] = deque()
-        self._names = [each.name for each in settings.partitions]
+        self._names = [each.source_name for each in settings.partitions]
         self._stall_log = StallLog()
 
     @property
@@ -300,26 +300,26 @@ class CopySupervisor:
         return self._channel
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.state is TaskState.STOPPED
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """True if `tick` should be called again soon."""
         return (
             self.state is not TaskState.RUNNING
             or bool(self._acquisition_requests)
-            or self._stream.waits
+            or self._stream.has_waiting
         )
 
     # Timers
 
     def tick(self, now_s: float) -> None:
         """Start the copy process when due, end it if it is silent, answer its requests."""
-        if self.ended:
+        if self.has_ended:
             return
         around = self._deps
-        if self.state is not TaskState.STOPPING and not around.may_live(now_s):
+        if self.state is not TaskState.STOPPING and not around.may_keep_running(now_s):
             self.restart(GROUP_CONTACT_LOST, now_s)
             return
         if self._channel is None:
@@ -329,20 +329,20 @@ class CopySupervisor:
                 self._start_copy(now_s)
             return
         self._check_copy(now_s)
-        self._stream.append()
-        for line in self._stall_log.news(self._names, now_s):
+        self._stream.append_waiting()
+        for line in self._stall_log.pop_lines(self._names, now_s):
             self._log_line(logging.WARNING, "%s", line)
-        while self._acquisition_requests and around.may_take(self._acquisition_requests[0][1]):
+        while self._acquisition_requests and around.may_acquire(self._acquisition_requests[0][1]):
             self._send_message({"type": "may_take", "id": self._acquisition_requests.popleft()[0]})
         if now_s >= self._next_heartbeat_s and self._connection_lost is None:
             self._next_heartbeat_s = now_s + control_messages.HEARTBEAT_INTERVAL_S
             self._send_message({"type": "beat"})
 
     def _start_copy(self, now_s: float) -> None:
-        if self._early_copy is not None and not self._early_copy.usable:
+        if self._early_copy is not None and not self._early_copy.is_usable:
             self._end_early_copy()
         early_copy, self._early_copy = self._early_copy, None
-        started = early_copy or self._deps.place.start()
+        started = early_copy or self._deps.starter.start()
         self._channel, self._handle = started.channel, started.handle
         self._clock_shift = ClockShift()
         self._fatal = ""
@@ -352,7 +352,7 @@ class CopySupervisor:
         self._reported_at_s = now_s
         self.state = TaskState.STARTING
         since_s, self._confirmed_after_s = self._confirmed_after_s, None
-        granted = since_s is not None and self._deps.may_take(since_s)
+        granted = since_s is not None and self._deps.may_acquire(since_s)
         self._send_message(
             control_messages.encode_configure(dataclasses.replace(self.settings, granted=granted))
         )
@@ -385,12 +385,12 @@ class CopySupervisor:
         if self._channel is not None:
             self._channel.close(reason)
         self._channel = self._handle = None
-        self._stream.drop()
-        self.figures.copy_ended(reason)
+        self._stream.discard_waiting()
+        self.progress.record_copy_end(reason)
         self._stall_log = StallLog()
         if self.state is TaskState.STOPPING:
             self.state = TaskState.STOPPED
-        if self.ended:
+        if self.has_ended:
             return
         self.restarts += 1
         self.state = TaskState.RESTARTING
@@ -403,7 +403,7 @@ class CopySupervisor:
 
     # Messages of the copy process
 
-    def received(self, message: dict[str, Any], now_s: float) -> None:
+    def handle_message(self, message: dict[str, Any], now_s: float) -> None:
         """Handle a message of the copy process (`control_messages`), or the end of its
         connection.
         """
@@ -412,12 +412,12 @@ class CopySupervisor:
             case "gauges":
                 self._handle_gauges(message, now_s)
             case "record":
-                self._deps.streamed(self._stream.receive(message))
+                self._deps.on_streamed(self._stream.receive(message))
             case "read":
                 self._request_recovered_state(message)
             case "opposite?" if self._channel is not None:
                 tell = reverse_producer_ids.create_response_sender(self._channel, message["id"])
-                self._deps.whose(message["producers"], tell)
+                self._deps.query_producer_ids(message["producers"], tell)
             case "may_take?":
                 self._acquisition_requests.append((message["id"], now_s))
             case "ended":
@@ -447,13 +447,15 @@ class CopySupervisor:
             self.state = TaskState.RUNNING
             self.reason = ""
             self._log_line(logging.INFO, "running")
-        self._stall_log.note_troubles(message["troubles"], now_s)
-        shift_s = self._clock_shift.note(message, now_s)
-        self.figures.note_pulse(control_messages.decode_latency_snapshot(message, shift_s), now_s)
+        self._stall_log.record_connection_errors(message["troubles"], now_s)
+        shift_s = self._clock_shift.record(message, now_s)
+        self.progress.record_latency(
+            control_messages.decode_latency_snapshot(message, shift_s), now_s
+        )
         for gauge in control_messages.decode_gauges(message, shift_s):
-            self._stall_log.note(gauge, now_s)
-            changed = self.figures.note(gauge)
-            self._deps.gauged(self.settings.partitions[gauge.index], gauge)
+            self._stall_log.record_gauge(gauge, now_s)
+            changed = self.progress.record_gauge(gauge)
+            self._deps.on_gauge(self.settings.partitions[gauge.index], gauge)
             if changed:
                 self._log_phase_change(gauge)
             if gauge.records:
@@ -462,19 +464,19 @@ class CopySupervisor:
     def _log_phase_change(self, gauge: PartitionGauge) -> None:
         setup = self.settings.partitions[gauge.index]
         if gauge.phase == "stopped":
-            self._log_line(logging.ERROR, "%s is halted: %s", setup.name, gauge.reason)
+            self._log_line(logging.ERROR, "%s is halted: %s", setup.source_name, gauge.reason)
         elif gauge.phase == "fenced":
-            self.taken_over = gauge.reason
+            self.fenced_reason = gauge.reason
             self._log_line(logging.ERROR, "%s", gauge.reason)
 
     def _log_incident(self, key: bytes, value: bytes) -> None:
-        line = self.incidents.stored(key, value)
+        line = self.incidents.record_stored(key, value)
         if line is not None:
             self._log_line(logging.WARNING, "%s", line)
 
-    def tell_stored(self) -> None:
+    def acknowledge_stored(self) -> None:
         """Acknowledge newly stored stream items to the copy process."""
-        through = self._stream.news()
+        through = self._stream.pop_advance()
         if through is not None:
             self._send_message({"type": "recorded", "through": through})
 
@@ -491,7 +493,7 @@ class CopySupervisor:
         request = RecoveredStateRequest(
             partition=partition, target=message["target"], answer=answer
         )
-        self._deps.ledger.want(request)
+        self._deps.ledger.request_recovered_state(request)
 
     def _send_message(self, message: dict[str, Any]) -> None:
         if self._channel is None:
@@ -526,7 +528,7 @@ class CopySupervisor:
 
     def stop(self, deadline_s: float = STOP_TIMEOUT_S) -> None:
         """Ask the copy process to finish its in-flight batches and to end."""
-        if self.ended:
+        if self.has_ended:
             return
         self.state = TaskState.STOPPING
         if self._channel is None:
@@ -537,19 +539,19 @@ class CopySupervisor:
         else:
             self._send_message({"type": "stop", "deadline_s": deadline_s})
 
-    def restart(self, why: str, now_s: float) -> None:
+    def restart(self, reason: str, now_s: float) -> None:
         """Kill the copy process, because its reports cannot be stored, and schedule a new one."""
         self._end_early_copy()
         if self._channel is not None and self._handle is not None:
             self._handle.cancel()
-            self._handle_copy_end(why, now_s)
+            self._handle_copy_end(reason, now_s)
 
     def _end_early_copy(self) -> None:
         ahead, self._early_copy = self._early_copy, None
         if ahead is not None:
             ahead.end("not needed any more")
 
-    def cut(self) -> None:
+    def kill(self) -> None:
         """Kill the copy process. Thread-safe; its state is unknown afterwards."""
         self._end_early_copy()
         handle, channel = self._handle, self._channel
@@ -566,6 +568,6 @@ class CopySupervisor:
         if self._channel is not None:
             self._channel.close("abandoned")
         self._channel = self._handle = None
-        self._stream.drop()
+        self._stream.discard_waiting()
         if self.state is TaskState.STOPPING:
             self.state = TaskState.STOPPED

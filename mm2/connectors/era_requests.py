@@ -41,7 +41,7 @@ def record_era_requests(
     _append_requests(requests, ledger, now)
     offset_map = ledger.catch_up()
     for name, request in requests.items():
-        recorded = offset_map.partition(name).request
+        recorded = offset_map.get_partition(name).request
         if recorded is None or recorded.request != request.request:
             position = "another position" if recorded is None else recorded.position
             raise RetriableError(
@@ -70,10 +70,10 @@ def _append_requests(
     end = Deadline.after(RECORD_TIMEOUT_S, now_s=now.now_s())
 
     def poll_ledger() -> None:
-        ledger.work(0.1)
+        ledger.run_once(0.1)
         if failures:
             raise failures[0]
-        if end.passed(now.now_s()):
+        if end.is_expired(now.now_s()):
             total = plurals.format_count(len(requests), "partition")
             raise RetriableError(
                 f"not recorded: only the requests for {len(stored)} of {total} were "

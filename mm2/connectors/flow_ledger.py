@@ -74,13 +74,15 @@ class FlowLedger:
         self,
         log: FlowLog,
         *,
-        share: Collection[TopicPartition] | None = None,
-        java: ReadJavaProgress = lambda _: {},
+        partitions: Collection[TopicPartition] | None = None,
+        read_java_progress: ReadJavaProgress = lambda _: {},
     ) -> None:
-        """`share` are the partitions to keep in memory; None for all."""
+        """`partitions` are the partitions to keep in memory; None for all."""
         self._log = log
-        self._record_filter = _keep_all_records if share is None else _build_record_filter(share)
-        self._java = java
+        self._record_filter = (
+            _keep_all_records if partitions is None else _build_record_filter(partitions)
+        )
+        self._java = read_java_progress
         self._map = self._create_map()
         self._state_requests: list[RecoveredStateRequest] = []
 
@@ -90,11 +92,11 @@ class FlowLedger:
         self._map = self._create_map()
 
     def _create_map(self) -> OffsetMap:
-        return OffsetMap(keeps=self._record_filter)
+        return OffsetMap(key_filter=self._record_filter)
 
     @property
-    def busy(self) -> bool:
-        """True if requests or appends are pending, so that `work` should be called soon."""
+    def is_busy(self) -> bool:
+        """True if requests or appends are pending, so that `run_once` should be called soon."""
         return bool(self._state_requests) or self._log.pending > 0
 
     def close(self, timeout_s: float) -> None:
@@ -105,11 +107,11 @@ class FlowLedger:
         topic = FlowLogTopic.INCIDENTS if item.incident else FlowLogTopic.MAP
         self._log.append(topic, item.key, item.value, on_recorded=on_recorded)
 
-    def want(self, wanted: RecoveredStateRequest) -> None:
-        """Queue a request, which `work` answers."""
-        self._state_requests.append(wanted)
+    def request_recovered_state(self, request: RecoveredStateRequest) -> None:
+        """Queue a request, which `run_once` answers."""
+        self._state_requests.append(request)
 
-    def work(self, timeout_s: float) -> None:
+    def run_once(self, timeout_s: float) -> None:
         """Run callbacks of stored items, and answer all requests after one read to the end of the
         log.
 
@@ -139,11 +141,11 @@ class FlowLedger:
     def _build_recovered_state(
         self, request: RecoveredStateRequest, java: JavaMirrorProgress | None
     ) -> RecoveredState:
-        for each in self._map.unreadable(request.partition):
+        for each in self._map.list_unreadable(request.partition):
             return RecoveredState(unreadable=recovery_instructions.describe_unreadable(each))
         self._clear_superseded(request.partition)
         state = recovery_instructions.extract_recovered_state(
-            self._map.partition(request.partition), target=request.target
+            self._map.get_partition(request.partition), target=request.target
         )
         return dataclasses.replace(state, java=java)
 
@@ -160,11 +162,11 @@ class FlowLedger:
 
     def _clear_superseded(self, partition: TopicPartition) -> None:
         """Delete segments of older owners that the newest owner's segments replace."""
-        progress = self._map.partition(partition)
-        anchor = progress.anchor
+        progress = self._map.get_partition(partition)
+        anchor = progress.resume_point
         if anchor is None:
             return
-        for key in progress.superseded(anchor.key):
+        for key in progress.list_superseded_keys(anchor.key):
             # If the log is full, the next acquisition deletes it.
             with contextlib.suppress(FlowLogFullError):
                 self._log.append(
@@ -214,12 +216,12 @@ class _OpenStage(enum.Enum):
 class TaskLedger:
     """A ledger that is opened, and reopened after failures. Not thread-safe.
 
-    `trouble` states why it is not ready; "" while it is.
+    `unavailable_reason` states why it is not ready; "" while it is.
     """
 
     def __init__(self, ledger: FlowLedger, *, clock: Clock, random: Random) -> None:
         self.ledger = ledger
-        self.trouble = "reading the flow's internal topics on the target"
+        self.unavailable_reason = "reading the flow's internal topics on the target"
         self._clock = clock
         self._random = random
         self._stage = _OpenStage.CLOSED
@@ -229,12 +231,12 @@ class TaskLedger:
         self._closing = False
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         return self._stage is _OpenStage.READY
 
-    def tend(self) -> None:
+    def open_or_read(self) -> None:
         """Open the ledger or continue reading, if due. Raises `FatalError` if access is denied."""
-        if self.ready or self._clock.now_s() < self._due_s:
+        if self.is_ready or self._clock.now_s() < self._due_s:
             return
         try:
             if self._stage is _OpenStage.CLOSED:
@@ -247,39 +249,39 @@ class TaskLedger:
             self._schedule_retry(error)
             return
         self._stage = _OpenStage.READY
-        self.trouble = ""
+        self.unavailable_reason = ""
         self._backoff.reset()
-        self._warnings.over(LEDGER_UNAVAILABLE)
+        self._warnings.reset(LEDGER_UNAVAILABLE)
 
-    def work(self) -> None:
+    def run_once(self) -> None:
         """Answer requests and run callbacks."""
         try:
-            self.ledger.work(0.0)
+            self.ledger.run_once(0.0)
         except ConnectError as error:
-            self.broken(error)
+            self.mark_broken(error)
 
-    def known(self, timeout_s: float = LEDGER_ATTEMPT_TIMEOUT_S) -> OffsetMap | None:
+    def read_map(self, timeout_s: float = LEDGER_ATTEMPT_TIMEOUT_S) -> OffsetMap | None:
         """Return the current map; None if it cannot be read now."""
         try:
             return self.ledger.catch_up(timeout_s)
         except ConnectError as error:
             if must_reopen_log(error):
-                self.broken(error)
+                self.mark_broken(error)
             return None
 
-    def broken(self, error: ConnectError) -> None:
-        """Close the ledger after an error; `tend` reopens it."""
+    def mark_broken(self, error: ConnectError) -> None:
+        """Close the ledger after an error; `open_or_read` reopens it."""
         self._stage = _OpenStage.CLOSED
         self._schedule_retry(error)
 
     def _schedule_retry(self, error: ConnectError) -> None:
-        before, self.trouble = self.trouble, f"{LEDGER_UNAVAILABLE}: {error}"
+        before, self.unavailable_reason = self.unavailable_reason, f"{LEDGER_UNAVAILABLE}: {error}"
         self._due_s = self._clock.now_s() + self._backoff.next_delay_s(self._random)
         if not self._closing:
-            self._warnings.say(
+            self._warnings.warn(
                 LEDGER_UNAVAILABLE, operator_commands.insert_note(str(error), "Retrying.")
             )
-        elif self.trouble != before:  # every lost record reports the same error
+        elif self.unavailable_reason != before:  # every lost record reports the same error
             _LOG.info(
                 "progress not saved (%s); the next owner will recover it from the target log", error
             )

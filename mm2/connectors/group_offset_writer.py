@@ -41,7 +41,7 @@ class GroupSyncResult(NamedTuple):
 
     written: int
     """Groups whose offsets were written."""
-    refused: int
+    failed: int
     """Groups whose offsets could not be read or written, at least in part. Groups that are in use,
     of another type, or ahead of the mirror are skipped and not counted.
     """
@@ -60,16 +60,16 @@ class _TargetTopics:
 class GroupOffsetWriter:
     """Writes checkpoints to groups of the target.
 
-    Owns the clients `on_target`, `topics` and `ends`. Each problem of a group is logged once while
+    Owns the clients `groups`, `topics` and `log_offsets`. Each problem of a group is logged once while
     it lasts. `timeout_s` limits each request.
     """
 
     def __init__(
-        self, on_target: ConsumerGroups, topics: Admin, ends: LogOffsets, *, timeout_s: float
+        self, groups: ConsumerGroups, topics: Admin, log_offsets: LogOffsets, *, timeout_s: float
     ) -> None:
-        self._groups = on_target
+        self._groups = groups
         self._topics = topics
-        self._logs = ends
+        self._logs = log_offsets
         self._timeout_s = timeout_s
         self._logged_problems: set[tuple[str, str]] = set()
         self._current_problems: set[tuple[str, str]] = set()
@@ -86,7 +86,7 @@ class GroupOffsetWriter:
         table.changed.clear()
         written = 0
         target_topics = _TargetTopics()
-        for names in consumer_groups.split_into_chunks(table.groups(), _MAX_GROUPS_PER_READ):
+        for names in consumer_groups.split_into_chunks(table.list_groups(), _MAX_GROUPS_PER_READ):
             lagging = self._find_lagging_groups(names, table)
             for each in lagging:  # reported again until their offsets are as planned
                 self._last_positions.pop(each, None)
@@ -104,15 +104,17 @@ class GroupOffsetWriter:
 
     def _find_lagging_groups(self, names: Sequence[str], table: CheckpointTable) -> list[str]:
         """Groups whose offsets differ from their checkpoints, in any group state."""
-        results = self._groups.news(names, self._timeout_s, seen=self._last_positions)
+        results = self._groups.fetch_changed_positions(
+            names, self._timeout_s, seen=self._last_positions
+        )
         for group, error in sorted(results.failed.items()):
             self._record_failure(group, str(error))
         return [
             group
-            for group, positions in sorted(results.done.items())
+            for group, positions in sorted(results.succeeded.items())
             if group_offset_sync.plan_group_sync(
                 group,
-                table.group(group),
+                table.get_group(group),
                 TargetGroup(state=_GroupState.EMPTY, positions=positions),
             ).write
         ]
@@ -125,7 +127,7 @@ class GroupOffsetWriter:
         for group, seen in self._read_groups(names).items():
             plan = group_offset_sync.plan_group_sync(
                 group,
-                table.group(group),
+                table.get_group(group),
                 seen,
                 partitions=target_topics.partitions,
                 ends=target_topics.ends,
@@ -133,7 +135,7 @@ class GroupOffsetWriter:
             self._log_plan(plan)
             if plan.write:
                 plans[group] = plan
-        results = self._groups.write(
+        results = self._groups.commit_offsets(
             {group: plan.write for group, plan in plans.items()}, self._timeout_s
         )
         for group, error in sorted(results.failed.items()):
@@ -141,24 +143,24 @@ class GroupOffsetWriter:
                 self._log_problem(group, str(error), warns=False)
             else:
                 self._record_failure(group, str(error))
-        for group, refused in sorted(results.done.items()):
+        for group, refused in sorted(results.succeeded.items()):
             for place, error in sorted(refused.items()):
                 self._record_failure(group, f"{place}: {error}")
             offsets = plurals.format_count(len(plans[group].write), "offset")
             _LOG.debug("group %s on the target: %s", group, offsets)
-        return len(results.done)
+        return len(results.succeeded)
 
     def _read_groups(self, names: Sequence[str]) -> dict[str, TargetGroup]:
         """Read groups just before writing: first states, then positions, without pending
         transactional offsets.
         """
-        states = self._groups.states(names, self._timeout_s)
-        seen = {group: TargetGroup(state=state) for group, state in states.done.items()}
+        states = self._groups.describe_states(names, self._timeout_s)
+        seen = {group: TargetGroup(state=state) for group, state in states.succeeded.items()}
         idle_states = {_GroupState.EMPTY, _GroupState.ABSENT}
-        idle_groups = [group for group, state in states.done.items() if state in idle_states]
-        results = self._groups.positions(idle_groups, self._timeout_s, stable=True)
-        for group, positions in results.done.items():
-            state = states.done[group]
+        idle_groups = [group for group, state in states.succeeded.items() if state in idle_states]
+        results = self._groups.fetch_positions(idle_groups, self._timeout_s, stable=True)
+        for group, positions in results.succeeded.items():
+            state = states.succeeded[group]
             if (
                 state is _GroupState.ABSENT and positions
             ):  # created since the states were read, or of another type
@@ -167,7 +169,7 @@ class GroupOffsetWriter:
         for group, error in sorted({**states.failed, **results.failed}.items()):
             seen[group] = TargetGroup(state=_GroupState.UNKNOWN)
             self._record_failure(group, str(error))
-        for group, state in sorted(states.done.items()):
+        for group, state in sorted(states.succeeded.items()):
             if state in {_GroupState.FOREIGN, _GroupState.UNKNOWN}:
                 self._log_problem(
                     group, f"its state is {state.value}, so its offsets are not changed"
@@ -182,7 +184,7 @@ class GroupOffsetWriter:
         """
         farthest: dict[TopicPartition, int] = {}
         for group in names:
-            for place, point in table.group(group).items():
+            for place, point in table.get_group(group).items():
                 farthest[place] = max(point.downstream, farthest.get(place, 0))
         timeout_s = min(self._timeout_s, _TOPICS_TIMEOUT_S)
         topics: Collection[str] = {
@@ -191,7 +193,7 @@ class GroupOffsetWriter:
         if topics:
             results = self._topics.describe_topics(topics, timeout_s)
             target_topics.partitions |= {
-                name: topic.partitions for name, topic in results.done.items()
+                name: topic.partitions for name, topic in results.succeeded.items()
             }
             for name, error in results.failed.items():
                 missing = isinstance(error, TopicMissingError)
@@ -203,11 +205,11 @@ class GroupOffsetWriter:
             and place.partition < target_topics.partitions.get(place.topic, 0)
         ]
         if places:
-            ends = self._logs.ends(places, timeout_s).done
+            ends = self._logs.fetch_bounds(places, timeout_s).succeeded
             target_topics.ends |= {place: each.end + each.pending for place, each in ends.items()}
 
     def _log_plan(self, plan: GroupSyncPlan) -> None:
-        for place, reason in sorted(plan.kept.items()):
+        for place, reason in sorted(plan.unchanged.items()):
             if reason is UnchangedReason.MISSING:
                 self._log_problem(
                     plan.group, f"{place} does not exist, so its checkpoint is not written yet"
@@ -216,7 +218,7 @@ class GroupOffsetWriter:
                 self._log_problem(
                     plan.group, f"{place} ends before its checkpoint, which is not written yet"
                 )
-        for place in sorted(plan.over_none):
+        for place in sorted(plan.replaces_empty):
             self._log_problem(
                 plan.group, f"its offset for {place} is negative; writing its checkpoint"
             )

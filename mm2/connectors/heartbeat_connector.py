@@ -54,7 +54,7 @@ class MirrorHeartbeatTask(SourceTask):
             target=config.common.target,
             interval_s=config.interval_s,
         )
-        self._due_s = self._schedule.next_s(None, self.context.clock.now_s())
+        self._due_s = self._schedule.compute_next_s(None, self.context.clock.now_s())
 
     def stop(self) -> None:
         """Nothing to release."""
@@ -68,7 +68,7 @@ class MirrorHeartbeatTask(SourceTask):
         now_s = clock.now_s()
         if now_s < self._due_s:
             return None
-        self._due_s = self._schedule.next_s(now_s, now_s)
+        self._due_s = self._schedule.compute_next_s(now_s, now_s)
         return [_build_heartbeat_record(self._schedule, clock.wall_ms())]
 
 
@@ -96,8 +96,8 @@ class MirrorHeartbeatConnector(SourceConnector):
 
     default_converter = connector_checks.BYTE_ARRAY_CONVERTER
 
-    def __init__(self, make_admin: AdminFactory = connector_clients.create_admin) -> None:
-        self._make_admin = make_admin
+    def __init__(self, create_admin: AdminFactory = connector_clients.create_admin) -> None:
+        self._make_admin = create_admin
         self._admin: Admin | None = None
         self._interval_s: float | None = None
 

@@ -32,7 +32,7 @@ class HeartbeatSchedule:
         """Key of the Connect source offset, in the order in which Java writes it."""
         return {SOURCE_ALIAS_KEY: self.source, TARGET_ALIAS_KEY: self.target}
 
-    def next_s(self, last_s: float | None, now_s: float) -> float:
+    def compute_next_s(self, last_s: float | None, now_s: float) -> float:
         """When the next heartbeat is due: the first one interval after the start, as in Java.
 
         After a gap one heartbeat is due at once; missed ones are not caught up.

@@ -36,7 +36,7 @@ class Mm2InternalTopic:
     """Configuration key of the replication factor, for error messages."""
 
     @property
-    def wanted(self) -> NewTopic:
+    def new_topic(self) -> NewTopic:
         factor = self.replication_factor
         return NewTopic(
             name=self.name,
@@ -52,20 +52,20 @@ def create_topic(
     *,
     timeout_s: float,
     wait: Callable[[float], bool],
-    waits: Callable[[str], object] = lambda _: None,
+    on_retry: Callable[[str], object] = lambda _: None,
 ) -> None:
     """Create the topic unless it exists; an existing topic is not changed.
 
     If creation is not authorized, the topic is assumed to exist, as in Java. While the cluster does
     not respond, creation is retried (Java continues without it) until `wait`, called with seconds,
-    returns True; `waits` is called with the reason. `timeout_s` limits one attempt. Raises
+    returns True; `on_retry` is called with the reason. `timeout_s` limits one attempt. Raises
     `FatalError` if the cluster rejects the topic or denies access.
     """
     logged = ""
     while True:
         try:
             failure = cluster.create_topics(
-                [topic.wanted], min(timeout_s, CREATE_ATTEMPT_TIMEOUT_S)
+                [topic.new_topic], min(timeout_s, CREATE_ATTEMPT_TIMEOUT_S)
             ).failed.get(topic.name)
         except RetriableError as error:
             failure = error
@@ -74,7 +74,7 @@ def create_topic(
         if str(failure) != logged:
             logged = str(failure)
             _LOG.warning("%s; retrying", failure)
-        waits(f"{failure}; retrying")
+        on_retry(f"{failure}; retrying")
         if wait(CREATE_RETRY_DELAY_S):
             return None
 

@@ -46,9 +46,9 @@ class JavaRun:
     """A run of a task by a Java worker that may not have ended."""
 
     worker_id: str
-    began_ms: int
+    started_ms: int
     """Start time (wall clock of the worker)."""
-    sure: bool = field(default=True, compare=False)
+    has_known_partitions: bool = field(default=True, compare=False)
     """True if it certainly had partitions of the waiting task; False if its partitions are unknown.
     Ignored by comparisons.
     """
@@ -60,7 +60,7 @@ class HandoverQuery:
 
     partitions: Collection[TopicPartition]
     """Partitions of the waiting task."""
-    for_s: float
+    delivery_timeout_s: float
     """How long Java's producer retries."""
     wall_ms: int
     """Current time."""
@@ -75,41 +75,45 @@ def read_delivery_timeout_s(producer: Mapping[str, str]) -> float:
 
 def find_unfinished_java_runs(runs: LastTaskRuns, query: HandoverQuery) -> frozenset[JavaRun]:
     """Runs that the task must wait for."""
-    if not runs.others:
+    if not runs.foreign:
         return frozenset()
     owned_since_ms = _find_owned_since(runs, query.partitions)
     unfinished = set()
-    for number, run in runs.others.items():
-        if _can_no_longer_write(run, runs.quiet, query):
+    for number, run in runs.foreign.items():
+        if _can_no_longer_write(run, runs.leaderless_period, query):
             continue
-        partitions = _find_run_partitions(runs.given.get(number, ()), run)
+        partitions = _find_run_partitions(runs.configs.get(number, ()), run)
         if any(
-            owned_since_ms.get(each, -1) < run.began_ms
+            owned_since_ms.get(each, -1) < run.started_ms
             for each in query.partitions
             if partitions is None or each in partitions
         ):
             unfinished.add(
-                JavaRun(worker_id=run.worker_id, began_ms=run.began_ms, sure=partitions is not None)
+                JavaRun(
+                    worker_id=run.worker_id,
+                    started_ms=run.started_ms,
+                    has_known_partitions=partitions is not None,
+                )
             )
     return frozenset(unfinished)
 
 
 def find_tasks_run_by_java(
-    runs: LastTaskRuns, number: int, *, for_s: float, wall_ms: int
+    runs: LastTaskRuns, number: int, *, delivery_timeout_s: float, wall_ms: int
 ) -> tuple[int, ...]:
     """Other tasks that a Java worker runs, as far as known.
 
     While there are any, only Java's delivery guarantees apply.
     """
-    query = HandoverQuery(partitions=(), for_s=for_s, wall_ms=wall_ms)
+    query = HandoverQuery(partitions=(), delivery_timeout_s=delivery_timeout_s, wall_ms=wall_ms)
     return tuple(
         sorted(
             each
-            for each, run in runs.others.items()
+            for each, run in runs.foreign.items()
             if each != number
             and run.ended_ms is None
             and run.removed_ms is None
-            and not _can_no_longer_write(run, runs.quiet, query)
+            and not _can_no_longer_write(run, runs.leaderless_period, query)
         )
     )
 
@@ -121,13 +125,16 @@ def _can_no_longer_write(
     if run.ended_ms is not None and not run.overlaps:
         return True
     # The previous run had lost the task when this one began. Both times are of the same clock.
-    if run.ended_ms is not None and run.ended_ms - run.began_ms >= query.for_s * 1000:
+    if (
+        run.ended_ms is not None
+        and run.ended_ms - run.started_ms >= query.delivery_timeout_s * 1000
+    ):
         return True
-    long_ms = (query.for_s + MAX_CLOCK_SKEW_S) * 1000
+    long_ms = (query.delivery_timeout_s + MAX_CLOCK_SKEW_S) * 1000
     known_ms = (each for each in (run.ended_ms, run.removed_ms) if each is not None)
     if any(query.wall_ms - each >= long_ms for each in known_ms):
         return True
-    if leaderless is None or run.began_ms >= leaderless.from_ms:
+    if leaderless is None or run.started_ms >= leaderless.from_ms:
         return False
     return (
         leaderless.to_ms - leaderless.from_ms >= long_ms
@@ -139,8 +146,8 @@ def _find_owned_since(
 ) -> dict[TopicPartition, int]:
     """Since when (wall clock, ms) partitions have been in runs of mm2, for those that were."""
     owned_since_ms: dict[TopicPartition, int] = {}
-    for number, began_ms in runs.ours.items():
-        configs = _select_configs_until(runs.given.get(number, ()), began_ms)
+    for number, began_ms in runs.own_start_ms.items():
+        configs = _select_configs_until(runs.configs.get(number, ()), began_ms)
         owned = _parse_all_partitions(configs[-1:]) or frozenset()
         for each in owned.intersection(partitions):
             owned_since_ms[each] = max(owned_since_ms.get(each, began_ms), began_ms)
@@ -154,7 +161,7 @@ def _find_run_partitions(
 
     A run that overlaps an earlier one without an end includes the partitions of that one.
     """
-    run_configs = _select_configs_until(configs, run.began_ms)
+    run_configs = _select_configs_until(configs, run.started_ms)
     return _parse_all_partitions(run_configs if run.overlaps else run_configs[-1:])
 
 
@@ -162,7 +169,7 @@ def _select_configs_until(
     configs: Sequence[DatedTaskConfig], at_ms: int
 ) -> Sequence[DatedTaskConfig]:
     """Configurations that the task had been given by then; the last one was in effect."""
-    indexes = [at for at, each in enumerate(configs) if 0 <= each.at_ms <= at_ms]
+    indexes = [at for at, each in enumerate(configs) if 0 <= each.published_ms <= at_ms]
     return configs[: indexes[-1] + 1] if indexes else ()
 
 
@@ -186,21 +193,21 @@ _TaskKey = tuple[str, ConnectorTaskId]
 
 @dataclass(frozen=True, slots=True)
 class StartedWait:
-    """A wait for the end of runs, since `at_s`."""
+    """A wait for the end of runs, since `started_s`."""
 
-    lefts: frozenset[JavaRun]
-    at_s: float
-    copied: bool = False
+    runs: frozenset[JavaRun]
+    started_s: float
+    has_copied: bool = False
     """True if the task has copied since."""
 
-    def is_of(self, lefts: Collection[JavaRun]) -> bool:
+    def covers(self, runs: Collection[JavaRun]) -> bool:
         """False if Java ran partitions of the task since the wait began.
 
         Runs with unknown partitions, for example of a Java worker that restarts repeatedly, do not
         prolong the wait.
         """
-        news = (each for each in lefts if each not in self.lefts)
-        return not any(each.sure or self.copied for each in news)
+        news = (each for each in runs if each not in self.runs)
+        return not any(each.has_known_partitions or self.has_copied for each in news)
 
 
 class HandoverWaits:
@@ -210,23 +217,23 @@ class HandoverWaits:
         self._lock = threading.Lock()
         self._begun: dict[_TaskKey, StartedWait] = {}
 
-    def begun(self, place: _TaskKey, lefts: frozenset[JavaRun], *, now_s: float) -> StartedWait:
+    def get_or_begin(self, key: _TaskKey, runs: frozenset[JavaRun], *, now_s: float) -> StartedWait:
         """Return the current wait of the task; begin one if there is none for these runs."""
         with self._lock:
-            known = self._begun.get(place)
-            if known is None or not known.is_of(lefts):
-                known = self._begun[place] = StartedWait(lefts, now_s)
+            known = self._begun.get(key)
+            if known is None or not known.covers(runs):
+                known = self._begun[key] = StartedWait(runs, now_s)
             return known
 
-    def copies(self, place: _TaskKey) -> None:
+    def record_copying(self, key: _TaskKey) -> None:
         """Record that the task copies: its wait is over."""
         with self._lock:
-            if place in self._begun:
-                self._begun[place] = replace(self._begun[place], copied=True)
+            if key in self._begun:
+                self._begun[key] = replace(self._begun[key], has_copied=True)
 
-    def forget(self, place: _TaskKey) -> None:
+    def forget(self, key: _TaskKey) -> None:
         with self._lock:
-            self._begun.pop(place, None)
+            self._begun.pop(key, None)
 
 
 _HANDOVER_WAITS = HandoverWaits()
@@ -242,7 +249,7 @@ class WaitingTask:
     partitions: Collection[TopicPartition]
 
     @property
-    def place(self) -> _TaskKey:
+    def key(self) -> _TaskKey:
         return self.flow, self.task
 
 
@@ -260,27 +267,27 @@ class JavaHandover:
         producer: Mapping[str, str],
         skipped: bool,
         clock: Clock,
-        memory: HandoverWaits = _HANDOVER_WAITS,
+        waits: HandoverWaits = _HANDOVER_WAITS,
     ) -> None:
         """`runs` is `PipelineTaskContext.last_runs`; `producer` are the producer properties of
         Java's task.
         """
         self.skipped = skipped
-        self.beside = ""
+        self.warning = ""
         """Warning while Java workers run other tasks of the connector; "" otherwise."""
         self._last_warning = ""
         self._task = task
         self._runs = runs
         self._delivery_timeout_s = read_delivery_timeout_s(producer)
         self._clock = clock
-        self._waits = memory
+        self._waits = waits
         self._check_due_s = -math.inf
         self._reason = ""
         self._until_s = -math.inf
         self._pending: frozenset[JavaRun] = frozenset()
         self._is_logged = False
 
-    def reason(self, now_s: float) -> str:
+    def get_wait_reason(self, now_s: float) -> str:
         """Why copying must not begin yet; "" if it may. Constant while the wait does
         not change.
         """
@@ -289,27 +296,27 @@ class JavaHandover:
             self._check_runs(now_s)
         return self._reason
 
-    def left_s(self, now_s: float) -> float:
+    def compute_remaining_s(self, now_s: float) -> float:
         """Maximum remaining wait; 0 if there is none."""
         return max(0.0, self._until_s - now_s) if self._reason else 0.0
 
-    def observe(self) -> None:
-        """Check who runs the other tasks; call while this one copies. Updates `beside`.
+    def check_other_tasks(self) -> None:
+        """Check who runs the other tasks; call while this one copies. Updates `warning`.
 
         A result counts once it is found twice in a row, because tasks of mm2 may be about to report
         that they run.
         """
-        self._waits.copies(self._task.place)
+        self._waits.record_copying(self._task.key)
         others = find_tasks_run_by_java(
             self._runs(),
             self._task.task.task,
-            for_s=self._delivery_timeout_s,
+            delivery_timeout_s=self._delivery_timeout_s,
             wall_ms=self._clock.wall_ms(),
         )
         warning = _describe_java_tasks(others) if others else ""
         before, self._last_warning = self._last_warning, warning
-        if warning != self.beside and (warning == before or not warning):
-            self.beside = warning
+        if warning != self.warning and (warning == before or not warning):
+            self.warning = warning
             if warning:
                 _LOG.warning("%s: %s", self._task.flow, warning)
             else:
@@ -320,11 +327,11 @@ class JavaHandover:
         if not self.skipped:
             unfinished = find_unfinished_java_runs(self._runs(), self._build_query())
         if not unfinished:
-            self._waits.forget(self._task.place)
+            self._waits.forget(self._task.key)
             self._end_wait()
             return
-        wait = self._waits.begun(self._task.place, unfinished, now_s=now_s)
-        pending, until_s = wait.lefts & unfinished, wait.at_s + self._delivery_timeout_s
+        wait = self._waits.get_or_begin(self._task.key, unfinished, now_s=now_s)
+        pending, until_s = wait.runs & unfinished, wait.started_s + self._delivery_timeout_s
         if not pending or now_s >= until_s:
             self._end_wait()
         else:
@@ -333,7 +340,7 @@ class JavaHandover:
     def _build_query(self) -> HandoverQuery:
         return HandoverQuery(
             partitions=self._task.partitions,
-            for_s=self._delivery_timeout_s,
+            delivery_timeout_s=self._delivery_timeout_s,
             wall_ms=self._clock.wall_ms(),
         )
 
@@ -358,7 +365,7 @@ class JavaHandover:
         wall_s = self._clock.wall_ms() / 1000 + self._until_s - now_s
         until = datetime.datetime.fromtimestamp(wall_s, datetime.UTC).strftime("%H:%M:%S")
         workers = ", ".join(sorted({each.worker_id for each in self._pending}))
-        had = "ran" if any(each.sure for each in self._pending) else "may have run"
+        had = "ran" if any(each.has_known_partitions for each in self._pending) else "may have run"
         return (
             f"Java MirrorMaker 2 ({workers}) {had} partitions of this task and never reported that "
             "it stopped; it may be frozen or partitioned and still send batches, so copying waits "

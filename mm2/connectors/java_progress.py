@@ -32,17 +32,17 @@ class JavaProgressReader:
     def __init__(
         self,
         alias: str,
-        share: Collection[TopicPartition],
+        partitions: Collection[TopicPartition],
         *,
         offsets: OffsetReader,
-        syncs: Callable[[], TopicTail] | None,
+        connect_syncs: Callable[[], TopicTail] | None,
         clock: Clock,
     ) -> None:
-        """`alias` is the source's; `syncs` is None if the flow has no offset-syncs topic."""
+        """`alias` is the source's; `connect_syncs` is None if the flow has no offset-syncs topic."""
         self._alias = alias
-        self._partitions = frozenset(share)
+        self._partitions = frozenset(partitions)
         self._offsets = offsets
-        self._connect_syncs = syncs
+        self._connect_syncs = connect_syncs
         self._tail: TopicTail | None = None
         self._syncs: dict[TopicPartition, JavaOffsetSyncs] = {}
         self._warnings = RateLimitedWarnings(_LOG, clock=clock)
@@ -75,7 +75,7 @@ class JavaProgressReader:
         syncs = self._syncs.get(partition, JavaOffsetSyncs())
         if next_offset is None:
             return JavaMirrorProgress(next_offset=0) if syncs else None
-        return JavaMirrorProgress(next_offset=next_offset, sync=syncs.below(next_offset))
+        return JavaMirrorProgress(next_offset=next_offset, sync=syncs.find_below(next_offset))
 
     def _read_syncs(self) -> None:
         """Read offset syncs; without permission or topic, proceed as if none had been written."""
@@ -86,7 +86,7 @@ class JavaProgressReader:
         try:
             found = self._tail.read_to_end(READ_TIMEOUT_S)
         except (TopicMissingError, NotAuthorizedError) as error:
-            self._warnings.say(
+            self._warnings.warn(
                 READING_OFFSET_SYNCS, f"{error}; matching Java's records without offset syncs"
             )
             return

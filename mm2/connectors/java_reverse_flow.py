@@ -36,7 +36,7 @@ TopicTailFactory = Callable[[str, int], TopicTail]
 class ReverseFlowCluster:
     """A cluster to be searched for the reverse flow's topics."""
 
-    asked: Admin
+    admin: Admin
     connect_tail: TopicTailFactory
 
 
@@ -59,11 +59,11 @@ class JavaReverseFlow:
         self._syncs = syncs
         self._clock = clock
 
-    def sift(self, plan: PartitionSetupPlan, timeout_s: float) -> PartitionSetupPlan:
+    def exclude_loops(self, plan: PartitionSetupPlan, timeout_s: float) -> PartitionSetupPlan:
         """Move partitions that would be replicated in a loop from the plan to its findings. Raises
-        as `topics`.
+        as `find_topics`.
         """
-        flow, java = self._flow, self.topics(timeout_s)
+        flow, java = self._flow, self.find_topics(timeout_s)
         loop_reasons = {
             each: replication_loops.explain_loop(flow, each, java=True) for each in java
         }
@@ -72,7 +72,7 @@ class JavaReverseFlow:
                 partition=TopicPartition(each.topic, each.partition),
                 cause=replication_loops.JAVA_LOOP_CAUSE,
                 message=f"{flow.name} {each.topic}: {loop_reasons[each.topic]}",
-                spoils=True,
+                is_harmful=True,
             )
             for each in plan.partitions
             if loop_reasons.get(each.topic)
@@ -80,7 +80,7 @@ class JavaReverseFlow:
         kept = tuple(each for each in plan.partitions if not loop_reasons.get(each.topic))
         return replace(plan, partitions=kept, findings=(*plan.findings, *findings))
 
-    def topics(self, timeout_s: float) -> frozenset[str]:
+    def find_topics(self, timeout_s: float) -> frozenset[str]:
         """Source topics that Java mirrors or has mirrored into.
 
         Topics of the reverse flow without read permission are ignored here; copy processes report
@@ -112,7 +112,7 @@ class JavaReverseFlow:
         except NotAuthorizedError:
             return frozenset()
         return replication_loops.find_topics_mirrored_by_java(
-            progress, eras, taken_over=java_takeover.TAKEOVER_REASON
+            progress, eras, takeover_reason=java_takeover.TAKEOVER_REASON
         )
 
     def _read_if_permitted(
@@ -128,8 +128,8 @@ class JavaReverseFlow:
         self, topic: str, end: Deadline, *, on: ReverseFlowCluster
     ) -> Mapping[bytes, bytes]:
         """Current values of a compacted topic by key; empty if the topic does not exist."""
-        described = on.asked.describe_topics([topic], self._compute_remaining_s(end))
-        found = described.done.get(topic)
+        described = on.admin.describe_topics([topic], self._compute_remaining_s(end))
+        found = described.succeeded.get(topic)
         if found is None:
             failure = described.failed[topic]
             if isinstance(failure, TopicMissingError):
@@ -159,7 +159,7 @@ class JavaReverseFlow:
         return found
 
     def _compute_remaining_s(self, end: Deadline) -> float:
-        return end.left_s(self._clock.now_s())
+        return end.remaining_s(self._clock.now_s())
 
 
 def _find_partitions_with_syncs(stored: Collection[bytes]) -> set[TopicPartition]:

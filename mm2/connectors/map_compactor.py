@@ -63,18 +63,18 @@ class MapCompactor:
         else:
             self._log_starts.pop(name, None)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Call when the task stops copying."""
         self._log_starts.clear()
 
-    def work(self, now_s: float) -> None:
+    def run_once(self, now_s: float) -> None:
         """Run one step of a round, if due."""
         if now_s < self._due_s or self._unrecorded:
             return
         if not self._queue:
             self._queue.extend(sorted(self._log_starts))
         self._due_s = now_s + STEP_INTERVAL_S
-        known = self._ledger.known(READ_TIMEOUT_S) if self._queue else None
+        known = self._ledger.read_map(READ_TIMEOUT_S) if self._queue else None
         if known is not None:
             self._run_step(known, until_s=self._clock.now_s() + PLANNING_TIME_LIMIT_S)
         if not self._queue:
@@ -85,10 +85,10 @@ class MapCompactor:
         for _ in range(len(self._queue)):
             name = self._queue.popleft()
             log_start = self._log_starts.get(name)
-            if log_start is None or offset_map.unreadable(name):
+            if log_start is None or offset_map.list_unreadable(name):
                 continue
             changes = map_compaction.plan_compaction(
-                offset_map.partition(name),
+                offset_map.get_partition(name),
                 log_start=log_start,
                 budget_bytes=self._budget_bytes,
                 changes_max=left,
@@ -113,7 +113,7 @@ class MapCompactor:
             self._unrecorded += 1
             if (
                 each.segment is not None
-                and each.segment.thinned
+                and each.segment.is_thinned
                 and name not in self._logged_partitions
             ):
                 self._logged_partitions.add(name)

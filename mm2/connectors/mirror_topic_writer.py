@@ -77,7 +77,7 @@ class MirrorTopicProblem:
     message: str
     partitions: int
     """Number of affected partitions."""
-    passing: bool = False
+    is_transient: bool = False
     """True if the error is transient."""
     remedy: str = ""
     """A command that may resolve it; "" if none is known."""
@@ -91,10 +91,10 @@ class MirrorTopicsResult:
     problems: Mapping[str, MirrorTopicProblem]
     warnings: Mapping[str, tuple[str, ...]]
 
-    def passing(self) -> list[str]:
-        return sorted(name for name, each in self.problems.items() if each.passing)
+    def find_transient(self) -> list[str]:
+        return sorted(name for name, each in self.problems.items() if each.is_transient)
 
-    def updated(self, later: MirrorTopicsResult) -> MirrorTopicsResult:
+    def merge(self, later: MirrorTopicsResult) -> MirrorTopicsResult:
         """Merge with a later result for some of the topics."""
         topics = later.pairs.keys() | later.problems.keys()
         return MirrorTopicsResult(
@@ -113,7 +113,7 @@ def collect_mirror_topics(
     blocked: Mapping[str, MirrorTopicFinding],
 ) -> MirrorTopicsResult:
     """Combine the results of both clusters with the topics that a setting blocks."""
-    topics = {flow.remote_topic(name): topic for name, topic in source.done.items()}
+    topics = {flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()}
     problems = {
         name: _to_failure_problem(
             f"{flow.name} {name}: {error}",
@@ -134,11 +134,11 @@ def collect_mirror_topics(
             grant_command=operator.target.allow_topic(mirror, *MIRROR_TOPIC_OPERATIONS),
         )
     for name, finding in blocked.items():
-        problems[name] = _to_setting_problem(source.done[name], finding)
+        problems[name] = _to_setting_problem(source.succeeded[name], finding)
     return MirrorTopicsResult(
         pairs={
             topics[mirror].name: MirrorPair(topic=topics[mirror], mirror=each)
-            for mirror, each in mirrors.done.items()
+            for mirror, each in mirrors.succeeded.items()
             if topics[mirror].name not in blocked
         },
         problems=problems,
@@ -179,7 +179,7 @@ def _to_failure_problem(
         cause=TOPIC_REFUSED_CAUSE,
         message=message,
         partitions=partitions,
-        passing=passing,
+        is_transient=passing,
         remedy=grant_command if is_denied else "",
     )
 
@@ -217,8 +217,8 @@ class MirrorTopicPreview:
     """Source topics, their existing mirrors, and the planned changes."""
 
     source: PerTopicResult[ObservedTopic]
-    there: PerTopicResult[ObservedTopic]
-    planned: MirrorTopicPlan
+    existing: PerTopicResult[ObservedTopic]
+    plan: MirrorTopicPlan
 
 
 class MirrorTopicWriter:
@@ -234,7 +234,7 @@ class MirrorTopicWriter:
         *,
         source: Admin,
         target: Admin,
-        now: Clock,
+        clock: Clock,
         pause: Callable[[float], bool],
         stopped: Callable[[], bool],
         operator: OperatorCommands = operator_commands.GENERIC_COMMANDS,
@@ -242,13 +242,13 @@ class MirrorTopicWriter:
         self._flow = flow
         self._source = source
         self._target = target
-        self._clock = now
+        self._clock = clock
         self._pause = pause
         self._stopped = stopped
         self._operator = operator
         self._sync_configs = True
 
-    def bring_about(
+    def apply(
         self, names: Iterable[str], end: Deadline, *, sync_configs: bool
     ) -> MirrorTopicsResult:
         """Create missing mirrors and add partitions; with `sync_configs` also sync topic configs.
@@ -263,7 +263,7 @@ class MirrorTopicWriter:
             now_s=self._clock.now_s(),
         )
         result = self._run_round(names, end)
-        transient = result.passing()
+        transient = result.find_transient()
         if transient:
             first = result.problems[transient[0]].message
             _log.warning(
@@ -274,66 +274,70 @@ class MirrorTopicWriter:
         while (
             transient and self._compute_remaining_s(until) and not self._pause(_TOPIC_RETRY_DELAY_S)
         ):
-            result = result.updated(self._run_round(transient, end))
-            transient = result.passing()
+            result = result.merge(self._run_round(transient, end))
+            transient = result.find_transient()
         return result
 
     def describe(self, partitions: Mapping[str, int], end: Deadline) -> MirrorTopicsResult:
         """Describe these source topics and their mirrors without changes.
 
         Waits up to `METADATA_PROPAGATION_TIMEOUT_S` until a mirror has the number of `partitions`.
-        Raises as `bring_about`.
+        Raises as `apply`.
         """
         source = self._observe_topics(self._source, partitions, end)
-        sizes = {self._flow.remote_topic(name): partitions[name] for name in source.done}
+        sizes = {
+            self._flow.format_remote_topic(name): partitions[name] for name in source.succeeded
+        }
         mirrors = self._wait_until_visible(sizes, end)
         findings = mirror_plan.plan_mirror_topics(
             replace(self._flow, sync_topic_configs_interval_s=None),
             TopicsSnapshot(
                 topics={
                     name: topic
-                    for name, topic in source.done.items()
-                    if self._flow.remote_topic(name) in mirrors.done
+                    for name, topic in source.succeeded.items()
+                    if self._flow.format_remote_topic(name) in mirrors.succeeded
                 }
             ),
-            TopicsSnapshot(topics=mirrors.done),
+            TopicsSnapshot(topics=mirrors.succeeded),
             sync_configs=False,
             operator=self._operator,
         ).findings
         return self._collect_result(source, mirrors, findings)
 
-    def foresee(self, names: Iterable[str], end: Deadline) -> MirrorTopicPreview:
-        """Plan the changes of `bring_about` without applying them. Raises as `bring_about`."""
+    def preview(self, names: Iterable[str], end: Deadline) -> MirrorTopicPreview:
+        """Plan the changes of `apply` without applying them. Raises as `apply`."""
         source = self._observe_topics(self._source, names, end)
-        topics = {self._flow.remote_topic(name): topic for name, topic in source.done.items()}
+        topics = {
+            self._flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()
+        }
         listed = self._target.list_topics(self._compute_remaining_s(end))
         existing = self._observe_topics(self._target, topics.keys() & listed, end)
         # A mirror that cannot be described may exist, with an unknown number of partitions.
         describable = {
             each.name: each for mirror, each in topics.items() if mirror not in existing.failed
         }
-        plan = self._build_plan(describable, existing.done, end, listed=listed)
-        return MirrorTopicPreview(source=source, there=existing, planned=plan)
+        plan = self._build_plan(describable, existing.succeeded, end, listed=listed)
+        return MirrorTopicPreview(source=source, existing=existing, plan=plan)
 
-    def follow_settings(self, names: Iterable[str], end: Deadline) -> None:
+    def sync_configs(self, names: Iterable[str], end: Deadline) -> None:
         """Sync topic configs to existing mirrors, without creating or growing any.
 
-        Failures are logged. Raises as `bring_about`.
+        Failures are logged. Raises as `apply`.
         """
         self._sync_configs = True
         topics = {
-            self._flow.remote_topic(name): topic
-            for name, topic in self._observe_topics(self._source, names, end).done.items()
+            self._flow.format_remote_topic(name): topic
+            for name, topic in self._observe_topics(self._source, names, end).succeeded.items()
         }
         listed = self._target.list_topics(self._compute_remaining_s(end))
         existing = self._observe_topics(self._target, topics.keys() & listed, end)
-        existing_topics = {topics[mirror].name: topics[mirror] for mirror in existing.done}
-        plan = self._build_plan(existing_topics, existing.done, end, listed=listed)
+        existing_topics = {topics[mirror].name: topics[mirror] for mirror in existing.succeeded}
+        plan = self._build_plan(existing_topics, existing.succeeded, end, listed=listed)
         if not self._stopped():
-            self._apply_plan(replace(plan, create=(), grow=()), end)
+            self._apply_plan(replace(plan, create=(), add_partitions=()), end)
 
     def _compute_remaining_s(self, end: Deadline) -> float:
-        return end.left_s(self._clock.now_s())
+        return end.remaining_s(self._clock.now_s())
 
     def _observe_topics(
         self, side: Admin, names: Iterable[str], end: Deadline
@@ -343,9 +347,11 @@ class MirrorTopicWriter:
         )
 
     def _run_round(self, names: Iterable[str], end: Deadline) -> MirrorTopicsResult:
-        preview = self.foresee(names, end)
-        source, existing, plan = preview.source, preview.there, preview.planned
-        topics = {self._flow.remote_topic(name): topic for name, topic in source.done.items()}
+        preview = self.preview(names, end)
+        source, existing, plan = preview.source, preview.existing, preview.plan
+        topics = {
+            self._flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()
+        }
         if self._stopped():
             raise RetriableError(f"{self._flow.name} is stopping: no more mirrors are created")
         refused = {**existing.failed, **self._apply_plan(plan, end)}
@@ -357,7 +363,7 @@ class MirrorTopicWriter:
         }
         visible = self._wait_until_visible(partitions, end)
         failed = {**refused, **visible.failed}
-        mirrors = PerTopicResult(done=visible.done, failed=failed)
+        mirrors = PerTopicResult(succeeded=visible.succeeded, failed=failed)
         result = self._collect_result(source, mirrors, plan.findings)
         return replace(result, warnings=collect_warnings(plan))
 
@@ -389,8 +395,8 @@ class MirrorTopicWriter:
         source_snapshot = TopicsSnapshot(topics=source)
         target_snapshot = TopicsSnapshot(
             topics=existing,
-            new_topic=mirror_plan.derive_topic_defaults(defaults),
-            settings=self._read_supported_configs(existing, listed, end),
+            default_configs=mirror_plan.derive_topic_defaults(defaults),
+            config_names=self._read_supported_configs(existing, listed, end),
         )
 
         def build_plan(*, sync_configs: bool) -> MirrorTopicPlan:
@@ -425,7 +431,7 @@ class MirrorTopicWriter:
         own = naming.offset_map_topic(self._flow.source)
         sample = [own] if own in listed else sorted(listed)[:1]
         described = (
-            self._target.topic_configs(sample, self._compute_remaining_s(end)).done
+            self._target.topic_configs(sample, self._compute_remaining_s(end)).succeeded
             if sample
             else {}
         )
@@ -434,9 +440,11 @@ class MirrorTopicWriter:
     def _apply_plan(self, plan: MirrorTopicPlan, end: Deadline) -> dict[str, ConnectError]:
         """Create, grow and alter mirrors; return failures by mirror topic."""
         refused: dict[str, ConnectError] = dict(self._create_topics(plan, end).failed)
-        if plan.grow:
-            growth = {each.name: each.partitions for each in plan.grow}
-            refused.update(self._target.grow_topics(growth, self._compute_remaining_s(end)).failed)
+        if plan.add_partitions:
+            growth = {each.name: each.partitions for each in plan.add_partitions}
+            refused.update(
+                self._target.add_partitions(growth, self._compute_remaining_s(end)).failed
+            )
         if plan.alter:
             changes = {
                 each.name: ConfigChange(set=each.set, delete=each.delete) for each in plan.alter
@@ -449,7 +457,7 @@ class MirrorTopicWriter:
     def _create_topics(self, planned: MirrorTopicPlan, end: Deadline) -> PerTopicResult[None]:
         topics = select_topics_to_create(planned)
         if not topics:
-            return PerTopicResult(done={}, failed={})
+            return PerTopicResult(succeeded={}, failed={})
         return self._target.create_topics(topics, self._compute_remaining_s(end))
 
     def _wait_until_visible(
@@ -465,7 +473,7 @@ class MirrorTopicWriter:
             now_s=self._clock.now_s(),
         )
         observed = self._observe_topics(self._target, partitions, end)
-        done, failed = dict(observed.done), dict(observed.failed)
+        done, failed = dict(observed.succeeded), dict(observed.failed)
         while True:
             incomplete = {name for name, each in done.items() if each.partitions < partitions[name]}
             incomplete |= {name for name, error in failed.items() if may_become_visible(error)}
@@ -474,12 +482,12 @@ class MirrorTopicWriter:
                 or not self._compute_remaining_s(until)
                 or self._pause(_METADATA_POLL_INTERVAL_S)
             ):
-                return PerTopicResult(done=done, failed=failed)
+                return PerTopicResult(succeeded=done, failed=failed)
             observed = self._observe_topics(self._target, incomplete, end)
             for name in incomplete:
                 done.pop(name, None)
                 failed.pop(name, None)
-            done.update(observed.done)
+            done.update(observed.succeeded)
             failed.update(observed.failed)
 
 
@@ -493,5 +501,5 @@ def select_topics_to_create(plan: MirrorTopicPlan) -> list[NewTopic]:
             configs=each.configs,
         )
         for each in plan.create
-        if each.topic not in plan.stopped_topics()
+        if each.topic not in plan.list_stopped_topics()
     ]

@@ -36,10 +36,10 @@ class OffsetSyncEmitter:
         self._warnings = RateLimitedWarnings(_LOG, clock=clock)
 
     @property
-    def busy(self) -> bool:
-        return self._emitter.under_way > 0
+    def is_busy(self) -> bool:
+        return self._emitter.in_flight > 0
 
-    def note(self, items: Iterable[FlowLogItem]) -> None:
+    def record_items(self, items: Iterable[FlowLogItem]) -> None:
         """Derive offset syncs from the resume points among streamed items."""
         for item in items:
             if item.incident or item.value is None:
@@ -50,7 +50,7 @@ class OffsetSyncEmitter:
             segment = offset_map_records.decode_value(key, item.value)
             assert isinstance(segment, MapSegment)
             name = TopicPartition(key.topic, key.partition)
-            for step in self._span_tracker.steps(key, segment):
+            for step in self._span_tracker.extract_new_spans(key, segment):
                 self._emitter.acknowledge(
                     name,
                     upstream=step.upstream,
@@ -58,35 +58,35 @@ class OffsetSyncEmitter:
                     records=step.records,
                 )
 
-    def work(self) -> None:
+    def run_once(self) -> None:
         """Write due syncs and process the results of earlier writes."""
         self._write_due(0.0)
 
     def _write_due(self, timeout_s: float) -> None:
         self._writer.poll(timeout_s)
-        for sync in self._emitter.take_due():
+        for sync in self._emitter.pop_due():
             key, value = mm2_records.encode_offset_sync(sync)
             self._writer.write(key, value, on_written=self._build_result_handler(sync))
 
-    def committed(self) -> None:
+    def handle_commit(self) -> None:
         """Call after source offsets were committed: delayed syncs become due."""
         self._emitter.promote_delayed()
 
     def close(self, timeout_s: float) -> None:
         """Write all remaining syncs within `timeout_s`, and close the writer."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
-        self.committed()
+        self.handle_commit()
         self._write_due(0.0)
-        while self._emitter.under_way and not end.passed(self._clock.now_s()):
-            self._write_due(min(POLL_TIMEOUT_S, end.left_s(self._clock.now_s())))
-        self._writer.close(end.left_s(self._clock.now_s()))
+        while self._emitter.in_flight and not end.is_expired(self._clock.now_s()):
+            self._write_due(min(POLL_TIMEOUT_S, end.remaining_s(self._clock.now_s())))
+        self._writer.close(end.remaining_s(self._clock.now_s()))
 
     def _build_result_handler(self, sync: OffsetSync) -> OnWritten:
         def answered(error: ConnectError | None) -> None:
-            self._emitter.answered(sync, stored=error is None)
+            self._emitter.on_written(sync, stored=error is None)
             if error is None:
-                self._warnings.over(WRITING_OFFSET_SYNCS)
+                self._warnings.reset(WRITING_OFFSET_SYNCS)
             else:
-                self._warnings.say(WRITING_OFFSET_SYNCS, f"{error}; replication continues")
+                self._warnings.warn(WRITING_OFFSET_SYNCS, f"{error}; replication continues")
 
         return answered

@@ -51,7 +51,7 @@ class PartitionFinding:
     partition: TopicPartition
     cause: str
     message: str
-    spoils: bool = False
+    is_harmful: bool = False
     """True if copying would damage data, so that a running copy must end."""
 
 
@@ -69,15 +69,15 @@ class PartitionSetupPlan:
 class FlowSetup:
     """Settings shared by all partitions of a flow."""
 
-    setup: PartitionSetup
+    shared: PartitionSetup
     """A `PartitionSetup` without topic and partition."""
     warnings: tuple[str, ...]
     """Lines for the log."""
 
     @property
-    def one_cluster(self) -> bool:
+    def is_same_cluster(self) -> bool:
         """True if both aliases denote the same cluster."""
-        return self.setup.source_cluster == self.setup.target_cluster
+        return self.shared.source_cluster == self.shared.target_cluster
 
 
 class PartitionSetupBuilder:
@@ -89,16 +89,16 @@ class PartitionSetupBuilder:
         *,
         source: Admin,
         target: Admin,
-        now: Clock,
+        clock: Clock,
         operator: OperatorCommands = operator_commands.GENERIC_COMMANDS,
     ) -> None:
         self._flow = flow
         self._source = source
         self._target = target
-        self._clock = now
+        self._clock = clock
         self._operator = operator
 
-    def look(
+    def build_plan(
         self,
         partitions: Collection[TopicPartition],
         timeout_s: float,
@@ -112,7 +112,7 @@ class PartitionSetupBuilder:
         `RetriableError` if a cluster does not respond and `FatalError` if it denies access.
         """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
-        common = self.common(end)
+        common = self.read_flow_setup(end)
         numbers_by_topic: dict[str, list[int]] = defaultdict(list)
         for each in sorted(set(partitions)):
             numbers_by_topic[each.topic].append(each.partition)
@@ -120,16 +120,16 @@ class PartitionSetupBuilder:
             self._flow,
             source=self._source,
             target=self._target,
-            now=self._clock,
+            clock=self._clock,
             pause=pause,
             stopped=lambda: False,
             operator=self._operator,
         )
         sizes = {topic: numbers[-1] + 1 for topic, numbers in numbers_by_topic.items()}
-        return self.sort(mirrors.describe(sizes, end), common, wanted=numbers_by_topic)
+        return self.divide(mirrors.describe(sizes, end), common, partition_numbers=numbers_by_topic)
 
-    def common(self, end: Deadline) -> FlowSetup:
-        """Read the shared settings. Raises as `look`, and early if a cluster is unreachable."""
+    def read_flow_setup(self, end: Deadline) -> FlowSetup:
+        """Read the shared settings. Raises as `build_plan`, and early if a cluster is unreachable."""
         flow = self._flow
         source_id = self._source.cluster_id(
             min(FIRST_CONTACT_TIMEOUT_S, self._compute_remaining_s(end))
@@ -167,16 +167,16 @@ class PartitionSetupBuilder:
             renew_after_s=expiration_ms / 1000.0 / FENCE_RENEWALS_PER_EXPIRATION,
             operator=self._operator,
         )
-        return FlowSetup(setup=setup, warnings=tuple(warnings))
+        return FlowSetup(shared=setup, warnings=tuple(warnings))
 
-    def sort(
+    def divide(
         self,
         topics: MirrorTopicsResult,
         common: FlowSetup,
         *,
-        wanted: Mapping[str, Iterable[int]] | None = None,
+        partition_numbers: Mapping[str, Iterable[int]] | None = None,
     ) -> PartitionSetupPlan:
-        """Divide partitions into setups and findings. `wanted`: partition numbers by topic; None
+        """Divide partitions into setups and findings. `partition_numbers`: partition numbers by topic; None
         for all.
         """
         partitions: list[PartitionSetup] = []
@@ -184,11 +184,19 @@ class PartitionSetupBuilder:
         for name in sorted({*topics.pairs, *topics.problems}):
             problem = topics.problems.get(name)
             if problem is not None:
-                numbers = range(problem.partitions) if wanted is None else wanted[name]
+                numbers = (
+                    range(problem.partitions)
+                    if partition_numbers is None
+                    else partition_numbers[name]
+                )
                 findings.extend(self._build_findings(name, problem, numbers))
                 continue
             pair = topics.pairs[name]
-            numbers = range(pair.topic.partitions) if wanted is None else wanted[name]
+            numbers = (
+                range(pair.topic.partitions)
+                if partition_numbers is None
+                else partition_numbers[name]
+            )
             for number in numbers:
                 finding = self._check_partition(pair, number, common)
                 if finding is None:
@@ -200,7 +208,7 @@ class PartitionSetupBuilder:
         )
 
     def _compute_remaining_s(self, end: Deadline) -> float:
-        return end.left_s(self._clock.now_s())
+        return end.remaining_s(self._clock.now_s())
 
     def _describe_next_check(self) -> str:
         """Clause that says when the problem is checked again."""
@@ -227,7 +235,7 @@ class PartitionSetupBuilder:
                 partition=TopicPartition(name, number),
                 cause=problem.cause,
                 message=halts.format_with_code(problem.cause, message),
-                spoils=problem.cause == mirror_topic_writer.TARGET_SETTING_CAUSE,
+                is_harmful=problem.cause == mirror_topic_writer.TARGET_SETTING_CAUSE,
             )
             for number in numbers
         ]
@@ -238,7 +246,7 @@ class PartitionSetupBuilder:
         """Why this partition cannot be copied; None if it can."""
         topic, mirror = pair.topic, pair.mirror
         where = TopicPartition(topic.name, number)
-        if common.one_cluster and topic.name == mirror.name:
+        if common.is_same_cluster and topic.name == mirror.name:
             cause = mirror_topic_writer.SAME_TOPIC_CAUSE
             problem = (
                 f"{self._flow.name} {topic.name}: both aliases denote the same cluster, so the "
@@ -246,7 +254,7 @@ class PartitionSetupBuilder:
                 f"{operator_commands.format_remedy(self._operator.reload())}"
             )
             message = halts.format_with_code(cause, problem)
-            return PartitionFinding(partition=where, cause=cause, message=message, spoils=True)
+            return PartitionFinding(partition=where, cause=cause, message=message, is_harmful=True)
         if number >= topic.partitions:
             cause = mirror_topic_writer.SOURCE_TOO_SMALL_CAUSE
             count = plurals.format_count(topic.partitions, "partition")
@@ -274,15 +282,15 @@ class PartitionSetupBuilder:
         topic, mirror = pair.topic, pair.mirror
         opposite = replication_loops.reverse_offset_map_topic(self._flow)
         return replace(
-            common.setup,
+            common.shared,
             topic=topic.name,
             remote_topic=mirror.name,
             opposite_map=opposite if mirror.name == topic.name else "",
             partition=number,
-            transactional_id=self._flow.transactional_id(TopicPartition(topic.name, number)),
+            transactional_id=self._flow.format_transactional_id(TopicPartition(topic.name, number)),
             source_topic_id=_get_topic_id_bytes(topic),
             target_topic_id=_get_topic_id_bytes(mirror),
-            target_codec=_CODEC_IDS.get(mirror.config("compression.type") or "producer"),
+            target_codec=_CODEC_IDS.get(mirror.get_config("compression.type") or "producer"),
         )
 
 

@@ -22,36 +22,36 @@ from mm2.replication.setup import PartitionSetup
 class RecreatedSplit(NamedTuple):
     """Result of `split_recreated`."""
 
-    kept: list[PartitionSetup]
+    copyable: list[PartitionSetup]
     """Partitions that may be copied."""
-    stopped: list[tuple[PartitionSetup, PartitionHalt]]
+    halted: list[tuple[PartitionSetup, PartitionHalt]]
     """Partitions that must not be copied, with the halt."""
 
 
-def split_recreated(partitions: Iterable[PartitionSetup], known: OffsetMap) -> RecreatedSplit:
-    """Find partitions without progress of recreated topics; `known` is the flow's map.
+def split_recreated(partitions: Iterable[PartitionSetup], offset_map: OffsetMap) -> RecreatedSplit:
+    """Find partitions without progress of recreated topics; `offset_map` is the flow's map.
 
     Partitions with an era or an era request are kept, because acquisition checks them. So are those
     of a topic of which one partition already has an era of the new topic.
     """
-    eras = _collect_newest_eras(known)
+    eras = _collect_newest_eras(offset_map)
     result = RecreatedSplit([], [])
     for each in partitions:
-        progress = known.partition(TopicPartition(each.topic, each.partition))
+        progress = offset_map.get_partition(TopicPartition(each.topic, each.partition))
         has_no_progress = not progress.newest_era and progress.open_request is None
         stop = _find_recreated_halt(each, eras.get(each.topic, [])) if has_no_progress else None
         if stop is None:
-            result.kept.append(each)
+            result.copyable.append(each)
         else:
-            result.stopped.append((each, stop))
+            result.halted.append((each, stop))
     return result
 
 
 def _collect_newest_eras(known: OffsetMap) -> dict[str, list[Era]]:
     """Newest era of each partition that has one, by topic."""
     eras: dict[str, list[Era]] = defaultdict(list)
-    for name in known.partitions():
-        progress = known.partition(name)
+    for name in known.list_partitions():
+        progress = known.get_partition(name)
         era = progress.eras.get(progress.newest_era)
         if era is not None:
             eras[name.topic].append(era)

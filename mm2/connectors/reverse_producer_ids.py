@@ -54,11 +54,11 @@ class ReverseOffsetMapReader:
         self._admin: Admin | None = None
         self._tail: TopicTail | None = None
         self._ids: set[int] = set()
-        self._map = OffsetMap(keeps=self._collect_producer_id)
+        self._map = OffsetMap(key_filter=self._collect_producer_id)
         self._has_existed = False
         self._missing_since_s: float | None = None
 
-    def whose(self, producers: Sequence[int], timeout_s: float) -> frozenset[int]:
+    def find_reverse_producers(self, producers: Sequence[int], timeout_s: float) -> frozenset[int]:
         """Return those of the ids that belong to the reverse flow.
 
         Raises `RetriableError` if the topic cannot be read to its end in time, and `FatalError` if
@@ -104,12 +104,12 @@ class ReverseOffsetMapReader:
             found = self._tail.read_to_end(timeout_s)
         except (LogTruncatedError, TopicMissingError) as error:
             self._disconnect()
-            self._map = OffsetMap(keeps=self._collect_producer_id)
+            self._map = OffsetMap(key_filter=self._collect_producer_id)
             raise RetriableError(str(error)) from error
         self._has_existed = True
         for record in found:
             self._map.fold(record.key or b"", record.value, offset=record.offset)
-        for each in self._map.unreadable():
+        for each in self._map.list_unreadable():
             raise FatalError(each.describe(topic=f"{self._topic} on the source", flow=self._flow))
 
     def _collect_producer_id(self, key: MapKey) -> bool:
@@ -185,19 +185,19 @@ def create_response_sender(channel: ResponseChannel, number: int) -> ProducerIds
 class ReverseProducerIds:
     """Answers queries for producer ids on a separate thread, which is started by the first query.
 
-    `ask` and `close` are not thread-safe.
+    `query` and `close` are not thread-safe.
     """
 
-    def __init__(self, found: ReverseOffsetMapReader, *, name: str) -> None:
-        self._map = found
+    def __init__(self, reader: ReverseOffsetMapReader, *, name: str) -> None:
+        self._map = reader
         self._name = name
         self._queries: queue.Queue[_PendingQuery] = queue.Queue(MAX_WAITING_QUERIES)
-        self._threads = ThreadGroup(on_unasked_end=_log_thread_end)
+        self._threads = ThreadGroup(on_unexpected_end=_log_thread_end)
         self._thread: OwnedThread | None = None
 
-    def ask(self, producers: Sequence[int], answer: ProducerIdsCallback) -> None:
+    def query(self, producers: Sequence[int], answer: ProducerIdsCallback) -> None:
         """Query producer ids; `answer` is called once, unless closed before."""
-        if self._thread is None or not self._thread.alive:
+        if self._thread is None or not self._thread.is_alive:
             self._thread = self._threads.start(f"reverse-flow {self._name}", self._run)
         try:
             self._queries.put_nowait(_PendingQuery(tuple(producers), answer))
@@ -229,7 +229,7 @@ class ReverseProducerIds:
     def _answer_queries(self, queries: list[_PendingQuery]) -> None:
         producers = {each for query in queries for each in query.producers}
         try:
-            theirs = self._map.whose(sorted(producers), MAP_READ_TIMEOUT_S)
+            theirs = self._map.find_reverse_producers(sorted(producers), MAP_READ_TIMEOUT_S)
         except Exception as error:
             denied = isinstance(error, NotAuthorizedError)
             for query in queries:

@@ -71,23 +71,23 @@ class SourceTopicWatcher:
         self,
         config: MirrorSourceConfig,
         context: SourceConnectorContext,
-        make_clients: SourceConnectorClientsFactory,
+        create_clients: SourceConnectorClientsFactory,
     ) -> None:
         self._config = config
         self._context = context
-        self._make_clients = make_clients
+        self._make_clients = create_clients
         self._stop_requested = threading.Event()
         self._starting = True
-        self._threads = ThreadGroup(on_unasked_end=self._handle_thread_death)
+        self._threads = ThreadGroup(on_unexpected_end=self._handle_thread_death)
         self._refresher: TopicRefresher | None = None
         self._last_result: TopicRefreshResult | None = None
         self._warnings = RateLimitedWarnings(_LOG, clock=context.clock)
         self._publisher = status_registry.REGISTRY.connector(config.flow.name)
-        self._publisher.put(ConnectorSnapshot(planned=False, reason="reading both clusters"))
+        self._publisher.publish(ConnectorSnapshot(is_planned=False, reason="reading both clusters"))
         self._assignments = SourceTaskAssignments(
             config,
             published=context.task_configs,
-            loads=TaskByteRates(config.flow.name),
+            byte_rates=TaskByteRates(config.flow.name),
         )
 
     def start(self) -> None:
@@ -98,11 +98,11 @@ class SourceTopicWatcher:
         config, clock = self._config, self._context.clock
         clients = self._make_clients(config, clock=clock, gone=self._is_stopping)
         self._refresher = TopicRefresher(
-            config, clients, clock=clock, wait=self._wait_or_stop, gone=self._is_stopping
+            config, clients, clock=clock, wait=self._wait_or_stop, is_stopping=self._is_stopping
         )
         self._refresher.create_topics(lambda why: self._publish_status(reason=why))
         rounds = topic_refresh.build_refresh_schedule(config, now_s=clock.now_s())
-        self._run_action(rounds.looks, REFRESHING_TOPICS, self._run_first_refresh)
+        self._run_action(rounds.topics, REFRESHING_TOPICS, self._run_first_refresh)
         self._starting = False
         self._threads.start(
             f"topics-{config.common.name}", lambda stop: self._run_refreshes(rounds, stop)
@@ -110,7 +110,7 @@ class SourceTopicWatcher:
 
     def stop(self) -> None:
         self._stop_requested.set()
-        self._publisher.leave()
+        self._publisher.remove()
         for name in self._threads.stop_all(WATCH_CLOSE_TIMEOUT_S):
             _LOG.error("thread %s did not stop in time", name)
             return
@@ -122,21 +122,21 @@ class SourceTopicWatcher:
         """Build the task configurations. Raises `RetriableError` before the first refresh has
         finished.
         """
-        return self._assignments.task_configs(props, tasks_max)
+        return self._assignments.build_task_configs(props, tasks_max)
 
     # Runs on the refresh thread
 
     def _run_refreshes(self, rounds: RefreshSchedule, stop: threading.Event) -> None:
         looks, clock = self._refresher, self._context.clock
         assert looks is not None
-        while not stop.wait(rounds.pause_s(clock.now_s())):
+        while not stop.wait(rounds.compute_delay_s(clock.now_s())):
             now_s = clock.now_s()
-            if rounds.looks.is_due(now_s):
-                self._run_action(rounds.looks, REFRESHING_TOPICS, self._refresh_again)
-            if rounds.settings.is_due(now_s):
-                self._run_action(rounds.settings, SYNCING_CONFIGS, looks.follow_settings)
+            if rounds.topics.is_due(now_s):
+                self._run_action(rounds.topics, REFRESHING_TOPICS, self._refresh_again)
+            if rounds.configs.is_due(now_s):
+                self._run_action(rounds.configs, SYNCING_CONFIGS, looks.sync_configs)
             if rounds.acls.is_due(now_s):
-                self._run_action(rounds.acls, SYNCING_ACLS, looks.follow_acls)
+                self._run_action(rounds.acls, SYNCING_ACLS, looks.sync_acls)
             if rounds.loads.is_due(now_s):
                 self._run_action(rounds.loads, BALANCING_LOAD, self._balance_load)
 
@@ -152,33 +152,38 @@ class SourceTopicWatcher:
         except ConnectError as error:
             if self._starting and not isinstance(error, RetriableError):
                 raise
-            action.failed(self._context.clock.now_s())
+            action.record_failure(self._context.clock.now_s())
             if not self._is_stopping():
-                self._warnings.say(activity, f"{error}; retrying")
+                self._warnings.warn(activity, f"{error}; retrying")
                 self._publish_status(reason=str(error))
         else:
-            action.done(self._context.clock.now_s())
-            self._warnings.over(activity)
+            action.record_success(self._context.clock.now_s())
+            self._warnings.reset(activity)
 
     def _run_first_refresh(self) -> None:
         self._refresh(sync_configs=True)
 
     def _refresh_again(self) -> None:
         """Refresh, and request new task configurations if they have changed."""
-        first = not self._assignments.known
+        first = not self._assignments.has_topics
         self._refresh(sync_configs=first)
-        if (first or self._assignments.are_news()) and not self._is_stopping():
+        if (first or self._assignments.have_changed()) and not self._is_stopping():
             self._context.request_task_reconfiguration()
 
     def _refresh(self, *, sync_configs: bool) -> None:
         assert self._refresher is not None
         syncs = sync_configs and self._config.flow.syncs_topic_configs
-        result = self._refresher.look(self._assignments.topics(), settings=syncs)
-        self._assignments.found(result.looked)
+        result = self._refresher.refresh(
+            self._assignments.list_assigned_topics(), sync_configs=syncs
+        )
+        self._assignments.set_topics(result.topics)
         self._log_result(result)
 
     def _balance_load(self) -> None:
-        if self._assignments.are_moved(self._context.clock.now_s()) and not self._is_stopping():
+        if (
+            self._assignments.move_overloaded(self._context.clock.now_s())
+            and not self._is_stopping()
+        ):
             _LOG.info("a task is overloaded: moving partitions to other tasks")
             self._context.request_task_reconfiguration()
 
@@ -196,7 +201,7 @@ class SourceTopicWatcher:
             if line not in logged:
                 _LOG.warning("%s", line)
         if previous is None:
-            copyable = result.looked.copyable
+            copyable = result.topics.assignable
             self._log_partition_count(
                 f"{plurals.format_count(len(copyable), 'partition')} of "
                 f"{plurals.format_count(len({each.topic for each in copyable}), 'topic')} "
@@ -204,11 +209,11 @@ class SourceTopicWatcher:
             )
         else:
             for line in topic_refresh.describe_new_partitions(
-                previous.looked.copyable, result.looked.copyable
+                previous.topics.assignable, result.topics.assignable
             ):
                 _LOG.info("%s", line)
             for line in topic_refresh.describe_missing_topics(
-                previous.looked.topics, result.looked.topics
+                previous.topics.topics, result.topics.topics
             ):
                 _LOG.warning("%s", line)
         self._publish_status()
@@ -224,17 +229,17 @@ class SourceTopicWatcher:
         """Publish the status; `reason` is shown before the first refresh has finished."""
         result = self._last_result
         if result is None:
-            self._publisher.put(ConnectorSnapshot(planned=False, reason=reason))
+            self._publisher.publish(ConnectorSnapshot(is_planned=False, reason=reason))
             return
         findings = tuple(
             task_status.build_finding_status(each, task=-1) for each in result.findings
         )
-        self._publisher.put(
+        self._publisher.publish(
             ConnectorSnapshot(
-                planned=True,
+                is_planned=True,
                 findings=findings,
                 warnings=result.warnings,
-                copyable=len(result.looked.copyable),
+                copyable=len(result.topics.assignable),
                 props=self._config.common.props,
             )
         )
@@ -268,12 +273,12 @@ class MirrorSourceConnector(SourceConnector):
     """MirrorMaker 2's source connector. May be restarted after `stop`."""
 
     default_converter = connector_checks.BYTE_ARRAY_CONVERTER
-    carries_out = frozenset(record_transforms.LIST_KEYS)
+    self_applied_keys = frozenset(record_transforms.LIST_KEYS)
 
     def __init__(
-        self, make_clients: SourceConnectorClientsFactory = KafkaSourceConnectorClients
+        self, create_clients: SourceConnectorClientsFactory = KafkaSourceConnectorClients
     ) -> None:
-        self._make_clients = make_clients
+        self._make_clients = create_clients
         self._watcher: SourceTopicWatcher | None = None
 
     def version(self) -> str:
@@ -341,14 +346,14 @@ class MirrorSourceConnector(SourceConnector):
         try:
             ledger.open(timeout_s)
             offset_map = ledger.catch_up(timeout_s)
-            for each in itertools.chain.from_iterable(map(offset_map.unreadable, positions)):
+            for each in itertools.chain.from_iterable(map(offset_map.list_unreadable, positions)):
                 raise FatalError(
                     each.describe(topic="the flow's offset map", flow=config.flow.name)
                 )
             copied_positions = {
                 name: position
                 for name, position in positions.items()
-                if offset_map.partition(name).newest_era > 0
+                if offset_map.get_partition(name).newest_era > 0
             }
             era_requests.record_era_requests(
                 copied_positions, ledger, now=clock, new_id=_new_request_id

@@ -59,11 +59,11 @@ class MirrorSourceTask(PipelineTask):
 
     def __init__(
         self,
-        make_clients: SourceTaskClientsFactory = KafkaSourceTaskClients,
+        create_clients: SourceTaskClientsFactory = KafkaSourceTaskClients,
         *,
         acquire: AcquireDataPlane = data_plane.acquire,
     ) -> None:
-        self._make_clients = make_clients
+        self._make_clients = create_clients
         self._acquire = acquire
         self._props: Mapping[str, str] = {}
         self._plane: DataPlane | None = None
@@ -89,7 +89,9 @@ class MirrorSourceTask(PipelineTask):
         task_config = mirror_connector_config.parse_source_task(props)
         self._props = dict(props)
         clock = self.context.clock
-        number = self.context.task_id.task if task_config.number is None else task_config.number
+        number = (
+            self.context.task_id.task if task_config.task_index is None else task_config.task_index
+        )
         clients = self._make_clients(task_config.config, clock=clock, task=number)
         engine = engine_config.parse_engine_settings(
             props, worker=self.context.worker_properties("mm2.")
@@ -103,7 +105,7 @@ class MirrorSourceTask(PipelineTask):
             task_config, self._build_deps(task_config, clients, plane=self._plane, number=number)
         )
         self._publisher = status_registry.REGISTRY.task(task_config.config.flow.name, number)
-        self._latency_publisher = status_registry.REGISTRY.pulse(
+        self._latency_publisher = status_registry.REGISTRY.latency(
             task_config.config.flow.name, number
         )
         self._runner.start()
@@ -121,30 +123,30 @@ class MirrorSourceTask(PipelineTask):
             connector_metrics.build_metrics_owner(self.context.task_id, task_config.config.common),
             clock=clock,
         )
-        self.context.add_metrics(metrics.families)
+        self.context.add_metrics(metrics.collect)
         self._java = JavaProgressReader(
             task_config.config.common.source,
             task_config.partitions,
             offsets=self.context.offset_reader,
-            syncs=None if task_config.config.syncs_topic is None else clients.syncs,
+            connect_syncs=None if task_config.config.syncs_topic is None else clients.offset_syncs,
             clock=clock,
         )
         self._handover = self._create_handover(task_config)
         return SourceTaskDeps(
-            plane=plane,
+            data_plane=plane,
             clients=clients,
             clock=clock,
             random=Random(),  # noqa: S311 - jitter, not secrets
-            owner=_OWNER_ID,
-            number=number,
+            owner_id=_OWNER_ID,
+            task_number=number,
             in_group=self.context.session_timeout_s < math.inf,
-            java=self._java.read,
-            syncs=self._syncs,
-            may_take=self._may_acquire,
-            may_live=self._may_keep_running,
-            waits=self._handover.reason,
-            gauged=metrics.observe,
-            assigned=metrics.assigned,
+            read_java_progress=self._java.read,
+            sync_emitter=self._syncs,
+            may_acquire=self._may_acquire,
+            may_keep_running=self._may_keep_running,
+            get_wait_reason=self._handover.get_wait_reason,
+            on_gauge=metrics.observe,
+            on_assigned=metrics.set_assigned,
         )
 
     def _create_handover(self, task_config: MirrorSourceTaskConfig) -> JavaHandover:
@@ -186,7 +188,7 @@ class MirrorSourceTask(PipelineTask):
         ):
             return False
         task_config = mirror_connector_config.parse_source_task(props)
-        self._runner.change(task_config)
+        self._runner.reconfigure(task_config)
         if self._handover is not None:
             self._handover.skipped = task_config.config.java_stopped
         self._props = dict(props)
@@ -203,9 +205,9 @@ class MirrorSourceTask(PipelineTask):
             if plane is not None:
                 closing.callback(plane.release)
             if publisher is not None:
-                closing.callback(publisher.leave)
+                closing.callback(publisher.remove)
             if latency_publisher is not None:
-                closing.callback(latency_publisher.leave)
+                closing.callback(latency_publisher.remove)
             if self._java is not None:
                 closing.callback(self._java.close)
             if runner is not None:
@@ -225,9 +227,9 @@ class MirrorSourceTask(PipelineTask):
 
     def _may_acquire(self, asked_at_s: float) -> bool:
         """True once the group has confirmed, after the request, that this worker owns the task."""
-        if self.context.confirmed_at_s() > asked_at_s:
+        if self.context.last_heartbeat_s() > asked_at_s:
             return True
-        self.context.confirm_soon()
+        self.context.request_heartbeat()
         return False
 
     def _may_keep_running(self, now_s: float) -> bool:
@@ -237,22 +239,22 @@ class MirrorSourceTask(PipelineTask):
         `PEER_TIMEOUT_S` is added so that a long rebalance ends no copy process.
         """
         timeout_s = self.context.session_timeout_s + control_messages.PEER_TIMEOUT_S
-        if now_s - self.context.confirmed_at_s() < timeout_s:
+        if now_s - self.context.last_heartbeat_s() < timeout_s:
             return True
-        self.context.confirm_soon()
+        self.context.request_heartbeat()
         return False
 
     # Reports
 
     def _report_progress(self, runner: SourceTaskRunner, *, offsets: bool) -> None:
         """Report state and progress to the worker, if they have changed."""
-        supervised = runner.copy
+        supervised = runner.supervisor
         if supervised is None:
             state, reason = PipelineState.STARTING, runner.reason
         else:
             state, reason = _PIPELINE_STATES[supervised.state], supervised.reason
         if state is PipelineState.RUNNING and self._handover is not None:
-            reason = reason or self._handover.beside
+            reason = reason or self._handover.warning
         if state is PipelineState.WAITING:
             reason = (
                 f"waiting for a slot; {self._count_missing_slots()} more needed to run all tasks"
@@ -264,8 +266,8 @@ class MirrorSourceTask(PipelineTask):
         if offsets:
             self._report_due_s = self.context.clock.now_s() + OFFSET_REPORT_INTERVAL_S
             if self._syncs is not None:
-                self._syncs.committed()
-        totals = () if supervised is None else supervised.figures.all_totals().values()
+                self._syncs.handle_commit()
+        totals = () if supervised is None else supervised.progress.get_all_totals().values()
         self.context.report(
             PipelineProgress(
                 state=state,
@@ -278,15 +280,18 @@ class MirrorSourceTask(PipelineTask):
 
     def _collect_offsets(self, runner: SourceTaskRunner) -> list[SourceOffset]:
         """Connect offsets of the partitions that advanced since the last call."""
-        supervised = runner.copy
+        supervised = runner.supervisor
         if supervised is None:
             return []
         source_offsets = []
-        alias = runner.share.config.common.source
-        for index, gauge in supervised.figures.gauges.items():
+        alias = runner.task_config.config.common.source
+        for index, gauge in supervised.progress.gauges.items():
             where = supervised.settings.partitions[index]
-            if gauge.copied_to > 0 and self._reported_offsets.get(where.name) != gauge.copied_to:
-                self._reported_offsets[where.name] = gauge.copied_to
+            if (
+                gauge.copied_to > 0
+                and self._reported_offsets.get(where.source_name) != gauge.copied_to
+            ):
+                self._reported_offsets[where.source_name] = gauge.copied_to
                 name = TopicPartition(where.topic, where.partition)
                 source_offsets.append(
                     SourceOffset(
@@ -299,29 +304,33 @@ class MirrorSourceTask(PipelineTask):
     def _publish_status(self, runner: SourceTaskRunner) -> None:
         """Publish the status in the registry."""
         assert self._publisher is not None
-        supervised, handover = runner.copy, self._handover
+        supervised, handover = runner.supervisor, self._handover
         assert handover is not None
         if supervised is not None:
-            handover.observe()
-        left_s = 0.0 if supervised is not None else handover.left_s(self.context.clock.now_s())
+            handover.check_other_tasks()
+        left_s = (
+            0.0
+            if supervised is not None
+            else handover.compute_remaining_s(self.context.clock.now_s())
+        )
         reason = f"{runner.reason} ({math.ceil(left_s)} s left)" if left_s else runner.reason
         is_waiting = supervised is not None and (supervised.state is TaskState.WAITING_FOR_SLOT)
         missing = min(1, self._count_missing_slots()) if is_waiting else 0
-        runner.report.make(
+        runner.status_builder.update(
             supervised,
             reason=reason,
             slots_missing=missing,
             props=self._props,
-            beside_java=handover.beside,
+            java_warning=handover.warning,
         )
-        self._publisher.put(runner.report.shown)
+        self._publisher.publish(runner.status_builder.snapshot)
         if (
             supervised is not None
-            and supervised.figures.pulse is not None
+            and supervised.progress.latency is not None
             and self._latency_publisher
         ):
-            self._latency_publisher.put(supervised.figures.pulse)
+            self._latency_publisher.publish(supervised.progress.latency)
 
     def _count_missing_slots(self) -> int:
         """Missing slots of all copy processes of this process."""
-        return 0 if self._plane is None else self._plane.engine.slots().missing
+        return 0 if self._plane is None else self._plane.engine.get_slot_usage().missing

@@ -28,17 +28,17 @@ class RateLimitedWarnings:
         self._clock = clock
         self._due_s: dict[str, float] = {}
 
-    def say(self, about: str, text: object) -> None:
-        """Log a warning, or a debug line within a minute after the last warning for `about`."""
+    def warn(self, subject: str, text: object) -> None:
+        """Log a warning, or a debug line within a minute after the last warning for `subject`."""
         now_s = self._clock.now_s()
-        quiet = now_s < self._due_s.get(about, now_s)
+        quiet = now_s < self._due_s.get(subject, now_s)
         if not quiet:
-            self._due_s[about] = now_s + REPEAT_INTERVAL_S
-        self._log.log(logging.DEBUG if quiet else logging.WARNING, "%s: %s", about, text)
+            self._due_s[subject] = now_s + REPEAT_INTERVAL_S
+        self._log.log(logging.DEBUG if quiet else logging.WARNING, "%s: %s", subject, text)
 
-    def over(self, about: str) -> None:
-        """Reset the limit for `about`: the next problem is logged at once."""
-        self._due_s.pop(about, None)
+    def reset(self, subject: str) -> None:
+        """Reset the limit for `subject`: the next problem is logged at once."""
+        self._due_s.pop(subject, None)
 
 
 _Key = TypeVar("_Key", int, str)
@@ -53,16 +53,16 @@ _CLOSED_PHASE = "closed"
 
 @dataclass(slots=True)
 class _Stall:
-    """A problem that lasts since `since_s`; last logged at `told_s`, -inf for never."""
+    """A problem that lasts since `since_s`; last logged at `logged_s`, -inf for never."""
 
     since_s: float
     reason: str = ""
-    told_s: float = float("-inf")
+    logged_s: float = float("-inf")
 
-    def due(self, now_s: float) -> bool:
+    def is_due(self, now_s: float) -> bool:
         return (
             now_s - self.since_s >= STALL_THRESHOLD_S
-            and now_s - self.told_s >= STALL_REPEAT_INTERVAL_S
+            and now_s - self.logged_s >= STALL_REPEAT_INTERVAL_S
         )
 
 
@@ -78,7 +78,7 @@ class StallLog:
     _troubles: dict[str, _Stall] = field(default_factory=dict)
     _logged_troubles: set[str] = field(default_factory=set)
 
-    def note(self, gauge: PartitionGauge, now_s: float) -> None:
+    def record_gauge(self, gauge: PartitionGauge, now_s: float) -> None:
         """Record the gauge of one partition."""
         if gauge.phase not in _WAITING_PHASES:
             self._waits.pop(gauge.index, None)
@@ -87,14 +87,14 @@ class StallLog:
             return
         self._waits.setdefault(gauge.index, _Stall(now_s)).reason = gauge.reason
 
-    def note_troubles(self, troubles: Mapping[str, str], now_s: float) -> None:
+    def record_connection_errors(self, errors: Mapping[str, str], now_s: float) -> None:
         """Record all current connection errors, by address."""
-        for address in self._troubles.keys() - troubles.keys():
+        for address in self._troubles.keys() - errors.keys():
             del self._troubles[address]
-        for address, reason in troubles.items():
+        for address, reason in errors.items():
             self._troubles.setdefault(address, _Stall(now_s)).reason = reason
 
-    def news(self, names: Sequence[str], now_s: float) -> list[str]:
+    def pop_lines(self, names: Sequence[str], now_s: float) -> list[str]:
         """Lines to log now; `names` are the task's partitions."""
         return [*self._build_trouble_lines(now_s), *self._build_wait_lines(names, now_s)]
 
@@ -128,8 +128,8 @@ def _update_reported(
     """Return the keys to log now, and whether a logged problem is over. Updates `told`."""
     over = bool(logged - waits.keys())
     logged.intersection_update(waits)
-    due = {key for key, wait in waits.items() if wait.due(now_s)}
+    due = {key for key, wait in waits.items() if wait.is_due(now_s)}
     for key in due:
-        waits[key].told_s = now_s
+        waits[key].logged_s = now_s
     logged.update(due)
     return due, over

@@ -73,31 +73,31 @@ class PartitionStatus:
     """Last stable offset of the source."""
     age_ms: int
     """Age of the newest copied record when its copy was acknowledged."""
-    oldest_ms: int
+    oldest_uncopied_ms: int
     """Timestamp of the oldest record not copied yet; -1 if there is none."""
     transactional: bool
-    opened: str = ""
+    reencode_reason: str = ""
     """Why the newest batch was re-encoded; "" if it was passed through."""
     fenced: bool = True
     """False if the partition is copied at least once, without fencing."""
     batches: int = 0
     """Acknowledged batches."""
-    made: int = 0
+    reencoded_batches: int = 0
     """Acknowledged batches that were re-encoded."""
-    spared: int = 0
+    already_stored_records: int = 0
     """Records that were already stored on the target."""
-    newest_ms: int = -1
+    newest_copied_ms: int = -1
     """Timestamp of the newest copied record; -1 if there is none."""
-    unrecorded_s: float | None = None
+    unrecorded_since_s: float | None = None
     """As in `PartitionGauge`."""
 
-    def lag_s(self, wall_ms: int) -> float | None:
+    def compute_lag_s(self, wall_ms: int) -> float | None:
         """Age of the oldest record not copied yet, never negative; 0 if there is none.
 
         None if unknown, or if its timestamp is in the future, for example after a clock change.
         """
-        if self.oldest_ms >= 0:
-            age_ms = latency.compute_age_ms(self.oldest_ms, wall_ms)
+        if self.oldest_uncopied_ms >= 0:
+            age_ms = latency.compute_age_ms(self.oldest_uncopied_ms, wall_ms)
             return None if age_ms is None else age_ms / 1000.0
         return 0.0 if self.lag_records == 0 else None
 
@@ -111,7 +111,7 @@ class PartitionStatus:
         return max(0, self.source_end - self.copied_to)
 
     @property
-    def stopped(self) -> bool:
+    def is_halted(self) -> bool:
         return self.phase in ("stopped", "fenced")
 
 
@@ -135,7 +135,7 @@ class TaskStatus:
     """Restarts of the copy process since the start of `life`."""
     incidents: tuple[IncidentCount, ...] = ()
     """Incidents since the start of `life`."""
-    life: int = 0
+    counter_generation: int = 0
     """Identifies the period over which counters accumulate, unique in this process; a change means
     that all counters of the task restarted at zero. 0 before counting began.
     """
@@ -164,19 +164,19 @@ class FlowStatus:
     partitions: tuple[PartitionStatus, ...] = ()
     slots_missing: int = 0
     """Number of Spark slots that its tasks wait for."""
-    fencing: str = ""
+    fencing_command: str = ""
     """Command that enables fencing for partitions that should be fenced and are not; "" if there
     are none.
     """
-    elsewhere: int = 0
+    remote_partitions: int = 0
     """Number of partitions of tasks that do not run on this node, or not yet."""
-    wanted: int | None = None
+    assigned_partitions: int | None = None
     """Number of partitions that the connector has assigned to tasks, on any node; None if the
     connector does not run on this node or has no result yet.
     """
-    holds: OperatorOverrides = operator_overrides.NO_OVERRIDES
+    overrides: OperatorOverrides = operator_overrides.NO_OVERRIDES
     """Pauses and stops by an operator."""
-    places: tuple[TaskPlacement, ...] = ()
+    placements: tuple[TaskPlacement, ...] = ()
     """All tasks of the group, on any node."""
     warnings: tuple[str, ...] = ()
     """Problems despite which topics are mirrored."""
@@ -184,26 +184,26 @@ class FlowStatus:
     """Number of checkpoint tasks assigned to this node."""
 
     @property
-    def final(self) -> bool:
+    def is_final(self) -> bool:
         """True if the flow will not run again in this process. A flow stopped by an operator can be
         resumed.
         """
-        stopped = self.state is FlowState.STOPPED and not self.holds.stopped
+        stopped = self.state is FlowState.STOPPED and not self.overrides.stopped
         return stopped or self.state is FlowState.FAILED
 
     @property
-    def copies_here(self) -> bool:
+    def has_local_partitions(self) -> bool:
         """True if this node has partitions of the flow to copy."""
         return bool(self.tasks) or any(each.task >= 0 for each in self.partitions)
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """True if the flow certainly has nothing to copy on any node."""
-        nothing = not self.partitions and not self.elsewhere
+        nothing = not self.partitions and not self.remote_partitions
         return self.state is FlowState.RUNNING and nothing
 
     @property
-    def all_move(self) -> bool:
+    def is_copying_all(self) -> bool:
         """True if all of this node's partitions of the flow are being copied now."""
         return all(each.state is TaskState.RUNNING for each in self.tasks) and all(
             each.phase in COPYING_PHASES for each in self.partitions if each.task >= 0
@@ -222,9 +222,9 @@ class TaskSnapshot:
     """All assigned partitions, including those that must not be copied."""
     slots_missing: int = 0
     """As in `FlowStatus`."""
-    fencing: str = ""
+    fencing_command: str = ""
     """As in `FlowStatus`."""
-    beside_java: str = ""
+    java_warning: str = ""
     """Warning while Java workers run tasks of the flow; "" otherwise."""
     props: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Configuration of the task."""
@@ -234,7 +234,7 @@ class TaskSnapshot:
 class ConnectorSnapshot:
     """Snapshot of a flow's source connector, on the worker that runs it."""
 
-    planned: bool
+    is_planned: bool
     """True once both clusters have responded and tasks could be assigned."""
     reason: str = ""
     """What the connector waits for until `planned`."""
@@ -252,9 +252,9 @@ class ConnectorSnapshot:
 class GroupSearchResult:
     """Result of a search for consumer groups by name."""
 
-    known: int
+    total_count: int
     """Number of all groups."""
-    matching: int
+    matching_count: int
     """Number of matching groups."""
     groups: Mapping[str, Sequence[Checkpoint]]
     """The first matching groups by name, with their current checkpoints."""
@@ -264,64 +264,64 @@ class GroupSearchResult:
 class CheckpointGroupsSnapshot:
     """Snapshot of a checkpoint task's groups. Times `*_s` are monotonic."""
 
-    round_s: float | None
+    last_round_s: float | None
     """When the last complete round ended: all groups were read, and the target has acknowledged
     their checkpoints. None before.
     """
-    since_s: float = 0.0
+    started_s: float = 0.0
     """When the task started."""
-    written_s: float | None = None
+    last_write_s: float | None = None
     """When group offsets were last compared and written on the target without failure;
     None before.
     """
-    round_ms: int | None = None
+    last_round_wall_ms: int | None = None
     """`round_s` as wall clock time."""
-    writes: bool = False
+    writes_offsets: bool = False
     """True if group offsets are written to the target."""
-    groups: int = 0
+    group_count: int = 0
     """Number of groups with checkpoints."""
-    find: Callable[[str, int], GroupSearchResult] = field(repr=False)
+    find_groups: Callable[[str, int], GroupSearchResult] = field(repr=False)
     """Returns groups whose name contains a text, up to a number. Thread-safe."""
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """True until a round, and a write if enabled, has succeeded."""
-        return self.round_s is None or (self.writes and self.written_s is None)
+        return self.last_round_s is None or (self.writes_offsets and self.last_write_s is None)
 
     @property
     def done_s(self) -> float:
         """Time of the older of the last round and the last write; the start if one is missing."""
-        times = [self.round_s, *([self.written_s] if self.writes else [])]
-        return min(self.since_s if each is None else each for each in times)
+        times = [self.last_round_s, *([self.last_write_s] if self.writes_offsets else [])]
+        return min(self.started_s if each is None else each for each in times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrySnapshot:
-    """All snapshots of the registry. `tasks`, `groups` and `pulses` are keyed by flow and task
+    """All snapshots of the registry. `tasks`, `groups` and `latencies` are keyed by flow and task
     number.
 
-    Latencies (`pulses`) are separate from tasks because they change all the time, while the
+    Latencies (`latencies`) are separate from tasks because they change all the time, while the
     snapshot of an idle task stays the same object.
     """
 
     tasks: Mapping[str, Mapping[int, TaskSnapshot]] = field(default_factory=dict)
     connectors: Mapping[str, ConnectorSnapshot] = field(default_factory=dict)
     groups: Mapping[str, Mapping[int, CheckpointGroupsSnapshot]] = field(default_factory=dict)
-    pulses: Mapping[str, Mapping[int, LatencySnapshot]] = field(default_factory=dict)
+    latencies: Mapping[str, Mapping[int, LatencySnapshot]] = field(default_factory=dict)
 
 
 class SnapshotPublisher(Generic[SnapshotT]):
     """Publishes the snapshots of one key. A later publisher of the same key replaces it."""
 
-    def __init__(self, places: _SnapshotPublishers[SnapshotT], key: Hashable) -> None:
-        self._publishers = places
+    def __init__(self, registry: _SnapshotPublishers[SnapshotT], key: Hashable) -> None:
+        self._publishers = registry
         self._key = key
 
-    def put(self, part: SnapshotT) -> None:
-        self._publishers.put(self._key, part, by=self)
+    def publish(self, snapshot: SnapshotT) -> None:
+        self._publishers.publish(self._key, snapshot, by=self)
 
-    def leave(self) -> None:
-        self._publishers.leave(self._key, by=self)
+    def remove(self) -> None:
+        self._publishers.remove(self._key, by=self)
 
 
 class _SnapshotPublishers(Generic[SnapshotT]):
@@ -330,24 +330,24 @@ class _SnapshotPublishers(Generic[SnapshotT]):
         self._owners: dict[Hashable, SnapshotPublisher[SnapshotT]] = {}
         self._snapshots: dict[Hashable, SnapshotT] = {}
 
-    def take(self, key: Hashable) -> SnapshotPublisher[SnapshotT]:
+    def create_publisher(self, key: Hashable) -> SnapshotPublisher[SnapshotT]:
         place = SnapshotPublisher(self, key)
         with self._lock:
             self._owners[key] = place
         return place
 
-    def put(self, key: Hashable, part: SnapshotT, *, by: SnapshotPublisher[SnapshotT]) -> None:
+    def publish(self, key: Hashable, part: SnapshotT, *, by: SnapshotPublisher[SnapshotT]) -> None:
         with self._lock:
             if self._owners.get(key) is by:
                 self._snapshots[key] = part
 
-    def leave(self, key: Hashable, *, by: SnapshotPublisher[SnapshotT]) -> None:
+    def remove(self, key: Hashable, *, by: SnapshotPublisher[SnapshotT]) -> None:
         with self._lock:
             if self._owners.get(key) is by:
                 del self._owners[key]
                 self._snapshots.pop(key, None)
 
-    def parts(self) -> dict[Hashable, SnapshotT]:
+    def get_snapshots(self) -> dict[Hashable, SnapshotT]:
         with self._lock:
             return dict(self._snapshots)
 
@@ -365,33 +365,33 @@ class StatusRegistry:
         self._latencies: _SnapshotPublishers[LatencySnapshot] = _SnapshotPublishers()
 
     def task(self, flow: str, number: int) -> SnapshotPublisher[TaskSnapshot]:
-        return self._tasks.take((flow, number))
+        return self._tasks.create_publisher((flow, number))
 
     def connector(self, flow: str) -> SnapshotPublisher[ConnectorSnapshot]:
-        return self._connectors.take(flow)
+        return self._connectors.create_publisher(flow)
 
     def groups(self, flow: str, number: int) -> SnapshotPublisher[CheckpointGroupsSnapshot]:
         """Publisher for a checkpoint task."""
-        return self._groups.take((flow, number))
+        return self._groups.create_publisher((flow, number))
 
-    def pulse(self, flow: str, number: int) -> SnapshotPublisher[LatencySnapshot]:
+    def latency(self, flow: str, number: int) -> SnapshotPublisher[LatencySnapshot]:
         """Publisher for the latencies of a task's copy process."""
-        return self._latencies.take((flow, number))
+        return self._latencies.create_publisher((flow, number))
 
-    def seen(self) -> RegistrySnapshot:
+    def snapshot(self) -> RegistrySnapshot:
         """Current snapshots of all publishers."""
-        connectors = {str(key): part for key, part in self._connectors.parts().items()}
+        connectors = {str(key): part for key, part in self._connectors.get_snapshots().items()}
         return RegistrySnapshot(
             tasks=_group_by_task(self._tasks),
             connectors=connectors,
             groups=_group_by_task(self._groups),
-            pulses=_group_by_task(self._latencies),
+            latencies=_group_by_task(self._latencies),
         )
 
 
 def _group_by_task(publishers: _SnapshotPublishers[SnapshotT]) -> dict[str, dict[int, SnapshotT]]:
     by_flow: dict[str, dict[int, SnapshotT]] = {}
-    for key, snapshot in publishers.parts().items():
+    for key, snapshot in publishers.get_snapshots().items():
         assert isinstance(key, tuple)
         flow, number = key
         by_flow.setdefault(flow, {})[number] = snapshot

@@ -25,18 +25,18 @@ from mm2.topics.load_balancing import OverloadState, PartitionByteRates
 class TaskByteRates:
     """Byte rates of a flow's partitions between two calls. Not thread-safe."""
 
-    def __init__(self, flow: str, *, seen: StatusRegistry = status_registry.REGISTRY) -> None:
+    def __init__(self, flow: str, *, registry: StatusRegistry = status_registry.REGISTRY) -> None:
         self._flow = flow
-        self._registry = seen
+        self._registry = registry
         self._previous: tuple[float, Mapping[TopicPartition, int]] | None = None
 
-    def rates(self, tasks: int, now_s: float) -> PartitionByteRates | None:
+    def compute_rates(self, tasks: int, now_s: float) -> PartitionByteRates | None:
         """Byte rates of a flow with this number of tasks.
 
         None unless all tasks ran in this process at this and the previous call. The counters of a
         restarted task start at zero.
         """
-        tasks_by_number = self._registry.seen().tasks.get(self._flow, {})
+        tasks_by_number = self._registry.snapshot().tasks.get(self._flow, {})
         if set(tasks_by_number) != set(range(tasks)):
             self._previous = None
             return None
@@ -65,10 +65,10 @@ PublishedTaskConfigs = Sequence[Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastRefresh:
-    """Result of the last refresh; `beginning` as in `assignment`. Replaced as a whole."""
+    """Result of the last refresh; `initial_topics` as in `assignment`. Replaced as a whole."""
 
-    looked: AssignableTopics
-    beginning: frozenset[str] | None
+    topics: AssignableTopics
+    initial_topics: frozenset[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class _MovedAssignments:
     """Assignments with partitions moved for load balance, derived from the `published` ones."""
 
     published: list[PartitionAssignment]
-    shares: list[PartitionAssignment]
+    assignments: list[PartitionAssignment]
 
 
 class SourceTaskAssignments:
@@ -89,48 +89,48 @@ class SourceTaskAssignments:
         config: MirrorSourceConfig,
         *,
         published: Callable[[], PublishedTaskConfigs],
-        loads: TaskByteRates,
+        byte_rates: TaskByteRates,
     ) -> None:
         self._config = config
         self._published = published
-        self._byte_rates = loads
+        self._byte_rates = byte_rates
         self._last_published: PublishedTaskConfigs = ()
         self._last_refresh: _LastRefresh | None = None
         self._moved: _MovedAssignments | None = None
         self._overload = OverloadState()
 
     @property
-    def known(self) -> bool:
+    def has_topics(self) -> bool:
         """True once a refresh has finished."""
         return self._last_refresh is not None
 
-    def topics(self) -> frozenset[str]:
+    def list_assigned_topics(self) -> frozenset[str]:
         """Topics with assigned partitions."""
         return assignment.list_assigned_topics(self._parse_published())
 
-    def found(self, looked: AssignableTopics) -> None:
+    def set_topics(self, topics: AssignableTopics) -> None:
         """Record the result of a refresh."""
-        if self._config.flow.start.at is StartAt.EARLIEST:
+        if self._config.flow.start.kind is StartAt.EARLIEST:
             beginning = None
         elif self._last_refresh is not None:
-            beginning = self._last_refresh.beginning
+            beginning = self._last_refresh.initial_topics
         else:
             should_replicate = _build_previous_topic_filter(self._read_published())
             beginning = assignment.find_initial_topics(
-                looked, self._parse_published(), should_replicate
+                topics, self._parse_published(), should_replicate
             )
-        self._last_refresh = _LastRefresh(looked=looked, beginning=beginning)
+        self._last_refresh = _LastRefresh(topics=topics, initial_topics=beginning)
 
-    def are_news(self) -> bool:
+    def have_changed(self) -> bool:
         """True if the planned assignments differ from the published ones."""
         return assignment.do_assignments_differ(
             self._plan_assignments(self._config.flow.tasks_max), self._parse_published()
         )
 
-    def are_moved(self, now_s: float) -> bool:
+    def move_overloaded(self, now_s: float) -> bool:
         """True if a task was overloaded for long enough that partitions are moved."""
         current = self._parse_published()
-        rates = self._byte_rates.rates(len(current), now_s)
+        rates = self._byte_rates.compute_rates(len(current), now_s)
         if rates is None or self._last_refresh is None:
             self._overload = OverloadState()
             return False
@@ -144,11 +144,11 @@ class SourceTaskAssignments:
         if better is None:
             return False
         self._moved = _MovedAssignments(
-            published=current, shares=assignment.rearrange_assignments(current, better)
+            published=current, assignments=assignment.rearrange_assignments(current, better)
         )
         return True
 
-    def task_configs(self, props: Mapping[str, str], tasks_max: int) -> list[dict[str, str]]:
+    def build_task_configs(self, props: Mapping[str, str], tasks_max: int) -> list[dict[str, str]]:
         """Task configurations of a connector with these properties. Raises `RetriableError` before
         the first refresh.
         """
@@ -157,7 +157,7 @@ class SourceTaskAssignments:
             props,
             [share.partitions for share in shares],
             added=frozenset().union(*(share.added for share in shares)),
-            budgets=self._config.flow.budgets,
+            throttles=self._config.flow.throttles,
         )
 
     def _plan_assignments(self, tasks_max: int) -> list[PartitionAssignment]:
@@ -171,9 +171,9 @@ class SourceTaskAssignments:
             )
         current, moved = self._parse_published(), self._moved
         if moved is not None and moved.published == current:
-            current = moved.shares
+            current = moved.assignments
         return assignment.plan_assignments(
-            refresh.looked, current, beginning=refresh.beginning, tasks_max=tasks_max
+            refresh.topics, current, initial_topics=refresh.initial_topics, tasks_max=tasks_max
         )
 
     def _parse_published(self) -> list[PartitionAssignment]:

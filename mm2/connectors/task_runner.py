@@ -64,16 +64,16 @@ AdminPairFactory = Callable[[], tuple[Admin, Admin]]
 
 
 class TopicPoller:
-    """Reads the topics of an assignment on a separate thread. `take`, `reason` and `failure` are
+    """Reads the topics of an assignment on a separate thread. `pop_result`, `reason` and `failure` are
     for the task's thread.
     """
 
     def __init__(
         self,
         flow: Flow,
-        share: Collection[TopicPartition],
+        partitions: Collection[TopicPartition],
         *,
-        admins: AdminPairFactory,
+        create_admins: AdminPairFactory,
         operator: OperatorCommands,
         clock: Clock,
         name: str,
@@ -83,8 +83,8 @@ class TopicPoller:
         self.failure: FatalError | None = None
         """Set if there will be no result."""
         self._flow = flow
-        self._share = tuple(share)
-        self._admins = admins
+        self._share = tuple(partitions)
+        self._admins = create_admins
         self._operator = operator
         self._clock = clock
         self._name = name
@@ -92,12 +92,12 @@ class TopicPoller:
         self._found: PartitionSetupPlan | None = None
         self._has_result = False
         self._warnings = RateLimitedWarnings(_LOG, clock=clock)
-        self._threads = ThreadGroup(on_unasked_end=self._handle_thread_death)
+        self._threads = ThreadGroup(on_unexpected_end=self._handle_thread_death)
 
     def start(self) -> None:
         self._threads.start(f"topics {self._name}", self._run_polls)
 
-    def take(self) -> PartitionSetupPlan | None:
+    def pop_result(self) -> PartitionSetupPlan | None:
         """Return the newest result once; None if there is no new one."""
         with self._lock:
             plan, self._found = self._found, None
@@ -123,15 +123,15 @@ class TopicPoller:
         except RetriableError as error:
             self.reason = str(error)
             if not stop.is_set():
-                self._warnings.say(READING_TOPICS, f"{error}; retrying")
+                self._warnings.warn(READING_TOPICS, f"{error}; retrying")
             return retry_s if self._has_result else min(FIRST_TOPIC_RETRY_DELAY_S, retry_s)
         except FatalError as error:
             if not self._has_result:
                 self.failure = error
                 return None
-            self._warnings.say(READING_TOPICS, f"{error}; replication continues")
+            self._warnings.warn(READING_TOPICS, f"{error}; replication continues")
             return retry_s
-        self._warnings.over(READING_TOPICS)
+        self._warnings.reset(READING_TOPICS)
         with self._lock:
             self._found = plan
         self._has_result = True
@@ -141,9 +141,9 @@ class TopicPoller:
         source, target = self._admins()
         try:
             setups = PartitionSetupBuilder(
-                self._flow, source=source, target=target, now=self._clock, operator=self._operator
+                self._flow, source=source, target=target, clock=self._clock, operator=self._operator
             )
-            return setups.look(self._share, self._flow.admin_timeout_s, pause=stop.wait)
+            return setups.build_plan(self._share, self._flow.admin_timeout_s, pause=stop.wait)
         finally:
             source.close()
             target.close()
@@ -157,7 +157,7 @@ PartitionSetupTuple = tuple[PartitionSetup, ...]
 
 def apply_offset_map(
     plan: PartitionSetupPlan,
-    known: OffsetMap,
+    offset_map: OffsetMap,
     *,
     added: Collection[TopicPartition],
 ) -> PartitionSetupPlan:
@@ -168,9 +168,9 @@ def apply_offset_map(
     the eras of a topic's other partitions, so a partition without progress is not copied while an
     unreadable record may be one of those: see `needs_readable_map`.
     """
-    unreadable = [(each, _find_map_unreadable_halt(each, known)) for each in plan.partitions]
+    unreadable = [(each, _find_map_unreadable_halt(each, offset_map)) for each in plan.partitions]
     readable = [each for each, stop in unreadable if stop is None]
-    copyable, halted = recreated_topics.split_recreated(readable, known)
+    copyable, halted = recreated_topics.split_recreated(readable, offset_map)
     unreadable_halts = [(each, stop) for each, stop in unreadable if stop is not None]
     findings = (
         PartitionFinding(
@@ -185,27 +185,27 @@ def apply_offset_map(
     ]
     return replace(
         plan,
-        partitions=start_positions.resolve_start_positions(copyable, known),
+        partitions=start_positions.resolve_start_positions(copyable, offset_map),
         findings=(*plan.findings, *findings),
     )
 
 
-def needs_readable_map(plan: PartitionSetupPlan, known: OffsetMap) -> bool:
+def needs_readable_map(plan: PartitionSetupPlan, offset_map: OffsetMap) -> bool:
     """True if `plan` must be completed again once the map is readable."""
-    return any(_find_map_unreadable_halt(each, known) is not None for each in plan.partitions)
+    return any(_find_map_unreadable_halt(each, offset_map) is not None for each in plan.partitions)
 
 
 def _find_map_unreadable_halt(where: PartitionSetup, known: OffsetMap) -> PartitionHalt | None:
     """The halt of a partition without progress. Others do not need the eras of other partitions,
     and their acquisition detects unreadable records.
     """
-    progress = known.partition(get_source_partition(where))
+    progress = known.get_partition(get_source_partition(where))
     if progress.newest_era or progress.open_request is not None:
         return None
     return next(
         (
             halts.halt_map_unreadable(where, recovery_instructions.describe_unreadable(each))
-            for each in known.unreadable(get_source_partition(where))
+            for each in known.list_unreadable(get_source_partition(where))
         ),
         None,
     )
@@ -218,13 +218,13 @@ class UpdatedCopyPlan:
     partitions: PartitionSetupTuple
     findings: tuple[PartitionFinding, ...]
     """Partitions that must not be copied."""
-    troubles: tuple[str, ...]
+    warnings: tuple[str, ...]
     """Problems despite which partitions are copied."""
 
 
 def merge_running(running: Sequence[PartitionSetup], plan: PartitionSetupPlan) -> UpdatedCopyPlan:
     """Merge a later `plan` of an assignment with its `running` partitions."""
-    must_end = {each.partition for each in plan.findings if each.spoils}
+    must_end = {each.partition for each in plan.findings if each.is_harmful}
     copied = {
         get_source_partition(each): each
         for each in running
@@ -236,19 +236,19 @@ def merge_running(running: Sequence[PartitionSetup], plan: PartitionSetupPlan) -
     return UpdatedCopyPlan(
         partitions=tuple(partitions[each] for each in sorted(partitions)),
         findings=tuple(each for each in plan.findings if each.partition not in copied),
-        troubles=tuple(
+        warnings=tuple(
             dict.fromkeys(messages[each] for each in sorted(copied.keys() & messages.keys()))
         ),
     )
 
 
-def can_keep_running(one: Iterable[PartitionSetup], other: Iterable[PartitionSetup]) -> bool:
-    """True if a copy process of `one` can continue with the settings in `other`.
+def can_keep_running(running: Iterable[PartitionSetup], planned: Iterable[PartitionSetup]) -> bool:
+    """True if a copy process of `running` can continue with the settings in `planned`.
 
     A longer producer expiration on the brokers needs no restart.
     """
-    current = {each.name: each for each in one}
-    found = {each.name: each for each in other}
+    current = {each.source_name: each for each in running}
+    found = {each.source_name: each for each in planned}
     return current.keys() == found.keys() and all(
         mine.target_codec == later.target_codec
         and mine.old_after_ms <= later.old_after_ms
@@ -279,29 +279,29 @@ CLOSE_TIMEOUT_S = 1.0
 class SourceTaskDeps:
     """Dependencies of a task's copy process."""
 
-    plane: DataPlane
+    data_plane: DataPlane
     clients: SourceTaskClients
     clock: Clock
     random: Random
-    owner: bytes
+    owner_id: bytes
     """Identifies this worker process in resume points."""
-    number: int
+    task_number: int
     """The task number."""
     in_group: bool
     """True if a Connect group assigns the partitions."""
-    java: ReadJavaProgress
+    read_java_progress: ReadJavaProgress
     """Reads the progress of Java's MirrorMaker."""
-    syncs: OffsetSyncEmitter | None
+    sync_emitter: OffsetSyncEmitter | None
     """None if the flow has no offset-syncs topic."""
-    may_take: Callable[[float], bool]
+    may_acquire: Callable[[float], bool]
     """As in `CopySupervisorDeps`."""
-    may_live: Callable[[float], bool]
+    may_keep_running: Callable[[float], bool]
     """As in `CopySupervisorDeps`."""
-    waits: Callable[[float], str]
+    get_wait_reason: Callable[[float], str]
     """Returns why copying must not begin at this time (monotonic seconds); "" if it may."""
-    gauged: Callable[[PartitionSetup, PartitionGauge], None]
+    on_gauge: Callable[[PartitionSetup, PartitionGauge], None]
     """As in `CopySupervisorDeps`."""
-    assigned: Callable[[Sequence[PartitionSetup]], None]
+    on_assigned: Callable[[Sequence[PartitionSetup]], None]
     """Called with the partitions that are copied."""
 
 
@@ -309,36 +309,36 @@ class SourceTaskRunner:
     """Runs the copy process of one task. Not thread-safe except for `abandon`. Exceptions fail the
     task.
 
-    `copy` is None while nothing is copied; `reason` says why.
+    `supervisor` is None while nothing is copied; `reason` says why.
     """
 
-    def __init__(self, share: MirrorSourceTaskConfig, around: SourceTaskDeps) -> None:
-        self.share = share
-        self.copy: CopySupervisor | None = None
+    def __init__(self, task_config: MirrorSourceTaskConfig, deps: SourceTaskDeps) -> None:
+        self.task_config = task_config
+        self.supervisor: CopySupervisor | None = None
         self.reason = "starting"
-        self.report = TaskStatusBuilder(around.number)
-        self._deps = around
+        self.status_builder = TaskStatusBuilder(deps.task_number)
+        self._deps = deps
         self._inbox = ChannelInbox()
         self._starter = CopyStarter(
-            flow=share.config.flow.name,
-            task=around.number,
-            plane=around.plane,
+            flow=task_config.config.flow.name,
+            task=deps.task_number,
+            plane=deps.data_plane,
             inbox=self._inbox,
         )
         self._early_start = EarlyCopyStart(self._starter, self._build_endpoints)
         self._ledger = TaskLedger(
-            around.clients.ledger(share.partitions, around.java),
-            clock=around.clock,
-            random=around.random,
+            deps.clients.ledger(task_config.partitions, deps.read_java_progress),
+            clock=deps.clock,
+            random=deps.random,
         )
-        self._topic_poller = _build_topic_poller(share, around)
+        self._topic_poller = _build_topic_poller(task_config, deps)
         self._compactor = MapCompactor(
             self._ledger,
-            budget_bytes=share.config.flow.map_bytes,
-            clock=around.clock,
-            random=around.random,
+            budget_bytes=task_config.config.flow.offset_map_bytes_max,
+            clock=deps.clock,
+            random=deps.random,
         )
-        self._reverse_producer_ids = around.clients.opposite()
+        self._reverse_producer_ids = deps.clients.reverse_producer_ids()
         self._logged_warnings: tuple[str, ...] = ()
         self._plan: PartitionSetupPlan | None = None
         self._plan_due_s = 0.0
@@ -356,98 +356,104 @@ class SourceTaskRunner:
 
     def run_once(self, timeout_s: float) -> None:
         """Run one iteration. Raises `FatalError` if the task cannot start or continue."""
-        if self._deps.plane.failure:
-            raise FatalError(self._deps.plane.failure)
+        if self._deps.data_plane.failure:
+            raise FatalError(self._deps.data_plane.failure)
         self._handle_messages(timeout_s)
         now_s = self._deps.clock.now_s()
-        if self.copy is None:
+        if self.supervisor is None:
             self._start_early(now_s)
-        if self._ledger.ready:
-            self._ledger.work()
-        if not self._ledger.ready:
+        if self._ledger.is_ready:
+            self._ledger.run_once()
+        if not self._ledger.is_ready:
             self._reopen_ledger(now_s)
             return
         self._update_plan(now_s)
-        if self._deps.syncs is not None:
-            self._deps.syncs.work()
-        copy = self.copy
+        if self._deps.sync_emitter is not None:
+            self._deps.sync_emitter.run_once()
+        copy = self.supervisor
         if copy is not None:
             copy.tick(now_s)
-            copy.tell_stored()
+            copy.acknowledge_stored()
             if copy.channel is None:  # it has ended: another worker may copy by now
-                self._compactor.forget()
-            self._compactor.work(now_s)
+                self._compactor.clear()
+            self._compactor.run_once(now_s)
             self._replace_stopped(copy, now_s)
-            if copy.taken_over:
-                raise FatalError(f"fenced by another owner: {copy.taken_over}")
+            if copy.fenced_reason:
+                raise FatalError(f"fenced by another owner: {copy.fenced_reason}")
 
     def _handle_messages(self, timeout_s: float) -> None:
-        busy = self.copy is None or self._next_partitions is not None
-        busy = busy or self._ledger.ledger.busy or (self.copy is not None and self.copy.busy)
-        busy = busy or (self._deps.syncs is not None and self._deps.syncs.busy)
+        busy = self.supervisor is None or self._next_partitions is not None
+        busy = (
+            busy
+            or self._ledger.ledger.is_busy
+            or (self.supervisor is not None and self.supervisor.is_busy)
+        )
+        busy = busy or (self._deps.sync_emitter is not None and self._deps.sync_emitter.is_busy)
         wait_s = min(timeout_s, BUSY_POLL_INTERVAL_S) if busy else timeout_s
         for _ in range(MAX_MESSAGES_PER_ITERATION):
-            taken = self._inbox.take(wait_s)
+            taken = self._inbox.pop(wait_s)
             if taken is None:
                 return
             channel, message = taken
             wait_s = 0.0
-            if self.copy is not None and self.copy.channel is channel:
-                self.copy.received(message, self._deps.clock.now_s())
+            if self.supervisor is not None and self.supervisor.channel is channel:
+                self.supervisor.handle_message(message, self._deps.clock.now_s())
 
     def _reopen_ledger(self, now_s: float) -> None:
         """End the copy process until the flow's internal topics can be used again."""
-        if self.copy is not None:
-            self.copy.restart(self._ledger.trouble, now_s)
-        self.reason = self._ledger.trouble
-        self._ledger.tend()
+        if self.supervisor is not None:
+            self.supervisor.restart(self._ledger.unavailable_reason, now_s)
+        self.reason = self._ledger.unavailable_reason
+        self._ledger.open_or_read()
 
     # Planning
 
     def _start_early(self, now_s: float) -> None:
         """Start the copy process early, while the topics are being read."""
-        wait_reason = self._deps.waits(now_s)
+        wait_reason = self._deps.get_wait_reason(now_s)
         if wait_reason:
             self._early_start.end(wait_reason)
         else:
-            self._early_start.tend(now_s)
-            self._deps.may_take(self._started_s)  # requests a confirmation early
+            self._early_start.tick(now_s)
+            self._deps.may_acquire(self._started_s)  # requests a confirmation early
 
     def _update_plan(self, now_s: float) -> None:
         if self._topic_poller.failure is not None:
             raise self._topic_poller.failure
-        wait_reason = self._deps.waits(now_s) if self.copy is None else ""
+        wait_reason = self._deps.get_wait_reason(now_s) if self.supervisor is None else ""
         if wait_reason:
             self.reason = wait_reason
             return
-        self._plan = self._topic_poller.take() or self._plan
+        self._plan = self._topic_poller.pop_result() or self._plan
         if self._plan is None:
             self.reason = self._topic_poller.reason
             return
         if now_s < self._plan_due_s or self._next_partitions is not None:
             return
-        offset_map = self._ledger.known()
+        offset_map = self._ledger.read_map()
         if offset_map is None:
             self._plan_due_s = now_s + PLAN_RETRY_DELAY_S
             return
         plan, self._plan = self._plan, None
         if needs_readable_map(plan, offset_map):
             self._plan, self._plan_due_s = plan, now_s + halts.MAP_RETRY_DELAY_S
-        self._apply_plan(apply_offset_map(plan, offset_map, added=self.share.added), now_s)
+        self._apply_plan(
+            apply_offset_map(plan, offset_map, added=self.task_config.added_partitions), now_s
+        )
 
     def _apply_plan(self, plan: PartitionSetupPlan, now_s: float) -> None:
-        running = () if self.copy is None else self.copy.settings.partitions
+        running = () if self.supervisor is None else self.supervisor.settings.partitions
         later = merge_running(running, plan)
-        self.report.found(later.findings)
+        self.status_builder.set_findings(later.findings)
         self._log_new_warnings(
-            (*plan.warnings, *later.troubles, *(each.message for each in later.findings))
+            (*plan.warnings, *later.warnings, *(each.message for each in later.findings))
         )
-        if self.copy is not None and can_keep_running(running, later.partitions):
+        if self.supervisor is not None and can_keep_running(running, later.partitions):
             return
-        if self.copy is not None:
+        if self.supervisor is not None:
             self._next_partitions = later.partitions
             self._replace_by_s = now_s + REPLACE_TIMEOUT_S
-            self.copy.stop()
+            self.supervisor.stop()
         elif later.partitions:
             self._start_supervisor(later.partitions, before=None)
         else:
@@ -467,12 +473,12 @@ class SourceTaskRunner:
         if copy.state is not TaskState.STOPPED:
             return
         partitions, self._next_partitions = self._next_partitions, None
-        self.report.forget()
-        self._compactor.forget()
+        self.status_builder.clear_cache()
+        self._compactor.clear()
         if partitions:
             self._start_supervisor(partitions, before=copy)
         else:
-            self.copy, self.reason = None, "none of its partitions can be copied at present"
+            self.supervisor, self.reason = None, "none of its partitions can be copied at present"
 
     def _start_supervisor(
         self,
@@ -484,74 +490,76 @@ class SourceTaskRunner:
         around = self._deps
         settings = self._build_copy_configuration(partitions)
         supervisor_deps = CopySupervisorDeps(
-            place=self._starter,
+            starter=self._starter,
             ledger=self._ledger.ledger,
             random=around.random,
-            log_broken=self._ledger.broken,
-            whose=self._reverse_producer_ids.ask,
-            may_take=around.may_take,
-            may_live=around.may_live,
-            streamed=self._handle_streamed,
-            gauged=self._handle_gauge,
+            on_log_broken=self._ledger.mark_broken,
+            query_producer_ids=self._reverse_producer_ids.query,
+            may_acquire=around.may_acquire,
+            may_keep_running=around.may_keep_running,
+            on_streamed=self._handle_streamed,
+            on_gauge=self._handle_gauge,
         )
-        self.copy = CopySupervisor(
+        self.supervisor = CopySupervisor(
             settings,
             supervisor_deps,
-            before=before,
-            ahead=self._early_start.take(),
-            given_s=max(self._started_s, around.clock.now_s() - OWNERSHIP_CONFIRMATION_AGE_S),
+            previous=before,
+            early_copy=self._early_start.take(),
+            confirmed_after_s=max(
+                self._started_s, around.clock.now_s() - OWNERSHIP_CONFIRMATION_AGE_S
+            ),
         )
-        self.copy.pause(paused=self._is_paused)
+        self.supervisor.pause(paused=self._is_paused)
         self.reason = ""
-        around.assigned(settings.partitions)
+        around.on_assigned(settings.partitions)
 
     def _build_endpoints(self) -> CopyEndpoints:
-        topics = sorted({each.topic for each in self.share.partitions})
+        topics = sorted({each.topic for each in self.task_config.partitions})
         return CopyEndpoints(
             source=self._deps.clients.source(),
             target=self._deps.clients.target(),
             topics=tuple(topics),
-            mirrors=tuple(map(self.share.config.flow.remote_topic, topics)),
+            remote_topics=tuple(map(self.task_config.config.flow.format_remote_topic, topics)),
         )
 
     def _build_copy_configuration(self, partitions: tuple[PartitionSetup, ...]) -> ConfigureCopy:
-        share, around = self.share, self._deps
+        share, around = self.task_config, self._deps
         return ConfigureCopy(
             flow=share.config.flow.name,
-            task=around.number,
-            owner=around.owner,
+            task=around.task_number,
+            owner=around.owner_id,
             source=around.clients.source(),
             target=around.clients.target(),
             partitions=tuple(replace(each, in_group=around.in_group) for each in partitions),
             budget_bytes=share.config.flow.buffer_bytes,
-            throttle_bytes_s=share.budget.flow,
-            topic_throttles=share.budget.topics,
-            paused_topics=share.config.paused,
+            throttle_bytes_s=share.throttle.flow,
+            topic_throttles=share.throttle.topics,
+            paused_topics=share.config.paused_topics,
             transforms=share.config.transforms,
             unreachable_after_s=share.config.flow.unreachable_after_s,
         )
 
     def _handle_streamed(self, items: Sequence[FlowLogItem]) -> None:
-        if self._deps.syncs is not None:
-            self._deps.syncs.note(items)
+        if self._deps.sync_emitter is not None:
+            self._deps.sync_emitter.record_items(items)
 
     def _handle_gauge(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
         self._compactor.observe(where, gauge)
-        self._deps.gauged(where, gauge)
+        self._deps.on_gauge(where, gauge)
 
     # Commands of the worker
 
     def pause(self, *, paused: bool) -> None:
         self._is_paused = paused
-        if self.copy is not None:
-            self.copy.pause(paused=paused)
+        if self.supervisor is not None:
+            self.supervisor.pause(paused=paused)
 
-    def change(self, share: MirrorSourceTaskConfig) -> None:
+    def reconfigure(self, task_config: MirrorSourceTaskConfig) -> None:
         """Apply changed live settings of the same assignment."""
-        self.share = share
-        if self.copy is not None:
-            self.copy.throttle(share.budget.flow, share.budget.topics)
-            self.copy.pause_topics(share.config.paused)
+        self.task_config = task_config
+        if self.supervisor is not None:
+            self.supervisor.throttle(task_config.throttle.flow, task_config.throttle.topics)
+            self.supervisor.pause_topics(task_config.config.paused_topics)
 
     def stop(self, timeout_s: float) -> None:
         """Finish in-flight batches, or kill the copy process after `timeout_s`.
@@ -559,16 +567,16 @@ class SourceTaskRunner:
         All resources are closed, whatever fails meanwhile.
         """
         until_s = self._deps.clock.now_s() + timeout_s - CLOSE_TIMEOUT_S
-        copy = self.copy
+        copy = self.supervisor
         with contextlib.ExitStack() as closing:
             closing.callback(self._reverse_producer_ids.close)
             closing.callback(lambda: self._ledger.close(self._choose_close_timeout_s()))
             closing.callback(self._early_start.end, "the task is stopping")
-            if self._deps.syncs is not None:
-                syncs = self._deps.syncs
+            if self._deps.sync_emitter is not None:
+                syncs = self._deps.sync_emitter
                 closing.callback(lambda: syncs.close(self._choose_close_timeout_s()))
             if copy is not None:
-                closing.callback(lambda: None if copy.ended else copy.abandon())
+                closing.callback(lambda: None if copy.has_ended else copy.abandon())
             self._topic_poller.stop()
             if copy is not None:
                 self._wait_for_end(copy, until_s)
@@ -577,13 +585,13 @@ class SourceTaskRunner:
         """Wait until the copy process has ended or the time is up."""
         clock = self._deps.clock
         copy.stop(max(0.1, until_s - clock.now_s()))
-        while not copy.ended and not self._abandoned:
-            if clock.now_s() >= until_s or not self._ledger.ready:
+        while not copy.has_ended and not self._abandoned:
+            if clock.now_s() >= until_s or not self._ledger.is_ready:
                 return
             self._handle_messages(BUSY_POLL_INTERVAL_S)
-            self._ledger.work()
+            self._ledger.run_once()
             copy.tick(clock.now_s())
-            copy.tell_stored()
+            copy.acknowledge_stored()
 
     def _choose_close_timeout_s(self) -> float:
         return 0.0 if self._abandoned else CLOSE_TIMEOUT_S / 2
@@ -592,17 +600,17 @@ class SourceTaskRunner:
         """Kill everything at once. Called from another thread while `stop` runs."""
         self._abandoned = True
         self._early_start.end("abandoned")
-        copy = self.copy
+        copy = self.supervisor
         if copy is not None:
-            copy.cut()
+            copy.kill()
 
 
 def _build_topic_poller(share: MirrorSourceTaskConfig, around: SourceTaskDeps) -> TopicPoller:
     return TopicPoller(
         share.config.flow,
         share.partitions,
-        admins=around.clients.admins,
+        create_admins=around.clients.admins,
         operator=around.clients.operator(),
         clock=around.clock,
-        name=f"{share.config.common.name}-{around.number}",
+        name=f"{share.config.common.name}-{around.task_number}",
     )

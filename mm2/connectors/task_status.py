@@ -30,38 +30,38 @@ NO_PROPS: Mapping[str, str] = {}
 
 
 class TaskStatusBuilder:
-    """Builds status snapshots. `shown` is the newest one, kept while nothing changes."""
+    """Builds status snapshots. `snapshot` is the newest one, kept while nothing changes."""
 
     def __init__(self, number: int) -> None:
         self._number = number
-        self.shown = TaskSnapshot(
+        self.snapshot = TaskSnapshot(
             status=TaskStatus(index=number, state=TaskState.STARTING, reason="starting", restarts=0)
         )
         self._cache: dict[int, tuple[_GaugeAndReason, PartitionStatus]] = {}
         self._finding_statuses: tuple[PartitionStatus, ...] = ()
 
-    def found(self, findings: Iterable[PartitionFinding]) -> None:
+    def set_findings(self, findings: Iterable[PartitionFinding]) -> None:
         """Set the partitions that must not be copied."""
         self._finding_statuses = tuple(
             build_finding_status(each, task=self._number) for each in findings
         )
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         """Drop cached statuses. Call when the supervisor is replaced."""
         self._cache = {}
 
-    def make(
+    def update(
         self,
         copy: CopySupervisor | None,
         *,
         reason: str,
         slots_missing: int = 0,
         props: Mapping[str, str] = NO_PROPS,
-        beside_java: str = "",
+        java_warning: str = "",
     ) -> None:
-        """Update `shown`. `copy` is None while nothing is copied, for `reason`.
+        """Update `snapshot`. `copy` is None while nothing is copied, for `reason`.
 
-        `props` is the task's configuration, `beside_java` as in `TaskSnapshot`.
+        `props` is the task's configuration, `java_warning` as in `TaskSnapshot`.
         """
         partitions = [*self._finding_statuses]
         if copy is None:
@@ -76,15 +76,15 @@ class TaskStatusBuilder:
             status=status,
             partitions=tuple(partitions),
             slots_missing=slots_missing,
-            fencing=suggest_fencing_command(copy, partitions),
+            fencing_command=suggest_fencing_command(copy, partitions),
             props=props,
-            beside_java=beside_java,
+            java_warning=java_warning,
         )
-        if snapshot != self.shown:  # fast: identical objects are equal
-            self.shown = snapshot
+        if snapshot != self.snapshot:  # fast: identical objects are equal
+            self.snapshot = snapshot
 
     def _get_partition_status(self, copy: CopySupervisor, index: int) -> PartitionStatus:
-        gauge = copy.figures.gauges.get(index)
+        gauge = copy.progress.gauges.get(index)
         inputs: _GaugeAndReason = (
             gauge,
             "" if gauge is not None else copy.reason or copy.state.value,
@@ -123,15 +123,15 @@ def build_task_status(copy: CopySupervisor) -> TaskStatus:
             IncidentCount(topic=topic, kind=kind, count=count)
             for (topic, kind), count in sorted(copy.incidents.counts.items())
         ),
-        life=copy.figures.life,
+        counter_generation=copy.progress.counter_generation,
     )
 
 
 def build_partition_status(copy: CopySupervisor, index: int) -> PartitionStatus:
     """Status of a partition. Before its first gauge it is waiting, with the task's reason."""
     where = copy.settings.partitions[index]
-    gauge = copy.figures.gauges.get(index)
-    totals = copy.figures.totals(index)
+    gauge = copy.progress.gauges.get(index)
+    totals = copy.progress.get_totals(index)
     return PartitionStatus(
         partition=TopicPartition(where.topic, where.partition),
         task=copy.settings.task,
@@ -143,15 +143,15 @@ def build_partition_status(copy: CopySupervisor, index: int) -> PartitionStatus:
         copied_to=gauge.copied_to if gauge else -1,
         source_end=gauge.source_end if gauge else -1,
         age_ms=gauge.age_ms if gauge else 0,
-        oldest_ms=gauge.oldest_ms if gauge else -1,
+        oldest_uncopied_ms=gauge.oldest_uncopied_ms if gauge else -1,
         transactional=gauge.transactional if gauge else False,
-        opened=gauge.opened if gauge else "",
+        reencode_reason=gauge.reencode_reason if gauge else "",
         fenced=gauge.fenced if gauge else True,
         batches=totals.batches,
-        made=totals.made,
-        spared=totals.spared,
-        newest_ms=gauge.newest_ms if gauge else -1,
-        unrecorded_s=gauge.unrecorded_s if gauge else None,
+        reencoded_batches=totals.reencoded_batches,
+        already_stored_records=totals.already_stored_records,
+        newest_copied_ms=gauge.newest_copied_ms if gauge else -1,
+        unrecorded_since_s=gauge.unrecorded_since_s if gauge else None,
     )
 
 
@@ -168,6 +168,6 @@ def build_finding_status(finding: PartitionFinding, *, task: int) -> PartitionSt
         copied_to=-1,
         source_end=-1,
         age_ms=0,
-        oldest_ms=-1,
+        oldest_uncopied_ms=-1,
         transactional=False,
     )

@@ -54,10 +54,10 @@ class PeriodicAction:
     def is_due(self, now_s: float) -> bool:
         return self.due_s is not None and now_s >= self.due_s
 
-    def done(self, now_s: float) -> None:
+    def record_success(self, now_s: float) -> None:
         self.due_s = None if self.interval_s is None else now_s + self.interval_s
 
-    def failed(self, now_s: float) -> None:
+    def record_failure(self, now_s: float) -> None:
         self.due_s = now_s + min(REFRESH_RETRY_DELAY_S, self.interval_s or REFRESH_RETRY_DELAY_S)
 
 
@@ -69,18 +69,18 @@ class RefreshSchedule:
     ACLs are synced soon after the start, as in Java.
     """
 
-    looks: PeriodicAction
+    topics: PeriodicAction
     """Topic refresh."""
-    settings: PeriodicAction
+    configs: PeriodicAction
     """Config sync."""
     acls: PeriodicAction
     """ACL sync."""
     loads: PeriodicAction
     """Load check of tasks."""
 
-    def pause_s(self, now_s: float) -> float | None:
+    def compute_delay_s(self, now_s: float) -> float | None:
         """Seconds until an action is due; None if none will be."""
-        every = (self.looks, self.settings, self.acls, self.loads)
+        every = (self.topics, self.configs, self.acls, self.loads)
         dues = (each.due_s for each in every)
         first_s = min((each for each in dues if each is not None), default=None)
         return None if first_s is None else max(0.0, first_s - now_s)
@@ -91,8 +91,8 @@ def build_refresh_schedule(config: MirrorSourceConfig, *, now_s: float) -> Refre
     flow = config.flow
     settings_s, acls_s = flow.sync_topic_configs_interval_s, config.sync_acls_interval_s
     return RefreshSchedule(
-        looks=PeriodicAction(flow.refresh_topics_interval_s, now_s),
-        settings=PeriodicAction(settings_s, None if settings_s is None else now_s + settings_s),
+        topics=PeriodicAction(flow.refresh_topics_interval_s, now_s),
+        configs=PeriodicAction(settings_s, None if settings_s is None else now_s + settings_s),
         acls=PeriodicAction(acls_s, None if acls_s is None else now_s),
         loads=PeriodicAction(
             LOAD_CHECK_INTERVAL_S, now_s + LOAD_CHECK_INTERVAL_S if flow.tasks_max > 1 else None
@@ -131,7 +131,7 @@ _LOG = logging.getLogger(__name__)
 class TopicRefreshResult:
     """Result of a refresh."""
 
-    looked: AssignableTopics
+    topics: AssignableTopics
     """Partitions to assign to tasks."""
     findings: tuple[PartitionFinding, ...]
     """Partitions that must not be copied."""
@@ -142,7 +142,7 @@ class TopicRefreshResult:
 class TopicRefresher:
     """Refreshes the topics of a flow. Raises as `KafkaSourceConnectorClients`.
 
-    `wait`, called with seconds, returns True if the connector is stopping; `gone` does so without
+    `wait`, called with seconds, returns True if the connector is stopping; `is_stopping` does so without
     waiting. From then on nothing is changed.
     """
 
@@ -153,7 +153,7 @@ class TopicRefresher:
         *,
         clock: Clock,
         wait: Callable[[float], bool],
-        gone: Callable[[], bool],
+        is_stopping: Callable[[], bool],
     ) -> None:
         self._config = config
         self._clients = clients
@@ -166,19 +166,21 @@ class TopicRefresher:
             config.flow,
             source=self._source,
             target=self._target,
-            now=clock,
+            clock=clock,
             pause=wait,
-            stopped=gone,
+            stopped=is_stopping,
             operator=self._operator,
         )
         self._setups = PartitionSetupBuilder(
             config.flow,
             source=self._source,
             target=self._target,
-            now=clock,
+            clock=clock,
             operator=self._operator,
         )
-        self._java_reverse_flow = clients.way_back(source=self._source, target=self._target)
+        self._java_reverse_flow = clients.java_reverse_flow(
+            source=self._source, target=self._target
+        )
         self._acls: AclSync | None = None
         self._topics: frozenset[str] = assignment.NO_TOPICS
 
@@ -188,16 +190,16 @@ class TopicRefresher:
         if self._acls is not None:
             self._acls.close()
 
-    def create_topics(self, waits: Callable[[str], object]) -> None:
+    def create_topics(self, on_retry: Callable[[str], object]) -> None:
         """Create the offset-syncs topic and the flow's internal topics.
 
-        Retries while a cluster does not respond or a topic is misconfigured; `waits` is called with
+        Retries while a cluster does not respond or a topic is misconfigured; `on_retry` is called with
         the reason. Raises `FatalError` if a topic is refused.
         """
         config = self._config
         if config.syncs_topic is not None:
             _create_offset_syncs_topic(
-                config, self._clients.syncs_admin(), wait=self._wait, waits=waits
+                config, self._clients.syncs_admin(), wait=self._wait, waits=on_retry
             )
         topics = self._clients.log_topics(self._target)
         names = list(client_interfaces.name_flow_log_topics(config.flow.source).values())
@@ -214,48 +216,50 @@ class TopicRefresher:
             if message != logged:
                 logged = message
                 _LOG.warning("%s", message)
-            waits(message)
+            on_retry(message)
             if self._wait(internal_topics.CREATE_RETRY_DELAY_S):
                 return None
 
-    def look(self, held: Collection[str], *, settings: bool) -> TopicRefreshResult:
-        """Create or grow mirrors of the flow's topics; with `settings` also sync topic configs.
+    def refresh(
+        self, assigned_topics: Collection[str], *, sync_configs: bool
+    ) -> TopicRefreshResult:
+        """Create or grow mirrors of the flow's topics; with `sync_configs` also sync topic configs.
 
-        `held` are topics with assigned partitions. Raises `RetriableError` if a cluster does not
+        `assigned_topics` are topics with assigned partitions. Raises `RetriableError` if a cluster does not
         respond and `FatalError` if it denies access.
         """
         flow, end = self._config.flow, self._build_deadline()
-        common = self._setups.common(end)
-        selected = self._select_topics(held, end)
-        conflicts = assignment.find_mirror_name_conflicts(selected, flow.remote_topic)
+        common = self._setups.read_flow_setup(end)
+        selected = self._select_topics(assigned_topics, end)
+        conflicts = assignment.find_mirror_name_conflicts(selected, flow.format_remote_topic)
         selected = selected.difference(*conflicts.values())
-        topics = self._mirrors.bring_about(sorted(selected), end, sync_configs=settings)
-        plan = self._java_reverse_flow.sift(
-            self._setups.sort(topics, common), self._compute_remaining_s(end)
+        topics = self._mirrors.apply(sorted(selected), end, sync_configs=sync_configs)
+        plan = self._java_reverse_flow.exclude_loops(
+            self._setups.divide(topics, common), self._compute_remaining_s(end)
         )
         self._topics = selected
         warnings = [line for _, lines in sorted(topics.warnings.items()) for line in lines]
         return TopicRefreshResult(
-            looked=_to_assignable_topics(plan, selected),
+            topics=_to_assignable_topics(plan, selected),
             findings=plan.findings,
             warnings=(*plan.warnings, *warnings, *_describe_name_conflicts(flow, conflicts)),
         )
 
-    def follow_settings(self) -> None:
+    def sync_configs(self) -> None:
         """Sync topic configs to the mirrors of the topics that the last refresh found. Raises as
-        `look`.
+        `refresh`.
         """
         if self._topics:
-            self._mirrors.follow_settings(sorted(self._topics), self._build_deadline())
+            self._mirrors.sync_configs(sorted(self._topics), self._build_deadline())
 
-    def follow_acls(self) -> None:
-        """Sync ACLs. Raises as `look`."""
+    def sync_acls(self) -> None:
+        """Sync ACLs. Raises as `refresh`."""
         if self._acls is None:
             self._acls = AclSync(
                 self._config.flow,
                 source=self._clients.source_acls(),
                 target=self._clients.target_acls(),
-                now=self._clock,
+                clock=self._clock,
                 operator=self._operator,
             )
         self._acls.sync(self._config.common.admin_timeout_s)
@@ -280,13 +284,15 @@ class TopicRefresher:
         return Deadline.after(self._config.common.admin_timeout_s, now_s=self._clock.now_s())
 
     def _compute_remaining_s(self, end: Deadline) -> float:
-        return end.left_s(self._clock.now_s())
+        return end.remaining_s(self._clock.now_s())
 
 
 def _to_assignable_topics(plan: PartitionSetupPlan, topics: frozenset[str]) -> AssignableTopics:
     copyable = (TopicPartition(each.topic, each.partition) for each in plan.partitions)
-    unsure = (each.partition.topic for each in plan.findings if not each.spoils)
-    return AssignableTopics(topics=topics, copyable=frozenset(copyable), unsure=frozenset(unsure))
+    unsure = (each.partition.topic for each in plan.findings if not each.is_harmful)
+    return AssignableTopics(
+        topics=topics, assignable=frozenset(copyable), uncertain=frozenset(unsure)
+    )
 
 
 def _describe_name_conflicts(flow: Flow, clashes: Mapping[str, Collection[str]]) -> Iterator[str]:
@@ -318,7 +324,7 @@ def _create_offset_syncs_topic(
             cluster,
             timeout_s=config.common.admin_timeout_s,
             wait=wait,
-            waits=waits,
+            on_retry=waits,
         )
     finally:
         cluster.close()

@@ -36,9 +36,9 @@ class OffsetSyncsFollower:
         self._table = OffsetSyncStore(keep_history=keep_history)
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """True once the topic was read to its end."""
-        return self._table.ready
+        return self._table.is_ready
 
     def refresh(self, timeout_s: float) -> None:
         """Read new offset syncs. Raises as `TopicTail`; known syncs are kept unless the topic was
@@ -54,21 +54,21 @@ class OffsetSyncsFollower:
             self._table = OffsetSyncStore(keep_history=self._keep_history)
             return
         state_topic_reader.apply_records(found, self._table.apply)
-        if not self._table.ready:
-            self._table.read_through()
+        if not self._table.is_ready:
+            self._table.mark_ready()
             _LOG.info(
                 "read %s of %s",
                 plurals.format_count(len(found), "offset sync"),
-                plurals.format_count(len(self._table.partitions()), "partition"),
+                plurals.format_count(len(self._table.list_partitions()), "partition"),
             )
 
     def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
         """Translate an upstream offset by offset syncs; see `TranslateOffset`."""
         return self._table.translate(partition, upstream)
 
-    def newest(self, partition: TopicPartition) -> OffsetSync | None:
+    def get_newest(self, partition: TopicPartition) -> OffsetSync | None:
         """The newest sync of the partition; None if there is none."""
-        slots = self._table.slots(partition)
+        slots = self._table.list_syncs(partition)
         return slots[0] if slots else None
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ class OffsetMapFollower:
         self._contradicted: set[TopicPartition] = set()
         self._translators: dict[TopicPartition, MapTranslator] = {}
         self._confirmed_syncs: dict[TopicPartition, OffsetSync] = {}
-        self.beginnings = 0
+        self.reset_count = 0
         """Number of new eras and resets of the map. A change invalidates earlier translations."""
 
     def refresh(self, timeout_s: float) -> None:
@@ -145,13 +145,13 @@ class OffsetMapFollower:
             return Untranslated.UNKNOWN
         return self._get_translator(partition).translate(upstream)
 
-    def copied_to(self, partition: TopicPartition, *, newest: OffsetSync | None) -> int | None:
+    def get_copied_to(self, partition: TopicPartition, *, newest: OffsetSync | None) -> int | None:
         """The next source offset to copy, as far as recorded; None if the map is ignored, see
         `translate`.
         """
         if self._is_contradicted(partition, newest):
             return None
-        return self._map.partition(partition).copied_to
+        return self._map.get_partition(partition).replicated_to
 
     def close(self) -> None:
         tail, self._tail = self._tail, None
@@ -161,7 +161,7 @@ class OffsetMapFollower:
     def _get_translator(self, partition: TopicPartition) -> MapTranslator:
         translator = self._translators.get(partition)
         if translator is None:
-            translator = MapTranslator(self._map.partition(partition))
+            translator = MapTranslator(self._map.get_partition(partition))
             self._translators[partition] = translator
         return translator
 
@@ -172,7 +172,7 @@ class OffsetMapFollower:
 
     def _is_contradicted(self, partition: TopicPartition, newest: OffsetSync | None) -> bool:
         if newest is not None and self._confirmed_syncs.get(partition) != newest:
-            if not self._get_translator(partition).agrees(newest):
+            if not self._get_translator(partition).agrees_with_sync(newest):
                 self._log_contradiction(partition)
                 return True
             self._confirmed_syncs[partition] = newest
@@ -193,13 +193,13 @@ class OffsetMapFollower:
         self._map.fold(record.key, record.value, offset=record.offset)
 
     def _raise_if_unreadable(self) -> None:
-        for each in self._map.unreadable():
+        for each in self._map.list_unreadable():
             raise FatalError(each.describe(topic="the offset map", flow=self._flow))
 
     def _reset_map(self, reason: str, *, delay_s: float) -> None:
         """Discard the map, and read it again from its start after `again_s`."""
         self.close()
-        self.beginnings += bool(self._map.partitions())
+        self.reset_count += bool(self._map.list_partitions())
         self._map = self._create_map()
         self._clear_caches()
         self._due_s = self._clock.now_s() + delay_s
@@ -208,11 +208,11 @@ class OffsetMapFollower:
         self._logged_reason = reason
 
     def _create_map(self) -> OffsetMap:
-        return OffsetMap(keeps=self._should_keep)
+        return OffsetMap(key_filter=self._should_keep)
 
     def _should_keep(self, key: MapKey) -> bool:
         is_era = isinstance(key, EraKey)
         if not (is_era or isinstance(key, MapSegmentKey)):
             return False
-        self.beginnings += is_era
+        self.reset_count += is_era
         return self._takes_topic(key.topic)

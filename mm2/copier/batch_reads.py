@@ -32,7 +32,7 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 class BatchReads:
     """Batches read requests into one fetch per leader.
 
-    `ask` queues a request and `flush` sends the queued requests. `ask_offset` queues the
+    `queue_read` queues a request and `flush` sends the queued requests. `queue_offset_lookup` queues the
     ListOffsets lookup that follows an out-of-range read. Invariant: `_reading` holds the leaders
     with a fetch in flight, as (is target, node id).
     """
@@ -43,17 +43,17 @@ class BatchReads:
         source: RecoveryCluster,
         target: RecoveryCluster,
         reply: ReplyHandler,
-        ask_offset: Callable[[RecoveryCluster, PendingRequest], None],
+        queue_offset_lookup: Callable[[RecoveryCluster, PendingRequest], None],
     ) -> None:
         self._sides = (source, target)
         self._reply = reply
-        self._queue_offset_lookup = ask_offset
+        self._queue_offset_lookup = queue_offset_lookup
         self._queued: list[tuple[RecoveryCluster, PendingRequest]] = []
         self._reading: set[tuple[bool, int]] = set()
 
-    def ask(self, side: RecoveryCluster, question: PendingRequest) -> None:
+    def queue_read(self, side: RecoveryCluster, request: PendingRequest) -> None:
         """Queue a `ReadTarget` or `ReadSource` request for the next `flush`."""
-        self._queued.append((side, question))
+        self._queued.append((side, request))
 
     def flush(self) -> None:
         if not self._queued:
@@ -61,7 +61,7 @@ class BatchReads:
         waiting, self._queued = self._queued, []
         for side in self._sides:
             mine = [question for other, question in waiting if other is side]
-            for node_id, group in side.by_leader(mine, reply=self._reply).items():
+            for node_id, group in side.group_by_leader(mine, reply=self._reply).items():
                 self._send_fetch(side, node_id, group)
 
     def _send_fetch(self, side: RecoveryCluster, node_id: int, group: list[PendingRequest]) -> None:
@@ -71,8 +71,8 @@ class BatchReads:
         version_range = fetcher.choose_fetch_versions(
             side.topic_id(question.copy) for question in group
         )
-        version = side.cluster.version_for(node_id, api_versions.FETCH_KEY, *version_range)
-        connection_error = side.cluster.trouble(node_id) if version is None else None
+        version = side.cluster.choose_version(node_id, api_versions.FETCH_KEY, *version_range)
+        connection_error = side.cluster.connection_error(node_id) if version is None else None
         if connection_error is not None:
             for question in group:
                 self._reply(question, offset_lookups.build_unanswered(connection_error))
@@ -93,7 +93,7 @@ class BatchReads:
             FetchRequestPartition(
                 side.topic(question.copy),
                 side.topic_id(question.copy),
-                question.copy.where.partition,
+                question.copy.setup.partition,
                 -1,
                 question.instruction.offset,
                 -1,
@@ -156,7 +156,7 @@ class BatchReads:
 
         OFFSET_OUT_OF_RANGE does not carry the start of the log, so the start is looked up first.
         """
-        refused = side.refused(question, partition.error_code)
+        refused = side.build_refusal(question, partition.error_code)
         out_of_range = partition.error_code == offset_lookups.OUT_OF_RANGE
         if side.is_target and out_of_range and partition.log_start_offset < 0:
             log_start = LogStartLookup(refused.message)
@@ -195,7 +195,7 @@ def _has_records(answer: tuple[FetchResponsePartition | None, PendingRequest]) -
 def _find_fetched_partition(
     fetched: _FetchedByTopic, side: RecoveryCluster, question: PendingRequest
 ) -> FetchResponsePartition | None:
-    number = question.copy.where.partition
+    number = question.copy.setup.partition
     by_name = fetched.get((side.topic(question.copy), number))
     return by_name or fetched.get((side.topic_id(question.copy), number))
 
@@ -210,7 +210,7 @@ def _build_read_answer(
         log_start=fetched.log_start_offset,
         end=fetched.high_watermark if side.is_target else fetched.last_stable_offset,
         aborted=tuple(fetched.aborted),
-        last_stable=_read_last_stable_offset(fetched) if side.is_target else None,
+        last_stable_offset=_read_last_stable_offset(fetched) if side.is_target else None,
     )
 
 

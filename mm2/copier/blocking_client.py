@@ -48,8 +48,8 @@ _CONNECTION_NAME = "questions"
 class BrokerResponseError(RetriableError):
     """The broker responded with a Kafka error code; a retry may succeed."""
 
-    def __init__(self, doing: str, error_code: int) -> None:
-        super().__init__(f"{doing}: {request_errors.format_error_code(error_code)}")
+    def __init__(self, operation: str, error_code: int) -> None:
+        super().__init__(f"{operation}: {request_errors.format_error_code(error_code)}")
         self.error_code = error_code
 
 
@@ -88,45 +88,49 @@ class BlockingClient:
         self._cluster.close()
         self._poller.close()
 
-    def until(
-        self, found: Callable[[], T | None], what: str, *, timeout_s: float = REQUEST_TIMEOUT_S
+    def wait_until(
+        self,
+        get_result: Callable[[], T | None],
+        operation: str,
+        *,
+        timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> T:
-        """Poll the connections until `found` returns a value, and return the value.
+        """Poll the connections until `get_result` returns a value, and return the value.
 
-        Raises the first connection error, or `RetriableError`, after `timeout_s`. `what` names the
+        Raises the first connection error, or `RetriableError`, after `timeout_s`. `operation` names the
         operation in the error.
         """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
-        while (answer := found()) is None:
-            if end.passed(self._clock.now_s()):
+        while (answer := get_result()) is None:
+            if end.is_expired(self._clock.now_s()):
                 raise next(
-                    iter(self._cluster.troubles().values()),
-                    RetriableError(f"{what}: timed out after {timeout_s:.0f} s"),
+                    iter(self._cluster.connection_errors().values()),
+                    RetriableError(f"{operation}: timed out after {timeout_s:.0f} s"),
                 )
             self._poller.poll(min(_POLL_INTERVAL_S, self._cluster.tick(self._clock.now_s())))
         return answer
 
-    def ask(self, to: RequestTarget, message: RequestBuilder) -> Any:
+    def request(self, target: RequestTarget, message: RequestBuilder) -> Any:
         """Send one request and return the response body, a kio entity."""
         replies: list[ClientResponse] = []
-        self._cluster.call(to, message, done=replies.append, timeout_s=REQUEST_TIMEOUT_S)
-        reply = self.until(
+        self._cluster.call(target, message, done=replies.append, timeout_s=REQUEST_TIMEOUT_S)
+        reply = self.wait_until(
             lambda: replies[0] if replies else None, message.api, timeout_s=2 * REQUEST_TIMEOUT_S
         )
         if reply.failure is not None:
             raise reply.failure
         return reply.body
 
-    def forget_coordinator(self, to: CoordinatorTarget) -> None:
+    def forget_coordinator(self, coordinator: CoordinatorTarget) -> None:
         """Drop the cached coordinator, so the next request looks it up again."""
-        self._cluster.forget_coordinator(to.kind, to.key)
+        self._cluster.forget_coordinator(coordinator.kind, coordinator.key)
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Return the node id of the partition leader, and wait until there is one.
 
         Raises `BrokerResponseError` if the metadata reports an error for the topic.
         """
-        self._cluster.want_topics([topic])
+        self._cluster.request_topics([topic])
         doing = f"finding the leader of {topic}-{partition}"
 
         def find_leader() -> int | None:
@@ -134,7 +138,7 @@ class BlockingClient:
             return None if leader is None else leader.node_id
 
         try:
-            return self.until(find_leader, doing)
+            return self.wait_until(find_leader, doing)
         except RetriableError as error:
             metadata = self._cluster.view.topic(topic)
             if metadata is None or not metadata.error_code:
@@ -149,24 +153,26 @@ class BlockingClient:
         metadata = self._cluster.view.topic(topic)
         return varints.NO_TOPIC_ID if metadata is None else metadata.topic_id
 
-    def any_node(self) -> int:
+    def find_any_node(self) -> int:
         """Return the lowest broker id of the cluster."""
 
-        brokers = self.ask(AnyNodeTarget(), request_builders.request_metadata(())).brokers
+        brokers = self.request(AnyNodeTarget(), request_builders.request_metadata(())).brokers
         if not brokers:
             raise RetriableError("the cluster metadata lists no brokers")
         return min(int(each.node_id) for each in brokers)
 
-    def spoken(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int | None:
-        """Return the newest API version in the range `asked` that the broker supports, or None."""
+    def negotiate_version(
+        self, node_id: int, api_key: int, version_range: tuple[int, int]
+    ) -> int | None:
+        """Return the newest API version in the range `version_range` that the broker supports, or None."""
 
         def negotiate() -> int | None:
             try:
-                return self._cluster.version_for(node_id, api_key, *asked)
+                return self._cluster.choose_version(node_id, api_key, *version_range)
             except UnsupportedVersion:
                 return -1
 
-        version = self.until(negotiate, f"requesting the API versions of node {node_id}")
+        version = self.wait_until(negotiate, f"requesting the API versions of node {node_id}")
         return None if version < 0 else version
 
     def produce(self, topic: str, batch: memoryview) -> ProduceResponsePartition:
@@ -196,7 +202,7 @@ class BlockingClient:
         transactions.
         """
 
-        return self.until(
+        return self.wait_until(
             lambda: self._try_fetch(topic, offset, partition=partition, committed=committed),
             f"reading {topic}-{partition}",
         )
@@ -237,7 +243,7 @@ class BlockingClient:
 
     def _require_version(self, node_id: int, api_key: int, version_range: tuple[int, int]) -> int:
         """Negotiate an API version. Raises `FatalError` if the broker supports none in range."""
-        version = self.spoken(node_id, api_key, version_range)
+        version = self.negotiate_version(node_id, api_key, version_range)
         if version is None:
             raise FatalError(
                 f"node {node_id} supports no version of {api_versions.API_NAMES[api_key]} from "
@@ -258,7 +264,7 @@ class BlockingClient:
             done=replies.append,
             timeout_s=REQUEST_TIMEOUT_S,
         )
-        reply = self.until(
+        reply = self.wait_until(
             lambda: replies[0] if replies else None,
             api_versions.API_NAMES[api_key],
             timeout_s=2 * REQUEST_TIMEOUT_S,

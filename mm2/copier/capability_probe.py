@@ -36,16 +36,16 @@ class BrokerScratchPartition:
 
     def __init__(
         self,
-        questions: BlockingClient,
+        client: BlockingClient,
         *,
         topic: str,
         transactional_id: str,
         clock: Clock,
     ) -> None:
-        self._client = questions
+        self._client = client
         self._topic = topic
         self._fencer = PartitionFencer(
-            questions,
+            client,
             TopicPartition(topic, 0),
             transactional_id=transactional_id,
             clock=clock,
@@ -54,23 +54,23 @@ class BrokerScratchPartition:
         self._marker_start = 0
         self._sent = b""
 
-    def new_owner(self) -> ProducerIdAndEpoch | BrokerRefusal:
-        return self._fencer.new_owner()
+    def init_transactional_producer(self) -> ProducerIdAndEpoch | BrokerRefusal:
+        return self._fencer.init_transactional_producer()
 
-    def new_plain_owner(self) -> ProducerIdAndEpoch | BrokerRefusal:
-        return self._fencer.new_plain_owner()
+    def init_idempotent_producer(self) -> ProducerIdAndEpoch | BrokerRefusal:
+        return self._fencer.init_idempotent_producer()
 
-    def commit_empty(self, owner: ProducerIdAndEpoch) -> BrokerRefusal | None:
-        self._marker_start = self.end()
-        return self._fencer.commit_empty(owner)
+    def commit_empty_transaction(self, owner: ProducerIdAndEpoch) -> BrokerRefusal | None:
+        self._marker_start = self.find_end_offset()
+        return self._fencer.commit_empty_transaction(owner)
 
-    def marker_seen(self, owner: ProducerIdAndEpoch) -> bool:
-        return self._fencer.marker_of(owner, start=self._marker_start) is not None
+    def is_marker_readable(self, owner: ProducerIdAndEpoch) -> bool:
+        return self._fencer.find_marker(owner, start=self._marker_start) is not None
 
-    def end(self) -> int:
-        return self._fencer.end()
+    def find_end_offset(self) -> int:
+        return self._fencer.find_end_offset()
 
-    def send(self, owner: ProducerIdAndEpoch, sequence: int) -> int | BrokerRefusal:
+    def produce_record(self, owner: ProducerIdAndEpoch, sequence: int) -> int | BrokerRefusal:
         record = BatchRecord(
             offset=0,
             timestamp=self._clock.wall_ms(),
@@ -85,7 +85,7 @@ class BrokerScratchPartition:
         self._sent = bytes(batch[record_batch.CRC_START :])
         return answer.base_offset
 
-    def unchanged(self, offset: int) -> bool:
+    def is_stored_unchanged(self, offset: int) -> bool:
         fetched_records = memoryview(self._client.fetch(self._topic, offset).records)
         return any(
             header.base_offset == offset and batch[record_batch.CRC_START :] == self._sent
@@ -114,34 +114,34 @@ class ScratchPartition(Protocol):
     respond.
     """
 
-    def new_owner(self) -> ProducerIdAndEpoch | BrokerRefusal:
+    def init_transactional_producer(self) -> ProducerIdAndEpoch | BrokerRefusal:
         """Send InitProducerId with the transactional id of this probe."""
 
-    def new_plain_owner(self) -> ProducerIdAndEpoch | BrokerRefusal:
+    def init_idempotent_producer(self) -> ProducerIdAndEpoch | BrokerRefusal:
         """Send InitProducerId without a transactional id; such a producer cannot be fenced."""
 
-    def commit_empty(self, owner: ProducerIdAndEpoch) -> BrokerRefusal | None:
+    def commit_empty_transaction(self, owner: ProducerIdAndEpoch) -> BrokerRefusal | None:
         """Commit a transaction without records."""
 
-    def marker_seen(self, owner: ProducerIdAndEpoch) -> bool:
+    def is_marker_readable(self, owner: ProducerIdAndEpoch) -> bool:
         """Return True if the commit marker of the empty transaction can be read in time."""
 
-    def end(self) -> int:
+    def find_end_offset(self) -> int:
         """Return the log end offset."""
 
-    def send(self, owner: ProducerIdAndEpoch, sequence: int) -> int | BrokerRefusal:
+    def produce_record(self, owner: ProducerIdAndEpoch, sequence: int) -> int | BrokerRefusal:
         """Produce a batch of one record outside a transaction; return its acknowledged offset."""
 
-    def unchanged(self, offset: int) -> bool:
-        """Return True if the batch that `send` sent last is stored at `offset`, byte for byte."""
+    def is_stored_unchanged(self, offset: int) -> bool:
+        """Return True if the batch that `produce_record` sent last is stored at `offset`, byte for byte."""
 
 
 class TargetProbe:
-    """Runs the checks of a target once. `answers` keeps the results if a later step fails."""
+    """Runs the checks of a target once. `results` keeps the results if a later step fails."""
 
     def __init__(self, scratch: ScratchPartition) -> None:
         self._scratch = scratch
-        self.answers: dict[CapabilityCheck, CapabilityCheckResult] = {}
+        self.results: dict[CapabilityCheck, CapabilityCheckResult] = {}
 
     def run(self) -> None:
         """Run all checks. Never raises `ConnectError`: checks that could not run have the outcome
@@ -152,7 +152,7 @@ class TargetProbe:
         except ConnectError as error:
             for check in CapabilityCheck:
                 unknown = CapabilityCheckResult(outcome=CheckOutcome.UNKNOWN, detail=str(error))
-                self.answers.setdefault(check, unknown)
+                self.results.setdefault(check, unknown)
 
     def _run_checks(self) -> None:
         first = self._acquire_producer()
@@ -180,7 +180,7 @@ class TargetProbe:
 
     def _check_without_fencing(self) -> None:
         """Run the checks that need no fencing, with an idempotent producer."""
-        owner = _raise_if_transient(self._scratch.new_plain_owner())
+        owner = _raise_if_transient(self._scratch.init_idempotent_producer())
         if isinstance(owner, BrokerRefusal):
             self._record_refusal(CapabilityCheck.OFFSET, owner)
         else:
@@ -188,23 +188,23 @@ class TargetProbe:
 
     def _acquire_producer(self) -> ProducerIdAndEpoch | None:
         """Initialize a transactional producer and read its marker; None if a step fails."""
-        owner = _raise_if_transient(self._scratch.new_owner())
+        owner = _raise_if_transient(self._scratch.init_transactional_producer())
         if isinstance(owner, BrokerRefusal):
             self._record_refusal(CapabilityCheck.TRANSACTIONAL_ID, owner)
             return None
-        refused = _raise_if_transient(self._scratch.commit_empty(owner))
+        refused = _raise_if_transient(self._scratch.commit_empty_transaction(owner))
         if refused is not None:
             self._record_refusal(CapabilityCheck.TRANSACTIONAL_ID, refused)
             return None
         self._record_outcome(CapabilityCheck.TRANSACTIONAL_ID, holds=True)
-        seen = self._scratch.marker_seen(owner)
+        seen = self._scratch.is_marker_readable(owner)
         self._record_outcome(
             CapabilityCheck.MARKER, "the marker was not readable in time", holds=seen
         )
         return owner if seen else None
 
     def _check_writes(self, owner: ProducerIdAndEpoch) -> bool:
-        expected = self._scratch.end()
+        expected = self._scratch.find_end_offset()
         sent = self._produce_record(owner, 0)
         if isinstance(sent, BrokerRefusal):
             self._record_refusal(CapabilityCheck.OFFSET, sent)
@@ -215,10 +215,10 @@ class TargetProbe:
         self._record_outcome(
             CapabilityCheck.UNCHANGED,
             "the stored bytes differ from the sent ones",
-            holds=self._scratch.unchanged(expected),
+            holds=self._scratch.is_stored_unchanged(expected),
         )
         again = self._produce_record(owner, 0)
-        stored_twice = self._scratch.end() != expected + 1
+        stored_twice = self._scratch.find_end_offset() != expected + 1
         refused = isinstance(again, BrokerRefusal) and again.code != DUPLICATE_SEQUENCE
         self._record_outcome(
             CapabilityCheck.DUPLICATE,
@@ -236,14 +236,14 @@ class TargetProbe:
         return True
 
     def _produce_record(self, owner: ProducerIdAndEpoch, sequence: int) -> int | BrokerRefusal:
-        return _raise_if_transient(self._scratch.send(owner, sequence))
+        return _raise_if_transient(self._scratch.produce_record(owner, sequence))
 
     def _record_outcome(self, check: CapabilityCheck, detail: str = "", *, holds: bool) -> None:
         """Record the outcome of a check; a failed check stays failed."""
         if holds:
-            self.answers.setdefault(check, capabilities.CHECK_HOLDS)
+            self.results.setdefault(check, capabilities.CHECK_HOLDS)
         else:
-            self.answers[check] = CapabilityCheckResult(outcome=CheckOutcome.FAILS, detail=detail)
+            self.results[check] = CapabilityCheckResult(outcome=CheckOutcome.FAILS, detail=detail)
 
     def _record_refusal(self, check: CapabilityCheck, refused: BrokerRefusal) -> None:
         outcome = CheckOutcome.FAILS
@@ -251,7 +251,7 @@ class TargetProbe:
             outcome = CheckOutcome.DENIED
         elif refused.code in SCRATCH_TOPIC_DENIED:
             outcome = CheckOutcome.UNKNOWN
-        self.answers[check] = CapabilityCheckResult(outcome=outcome, detail=str(refused))
+        self.results[check] = CapabilityCheckResult(outcome=outcome, detail=str(refused))
 
 
 def _raise_if_transient(answer: _ProbeAnswer) -> _ProbeAnswer:
@@ -284,7 +284,7 @@ class ClusterProbe:
         self._clock = clock
         self._random = random
 
-    def source(self, topic: str | None = None) -> ClusterCapabilities:
+    def probe_source(self, topic: str | None = None) -> ClusterCapabilities:
         """Probe a source: supported API versions, and whether topics have ids (checked on `topic`).
 
         Raises `ConnectError` if the cluster does not respond or denies access.
@@ -292,9 +292,9 @@ class ClusterProbe:
         with self._client() as questions:
             spoken = _probe_api_versions(questions, ClusterRole.SOURCE)
             ids = None if topic is None else _has_topic_id(questions, topic)
-            return ClusterCapabilities(alias=self._alias, spoken=spoken, topic_ids=ids)
+            return ClusterCapabilities(alias=self._alias, api_versions=spoken, has_topic_ids=ids)
 
-    def target(self, topic: str, *, transactional_prefix: str) -> ClusterCapabilities:
+    def probe_target(self, topic: str, *, transactional_prefix: str) -> ClusterCapabilities:
         """Probe a target: supported API versions, and the checks on partition 0 of the scratch
         topic `topic`.
 
@@ -313,18 +313,18 @@ class ClusterProbe:
             probe.run()
             return ClusterCapabilities(
                 alias=self._alias,
-                spoken=spoken,
-                topic_ids=_has_topic_id(questions, topic),
-                checks=probe.answers,
+                api_versions=spoken,
+                has_topic_ids=_has_topic_id(questions, topic),
+                checks=probe.results,
             )
 
-    def untried(self, error: ConnectError) -> ClusterCapabilities:
+    def build_untested(self, error: ConnectError) -> ClusterCapabilities:
         """Capabilities of a target whose scratch topic could not be created because of `error`."""
         with self._client() as questions:
             unknown = CapabilityCheckResult(outcome=CheckOutcome.UNKNOWN, detail=str(error))
             return ClusterCapabilities(
                 alias=self._alias,
-                spoken=_probe_api_versions(questions, ClusterRole.TARGET),
+                api_versions=_probe_api_versions(questions, ClusterRole.TARGET),
                 checks=dict.fromkeys(CapabilityCheck, unknown),
             )
 
@@ -333,9 +333,9 @@ class ClusterProbe:
 
 
 def _probe_api_versions(questions: BlockingClient, side: ClusterRole) -> dict[str, int | None]:
-    node_id = questions.any_node()
+    node_id = questions.find_any_node()
     return {
-        api.name: questions.spoken(node_id, api.key, (api.low, api.high))
+        api.name: questions.negotiate_version(node_id, api.key, (api.low, api.high))
         for api in capabilities.REQUIRED_APIS[side]
     }
 

@@ -38,7 +38,7 @@ class FetchLimits:
     """How long a preferred read replica is used before the leader is asked again."""
 
 
-def read_connection_settings(access: ClusterAccess) -> ConnectionSettings:
+def parse_connection_settings(access: ClusterAccess) -> ConnectionSettings:
     """Convert to connection settings. The values were validated with the configuration."""
     return connection_settings.create_connection_settings(
         access.properties,
@@ -48,7 +48,7 @@ def read_connection_settings(access: ClusterAccess) -> ConnectionSettings:
     )
 
 
-def read_fetch_limits(properties: Mapping[str, str]) -> FetchLimits:
+def parse_fetch_limits(properties: Mapping[str, str]) -> FetchLimits:
     """Parse the consumer's fetch properties (bytes, milliseconds); unset ones keep the
     defaults.
     """

@@ -49,16 +49,16 @@ class ControlClient:
         self,
         address: str,
         token: bytes,
-        selector: Poller,
+        poller: Poller,
         *,
-        now: Clock,
+        clock: Clock,
         on_message: Callable[[ControlMessage], None],
         on_closed: Callable[[str], None],
     ) -> None:
         self._address = control_frames.parse_address(address)
         self._token = token
-        self._selector = selector
-        self._now = now
+        self._selector = poller
+        self._now = clock
         self._on_message = on_message
         self._on_closed = on_closed
         self._messages: MessageStream | None = None
@@ -111,7 +111,7 @@ class ControlClient:
         self._send_queued()
         try:
             while self.closed_reason is None and self._has_unsent():
-                left_s = end.left_s(self._now.now_s())
+                left_s = end.remaining_s(self._now.now_s())
                 if not left_s:
                     return False
                 waiting.register(self._stream, transport.WRITABLE, handler=lambda _mask: None)
@@ -123,7 +123,7 @@ class ControlClient:
         return self.closed_reason is None
 
     def _has_unsent(self) -> bool:
-        return self._messages is not None and self._messages.unsent
+        return self._messages is not None and self._messages.has_unsent
 
     def close(self) -> None:
         """Close the channel. Unsent messages are dropped and `on_closed` is not called."""
@@ -164,7 +164,7 @@ class ControlClient:
         outbox = MessageSendQueue(limit_bytes=control_frames.MAX_GREETING_BYTES)
         outbox.put(control_frames.encode_message(control_frames.encode_hello(greeting)))
         connected.settimeout(self._compute_remaining_s(end))
-        connected.sendall(outbox.take_frame() or b"")
+        connected.sendall(outbox.pop_frame() or b"")
         messages: list[ControlMessage] = []
         while not messages:
             connected.settimeout(self._compute_remaining_s(end))
@@ -181,7 +181,7 @@ class ControlClient:
         return messages
 
     def _compute_remaining_s(self, end: Deadline) -> float:
-        left_s = end.left_s(self._now.now_s())
+        left_s = end.remaining_s(self._now.now_s())
         if not left_s:
             raise TimeoutError("timed out")
         return left_s
@@ -223,7 +223,9 @@ class ControlClient:
         except OSError as error:
             self._handle_closed(f"the connection failed: {error}")
             return
-        self._set_interest(self._stream.interest(reading=True, writing=self._messages.unsent))
+        self._set_interest(
+            self._stream.compute_interest(reading=True, writing=self._messages.has_unsent)
+        )
 
     def _handle_closed(self, reason: str) -> None:
         if self.closed_reason is None:

@@ -115,7 +115,7 @@ class ControlFrameDecoder:
         self._buffered = bytearray()
         self._max_frame_bytes = max_frame_bytes
 
-    def allow(self, max_frame_bytes: int) -> None:
+    def set_max_frame_bytes(self, max_frame_bytes: int) -> None:
         """Change the maximum size of the frames that follow."""
         self._max_frame_bytes = max_frame_bytes
 
@@ -318,7 +318,7 @@ class ChannelStream:
             return
         self.handshaking = False
 
-    def interest(self, *, reading: bool, writing: bool) -> int:
+    def compute_interest(self, *, reading: bool, writing: bool) -> int:
         """Return the events to wait for: a mask of READABLE and WRITABLE, 0 for none."""
         if self.handshaking:
             return transport.WRITABLE if self._tls_wants_write else transport.READABLE
@@ -391,7 +391,7 @@ class MessageSendQueue:
             self._messages.append(encoded)
             self._bytes += len(encoded)
 
-    def take_frame(self) -> bytes | None:
+    def pop_frame(self) -> bytes | None:
         """Remove and return the next frame, None if the queue is empty."""
         with self._lock:
             if not self._messages:
@@ -413,14 +413,14 @@ class MessageStream:
         decoder: ControlFrameDecoder,
     ) -> None:
         self.stream = stream
-        self.outbox = outbox
+        self.send_queue = outbox
         self._decoder = decoder
         self._frame = memoryview(b"")
         self.ended = False
 
     @property
-    def unsent(self) -> bool:
-        return bool(self._frame) or self.outbox.pending_bytes > 0
+    def has_unsent(self) -> bool:
+        return bool(self._frame) or self.send_queue.pending_bytes > 0
 
     def read(self) -> list[ControlMessage]:
         """Return the messages that can be read now; `ended` is set at the end of the stream.
@@ -442,7 +442,7 @@ class MessageStream:
         """Send as much as the socket accepts. Raises `OSError` if the connection failed."""
         while True:
             if not self._frame:
-                frame = self.outbox.take_frame()
+                frame = self.send_queue.pop_frame()
                 if frame is None:
                     return
                 self._frame = memoryview(frame)

@@ -46,7 +46,7 @@ def compute_copied_to(copy: PartitionReplicator) -> int:
     """First source offset that consumers cannot read on the target yet; -1 while unknown."""
     if copy.map is None:
         return -1
-    return copy.mode.open_from if copy.mode.open else copy.map.through
+    return copy.transaction_mode.open_from if copy.transaction_mode.is_open else copy.map.through
 
 
 def compute_oldest_uncopied_ms(copy: PartitionReplicator) -> int:
@@ -54,7 +54,7 @@ def compute_oldest_uncopied_ms(copy: PartitionReplicator) -> int:
 
     If that record was not fetched yet, the timestamp of the newest copied record, as a lower bound.
     """
-    for pending in (copy.window.oldest_timestamp, copy.outbox.oldest_timestamp):
+    for pending in (copy.in_flight.oldest_timestamp, copy.send_queue.oldest_timestamp):
         if pending is not None:
             return pending
     behind = copy.map is not None and copy.map.through < copy.source.end
@@ -230,17 +230,17 @@ def encode_recovered_state_request(
 
 
 def encode_recovered_state(
-    number: int, found: RecoveredState | None, *, failure: str = ""
+    number: int, state: RecoveredState | None, *, failure: str = ""
 ) -> JsonMessage:
     """Encode the recovered state of a partition.
 
-    `found` is None if the offset map could not be read; `failure` says why.
+    `state` is None if the offset map could not be read; `failure` says why.
     """
     return {
         "type": "facts",
         "id": number,
         "failure": failure,
-        "facts": _encode_recovered_fields(found) if found is not None else None,
+        "facts": _encode_recovered_fields(state) if state is not None else None,
     }
 
 
@@ -258,7 +258,7 @@ def decode_recovered_state(message: JsonMessage) -> RecoveredState | NoResponse:
         if era
         else None,
         anchor=_decode_resume_point(plain["anchor"]),
-        untaken=plain["untaken"],
+        is_era_empty=plain["untaken"],
         era_ordinal=plain["era_ordinal"],
         producers={int(key): ordinal for key, ordinal in plain["producers"].items()},
         request=NewEraRequest(**request) if request is not None else None,
@@ -278,11 +278,15 @@ def encode_reverse_producers_request(number: int, producers: Sequence[int]) -> J
 
 
 def encode_reverse_producers(
-    number: int, theirs: Collection[int] | None, *, failure: str = "", denied: bool = False
+    number: int,
+    reverse_producers: Collection[int] | None,
+    *,
+    failure: str = "",
+    denied: bool = False,
 ) -> JsonMessage:
     """Encode which of the requested producer ids belong to the reverse flow.
 
-    `theirs` is None if the reverse flow's map could not be read; `failure` says why, and `denied`
+    `reverse_producers` is None if the reverse flow's map could not be read; `failure` says why, and `denied`
     is True if an ACL is missing.
     """
     return {
@@ -290,7 +294,7 @@ def encode_reverse_producers(
         "id": number,
         "failure": failure,
         "denied": denied,
-        "producers": None if theirs is None else sorted(theirs),
+        "producers": None if reverse_producers is None else sorted(reverse_producers),
     }
 
 
@@ -317,7 +321,7 @@ def _encode_recovered_fields(found: RecoveredState) -> JsonMessage:
         if found.era is not None
         else None,
         "anchor": anchor,
-        "untaken": found.untaken,
+        "untaken": found.is_era_empty,
         "era_ordinal": found.era_ordinal,
         "producers": {str(key): ordinal for key, ordinal in found.producers.items()},
         "request": dataclasses.asdict(found.request) if found.request is not None else None,
@@ -398,57 +402,57 @@ class PartitionGauge:
     """Start offset of the source's log; -1 before the first fetch."""
     age_ms: int
     """Age of the newest copied record when its copy was acknowledged."""
-    oldest_ms: int
+    oldest_uncopied_ms: int
     """Timestamp of the oldest record not copied yet; -1 if there is none."""
     transactional: bool
     reason: str
     cause: str
-    opened: str = ""
+    reencode_reason: str = ""
     """Why the newest batch was re-encoded; "" if it was passed through."""
     fenced: bool = True
     """False if the partition is copied at least once, without fencing."""
-    arrived: RecordAges = latency.NO_AGES
+    arrival_ages: RecordAges = latency.NO_AGES
     """Ages of records at their arrival, since the previous gauge."""
-    stored: RecordAges = latency.NO_AGES
+    acknowledged_ages: RecordAges = latency.NO_AGES
     """Ages of records when their copies were acknowledged, since the previous gauge."""
     batches: int = 0
     """Acknowledged batches."""
-    made: int = 0
+    reencoded_batches: int = 0
     """Acknowledged batches that were re-encoded."""
-    spared: int = 0
+    already_stored_records: int = 0
     """Records that were already stored on the target."""
-    newest_ms: int = -1
+    newest_copied_ms: int = -1
     """Timestamp of the newest copied record; -1 if there is none."""
-    unrecorded_s: float | None = None
+    unrecorded_since_s: float | None = None
     """As `compute_unrecorded_since_s`, on the clock of the process that holds the gauge."""
 
 
 def build_gauge(index: int, copy: PartitionReplicator) -> PartitionGauge:
     """Build the gauge of a partition, and reset its `arrived` and `stored` ages."""
     counters = copy.counters
-    arrived, stored = counters.take_ages()
+    arrived, stored = counters.pop_ages()
     return PartitionGauge(
         index=index,
-        phase=copy.standing.phase.value,
+        phase=copy.state.phase.value,
         records=counters.records,
         bytes=counters.bytes,
         copied_to=compute_copied_to(copy),
         source_end=copy.source.end,
         log_start=copy.source.log_start,
         age_ms=counters.age_ms,
-        oldest_ms=compute_oldest_uncopied_ms(copy),
-        transactional=copy.mode.active,
-        reason=copy.standing.reason,
-        cause=copy.standing.stop.cause.value if copy.standing.stop is not None else "",
-        opened=counters.why,
-        fenced=copy.mode.possible,
-        arrived=arrived,
-        stored=stored,
+        oldest_uncopied_ms=compute_oldest_uncopied_ms(copy),
+        transactional=copy.transaction_mode.is_active,
+        reason=copy.state.reason,
+        cause=copy.state.halt.cause.value if copy.state.halt is not None else "",
+        reencode_reason=counters.reencode_reason,
+        fenced=copy.transaction_mode.is_possible,
+        arrival_ages=arrived,
+        acknowledged_ages=stored,
         batches=counters.batches,
-        made=counters.made,
-        spared=counters.spared,
-        newest_ms=counters.newest_ms,
-        unrecorded_s=compute_unrecorded_since_s(copy),
+        reencoded_batches=counters.reencoded_batches,
+        already_stored_records=counters.already_stored,
+        newest_copied_ms=counters.newest_ms,
+        unrecorded_since_s=compute_unrecorded_since_s(copy),
     )
 
 
@@ -464,7 +468,7 @@ class ClockShift:
         self._since_s = -math.inf
         self._before_s = self._least_s = math.inf
 
-    def note(self, message: JsonMessage, now_s: float) -> float:
+    def record(self, message: JsonMessage, now_s: float) -> float:
         """Record the send time of a `gauges` message received at `now_s`; return the shift."""
         if now_s - self._since_s >= CLOCK_SHIFT_WINDOW_S:
             self._since_s, self._before_s, self._least_s = now_s, self._least_s, math.inf
@@ -473,25 +477,26 @@ class ClockShift:
 
 
 def encode_gauges(
-    found: Sequence[PartitionGauge],
+    gauges: Sequence[PartitionGauge],
     *,
-    troubles: Mapping[str, str],
-    pulse: LatencySnapshot,
+    connection_errors: Mapping[str, str],
+    latency: LatencySnapshot,
     now_s: float,
 ) -> JsonMessage:
     """Encode the changed gauges.
 
-    `troubles` lists the unreachable addresses and the errors. `now_s` is the sender's monotonic
+    `connection_errors` lists the unreachable addresses and the errors. `now_s` is the sender's monotonic
     clock, to which all times in the message refer.
     """
     return {
         "type": "gauges",
         "now_s": now_s,
-        "partitions": [dataclasses.astuple(_encode_gauge_moments(each)) for each in found],
-        "troubles": dict(troubles),
+        "partitions": [dataclasses.astuple(_encode_gauge_moments(each)) for each in gauges],
+        "troubles": dict(connection_errors),
         "pulse": list(
-            pulse._replace(
-                crossed_s=_encode_moment(pulse.crossed_s), idle_s=_encode_moment(pulse.idle_s)
+            latency._replace(
+                replicated_at_s=_encode_moment(latency.replicated_at_s),
+                caught_up_at_s=_encode_moment(latency.caught_up_at_s),
             )
         ),
     }
@@ -504,9 +509,9 @@ def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnap
         counts=tuple(counts),
         sum_ms=sum_ms,
         ahead_ms=ahead_ms,
-        crossed_s=_decode_moment(crossed_s, shift_s),
-        idle_s=_decode_moment(idle_s, shift_s),
-        life=life,
+        replicated_at_s=_decode_moment(crossed_s, shift_s),
+        caught_up_at_s=_decode_moment(idle_s, shift_s),
+        incarnation=life,
     )
 
 
@@ -519,15 +524,17 @@ def decode_gauges(message: JsonMessage, shift_s: float) -> list[PartitionGauge]:
 
 
 def _encode_gauge_moments(found: PartitionGauge) -> PartitionGauge:
-    if found.unrecorded_s is None:
+    if found.unrecorded_since_s is None:
         return found
-    return dataclasses.replace(found, unrecorded_s=_encode_moment(found.unrecorded_s))
+    return dataclasses.replace(found, unrecorded_since_s=_encode_moment(found.unrecorded_since_s))
 
 
 def _shift_gauge_moments(found: PartitionGauge, shift_s: float) -> PartitionGauge:
-    if found.unrecorded_s is None:
+    if found.unrecorded_since_s is None:
         return found
-    return dataclasses.replace(found, unrecorded_s=_decode_moment(found.unrecorded_s, shift_s))
+    return dataclasses.replace(
+        found, unrecorded_since_s=_decode_moment(found.unrecorded_since_s, shift_s)
+    )
 
 
 def _encode_moment(time_s: float) -> Any:
@@ -567,23 +574,23 @@ class CopyEndpoints:
     source: ClusterAccess
     target: ClusterAccess
     topics: tuple[str, ...]
-    mirrors: tuple[str, ...]
+    remote_topics: tuple[str, ...]
 
 
-def encode_endpoints(wanted: CopyEndpoints) -> JsonMessage:
+def encode_endpoints(endpoints: CopyEndpoints) -> JsonMessage:
     return {
         "type": "reach",
-        "source": encode_access(wanted.source),
-        "target": encode_access(wanted.target),
-        "topics": list(wanted.topics),
-        "mirrors": list(wanted.mirrors),
+        "source": encode_access(endpoints.source),
+        "target": encode_access(endpoints.target),
+        "topics": list(endpoints.topics),
+        "mirrors": list(endpoints.remote_topics),
     }
 
 
-def decode_endpoints(told: JsonMessage) -> CopyEndpoints:
+def decode_endpoints(message: JsonMessage) -> CopyEndpoints:
     return CopyEndpoints(
-        source=decode_access(told["source"]),
-        target=decode_access(told["target"]),
-        topics=tuple(told["topics"]),
-        mirrors=tuple(told["mirrors"]),
+        source=decode_access(message["source"]),
+        target=decode_access(message["target"]),
+        topics=tuple(message["topics"]),
+        remote_topics=tuple(message["mirrors"]),
     )

@@ -97,13 +97,13 @@ class ChannelInbox:
             self._items.extend((channel, message) for message in messages)
             self._ready.notify(len(messages))
 
-    def take(self, timeout_s: float) -> tuple[TaskChannel, ControlMessage] | None:
+    def pop(self, timeout_s: float) -> tuple[TaskChannel, ControlMessage] | None:
         """Remove the oldest message; return it with its channel, or None after `timeout_s`."""
         with self._ready:
             if not self._ready.wait_for(lambda: self._items, timeout_s):
                 return None
             channel, message = self._items.popleft()
-        channel.note_taken()
+        channel.record_consumed()
         return channel, message
 
 
@@ -120,10 +120,10 @@ class TaskChannel:
         self.name = name
         self.token = token
         self.inbox = inbox
-        self.outbox = MessageSendQueue(limit_bytes=DRIVER_SEND_QUEUE_BYTES)
+        self.send_queue = MessageSendQueue(limit_bytes=DRIVER_SEND_QUEUE_BYTES)
         self.peer: CopyHello | None = None
         self.closed_reason: str | None = None
-        self.close_asked: str | None = None
+        self.requested_close_reason: str | None = None
         self._request_wakeup = wake
         self._undelivered = 0
         self._paused = False
@@ -148,14 +148,14 @@ class TaskChannel:
                 f"sending {message.get('type')!r} to {self.name}: the channel is closed: "
                 f"{self.closed_reason}"
             )
-        self.outbox.put(control_frames.encode_message(message))
+        self.send_queue.put(control_frames.encode_message(message))
         self._request_wakeup()
 
     def receive(self, timeout_s: float) -> ControlMessage | None:
         """Return the next message, or None after `timeout_s`. Only for a channel with its own
         inbox.
         """
-        taken = self.inbox.take(timeout_s)
+        taken = self.inbox.pop(timeout_s)
         if taken is None:
             return None
         channel, message = taken
@@ -166,10 +166,10 @@ class TaskChannel:
 
     def close(self, reason: str = "closed by the driver") -> None:
         """Close the connection. Unsent messages are dropped and the token becomes invalid."""
-        self.close_asked = self.close_asked or reason
+        self.requested_close_reason = self.requested_close_reason or reason
         self._request_wakeup()
 
-    def hand_over(self, name: str, inbox: ChannelInbox) -> None:
+    def reassign(self, name: str, inbox: ChannelInbox) -> None:
         """Rename the channel and redirect its messages to another inbox.
 
         Only for a channel whose copy process has sent no message yet.
@@ -178,7 +178,7 @@ class TaskChannel:
 
     # Called by the server's thread and the inbox only
 
-    def note_connected(self, peer: CopyHello) -> None:
+    def set_connected(self, peer: CopyHello) -> None:
         self.peer = peer
 
     def deliver(self, messages: list[ControlMessage]) -> bool:
@@ -196,7 +196,7 @@ class TaskChannel:
     def paused(self) -> bool:
         return self._paused
 
-    def note_taken(self) -> None:
+    def record_consumed(self) -> None:
         with self._lock:
             self._undelivered -= 1
             resume = self._paused and self._undelivered <= MAX_UNDELIVERED_MESSAGES // 2
@@ -205,7 +205,7 @@ class TaskChannel:
         if resume:
             self._request_wakeup()
 
-    def note_closed(self, reason: str) -> None:
+    def set_closed(self, reason: str) -> None:
         """Record why the channel was closed. Only the first reason counts."""
         with self._lock:
             if self.closed_reason is not None:
@@ -218,9 +218,11 @@ class TaskChannel:
 class ConnectionHandler(Protocol):
     """Authenticates connections, and is notified when they end."""
 
-    def admit(self, connection: ControlConnection, greeting: CopyHello) -> TaskChannel | None: ...
+    def authenticate(
+        self, connection: ControlConnection, greeting: CopyHello
+    ) -> TaskChannel | None: ...
 
-    def forget(
+    def remove(
         self,
         connection: ControlConnection | None,
         channel: TaskChannel | None,
@@ -244,14 +246,14 @@ class ControlConnection:
         self,
         stream: ChannelStream,
         *,
-        desk: ConnectionHandler,
-        selector: Poller,
+        handler: ConnectionHandler,
+        poller: Poller,
         deadline_s: float,
     ) -> None:
         self.stream = stream
         self.deadline_s = deadline_s
-        self._handler = desk
-        self._selector = selector
+        self._handler = handler
+        self._selector = poller
         self._decoder = ControlFrameDecoder(max_frame_bytes=control_frames.MAX_GREETING_BYTES)
         self._messages = MessageStream(
             stream,
@@ -260,8 +262,8 @@ class ControlConnection:
         )
         self._channel: TaskChannel | None = None
         self._ended = False
-        self._interest = stream.interest(reading=True, writing=False)
-        selector.register(stream, self._interest, handler=self.on_ready)
+        self._interest = stream.compute_interest(reading=True, writing=False)
+        poller.register(stream, self._interest, handler=self.on_ready)
 
     def on_ready(self, _mask: int) -> None:
         """Handle a readiness event of the selector."""
@@ -274,9 +276,9 @@ class ControlConnection:
             self._report_end(str(error))
         except OSError as error:
             self._report_end(f"the connection failed: {error}")
-        self.pump()
+        self.send_pending()
 
-    def pump(self) -> None:
+    def send_pending(self) -> None:
         """Send queued messages and update the events that the selector waits for."""
         if self._ended:
             return
@@ -286,7 +288,9 @@ class ControlConnection:
         except OSError as error:
             self._report_end(f"the connection failed: {error}")
             return
-        interest = self.stream.interest(reading=not self._paused(), writing=self._messages.unsent)
+        interest = self.stream.compute_interest(
+            reading=not self._paused(), writing=self._messages.has_unsent
+        )
         if interest == self._interest:
             return
         if not interest:
@@ -297,7 +301,7 @@ class ControlConnection:
             self._selector.modify(self.stream, interest)
         self._interest = interest
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Close the socket. Called by the connection handler only."""
         if not self._ended:
             self._ended = True
@@ -310,7 +314,7 @@ class ControlConnection:
 
     def _report_end(self, reason: str) -> None:
         if not self._ended:
-            self._handler.forget(self, self._channel, reason)
+            self._handler.remove(self, self._channel, reason)
 
     def _read_messages(self) -> None:
         messages = self._messages.read()
@@ -323,22 +327,24 @@ class ControlConnection:
 
     def _authenticate(self, message: ControlMessage) -> None:
         try:
-            channel = self._handler.admit(self, control_frames.decode_hello(message))
+            channel = self._handler.authenticate(self, control_frames.decode_hello(message))
             reason = "its token is unknown or was already used"
         except ControlFrameError as error:
             channel, reason = None, str(error)
         if channel is None:
-            self._messages.outbox.put(
+            self._messages.send_queue.put(
                 control_frames.encode_message(control_frames.encode_refusal(reason))
             )
             self._messages.write()
             self._report_end(f"refused: {reason}")
             return
-        self._messages.outbox.put(control_frames.encode_message(control_frames.encode_welcome()))
+        self._messages.send_queue.put(
+            control_frames.encode_message(control_frames.encode_welcome())
+        )
         self._messages.write()
-        self._decoder.allow(control_frames.MAX_FRAME_BYTES)
+        self._decoder.set_max_frame_bytes(control_frames.MAX_FRAME_BYTES)
         self._channel = channel
-        self._messages.outbox = channel.outbox
+        self._messages.send_queue = channel.send_queue
 
 
 LISTEN_BACKLOG = 512
@@ -358,7 +364,7 @@ _log = logging.getLogger(__name__)
 
 
 class ControlServer:
-    """Accepts the connections of one driver's copy processes. `open` and the channels are
+    """Accepts the connections of one driver's copy processes. `open_channel` and the channels are
     thread-safe.
     """
 
@@ -367,7 +373,7 @@ class ControlServer:
         listener: socket.socket,
         *,
         address: ChannelAddress,
-        now: Clock,
+        clock: Clock,
         tls: ssl.SSLContext | None = None,
         directory: RunDirectory | None = None,
     ) -> None:
@@ -375,7 +381,7 @@ class ControlServer:
         self._listener = listener
         self._tls = tls
         self._directory = directory
-        self._now = now
+        self._now = clock
         self._poller = Poller()
         self._connections: dict[bytes, ControlConnection] = {}
         self._unauthenticated: set[ControlConnection] = set()
@@ -390,10 +396,10 @@ class ControlServer:
         self._failure: str | None = None
         self._released = False
         self._close_lock = threading.Lock()
-        self._threads = ThreadGroup(on_unasked_end=self._handle_thread_death)
+        self._threads = ThreadGroup(on_unexpected_end=self._handle_thread_death)
         self._thread = self._threads.start("control-server", self._run)
 
-    def open(self, name: str, *, inbox: ChannelInbox | None = None) -> TaskChannel:
+    def open_channel(self, name: str, *, inbox: ChannelInbox | None = None) -> TaskChannel:
         """Open a channel for a copy process that will connect with `channel.token`.
 
         Its messages go to `inbox`, which channels may share, or to a new one. Raises `FatalError`
@@ -434,7 +440,7 @@ class ControlServer:
             return
         self._released = True
         for channel in tuple(self._channels.values()):
-            channel.note_closed(reason)
+            channel.set_closed(reason)
         self._channels.clear()
         for connection in (*self._connections.values(), *self._unauthenticated):
             connection.stream.close()
@@ -493,10 +499,10 @@ class ControlServer:
         if channel is None:
             return
         connection = self._connections.get(token)
-        if channel.close_asked is not None:
-            self.forget(connection, channel, channel.close_asked)
+        if channel.requested_close_reason is not None:
+            self.remove(connection, channel, channel.requested_close_reason)
         elif connection is not None:
-            connection.pump()
+            connection.send_pending()
 
     def _accept(self, _mask: int) -> None:
         for _ in range(LISTEN_BACKLOG):
@@ -519,7 +525,7 @@ class ControlServer:
                 continue
             deadline_s = self._now.now_s() + GREETING_TIMEOUT_S
             connection = ControlConnection(
-                stream, desk=self, selector=self._poller, deadline_s=deadline_s
+                stream, handler=self, poller=self._poller, deadline_s=deadline_s
             )
             self._unauthenticated.add(connection)
 
@@ -542,19 +548,21 @@ class ControlServer:
     def _close_unauthenticated(self) -> None:
         now_s = self._now.now_s()
         for connection in [each for each in self._unauthenticated if each.deadline_s <= now_s]:
-            self.forget(connection, None, f"no hello within {GREETING_TIMEOUT_S:.0f} s")
+            self.remove(connection, None, f"no hello within {GREETING_TIMEOUT_S:.0f} s")
 
-    def admit(self, connection: ControlConnection, greeting: CopyHello) -> TaskChannel | None:
+    def authenticate(
+        self, connection: ControlConnection, greeting: CopyHello
+    ) -> TaskChannel | None:
         """Return the channel of this token, once; None if it is unknown or was already used."""
         channel = self._channels.get(greeting.token)
         if channel is None or greeting.token in self._connections:
             return None
         self._unauthenticated.discard(connection)
         self._connections[greeting.token] = connection
-        channel.note_connected(greeting)
+        channel.set_connected(greeting)
         return channel
 
-    def forget(
+    def remove(
         self,
         connection: ControlConnection | None,
         channel: TaskChannel | None,
@@ -562,17 +570,17 @@ class ControlServer:
     ) -> None:
         """Close a connection, its channel, or both."""
         if connection is not None:
-            connection.end()
+            connection.close()
             self._unauthenticated.discard(connection)
             if channel is None:
                 _log.warning("control channel: connection closed before its hello: %s", reason)
         if channel is not None:
             self._connections.pop(channel.token, None)
             self._channels.pop(channel.token, None)
-            channel.note_closed(reason)
+            channel.set_closed(reason)
 
 
-def listen_unix(now: Clock, *, parent: Path | None = None) -> ControlServer:
+def listen_unix(clock: Clock, *, parent: Path | None = None) -> ControlServer:
     """Listen on a Unix socket in a new 0700 directory, under `parent` or the temporary directory.
 
     Raises `FatalError` if the socket cannot be created.
@@ -591,11 +599,11 @@ def listen_unix(now: Clock, *, parent: Path | None = None) -> ControlServer:
         directory.remove()
         raise FatalError(f"listening for copies on {path}: {error}") from error
     address = UnixAddress(path=os.fspath(path))
-    return ControlServer(listener, address=address, now=now, directory=directory)
+    return ControlServer(listener, address=address, clock=clock, directory=directory)
 
 
 def listen_tls(
-    now: Clock,
+    clock: Clock,
     *,
     tls: ssl.SSLContext,
     fingerprint: bytes,
@@ -621,4 +629,4 @@ def listen_tls(
         port=listener.getsockname()[1],
         fingerprint=fingerprint,
     )
-    return ControlServer(listener, address=address, now=now, tls=tls)
+    return ControlServer(listener, address=address, clock=clock, tls=tls)

@@ -48,7 +48,7 @@ MAX_CONCURRENT_ACQUISITIONS = 256
 class CopyLoop:
     """Copies all partitions of a task.
 
-    Call `run_once` until `closed`, or until `fatal` names an error that no retry can resolve (for
+    Call `run_once` until `is_closed`, or until `fatal_error` names an error that no retry can resolve (for
     example a wrong password).
     """
 
@@ -58,60 +58,62 @@ class CopyLoop:
         *,
         source: ClusterConnections,
         target: ClusterConnections,
-        link: DriverClient,
-        selector: Poller,
-        now: Clock,
+        driver: DriverClient,
+        poller: Poller,
+        clock: Clock,
         random: Random,
         chain: TransformChain | None = None,
     ) -> None:
-        self._clock = now
-        self._poller = selector
+        self._clock = clock
+        self._poller = poller
         self._source, self._target = source, target
         self._aliases = settings.source.alias, settings.target.alias
-        self._link = link
+        self._link = driver
         self._memory_budget = MemoryBudget(settings.budget_bytes)
         self._merge_limits = BatchMergeLimits()
         self._latencies = LatencyHistogram()
         self._recovery = RecoveryRequests(
             source=source,
             target=target,
-            link=link,
-            answered=self._handle_answer,
-            now=now,
+            driver=driver,
+            on_answer=self._handle_answer,
+            clock=clock,
             granted=settings.granted,
         )
         self._fetcher = Fetcher(
             source,
-            held=self._memory_budget,
-            carry=self._execute_instructions,
-            arrived=self._handle_arrived,
-            now=now,
+            memory_budget=self._memory_budget,
+            execute=self._execute_instructions,
+            on_arrived=self._handle_arrived,
+            clock=clock,
             throttles=throttle.create_limits(settings.throttle_bytes_s, settings.topic_throttles),
-            limits=client_properties.read_fetch_limits(settings.source.properties),
+            limits=client_properties.parse_fetch_limits(settings.source.properties),
             can_send=self._has_leader,
         )
         self._producer = BatchProducer(
             target,
-            carry=self._execute_instructions,
-            now=now,
-            settled=self._handle_acknowledged,
-            may_send=lambda: not link.full,
+            execute=self._execute_instructions,
+            clock=clock,
+            on_result=self._handle_acknowledged,
+            can_record=lambda: not driver.is_full,
         )
-        self.copies = self._create_partitions(settings, random, chain)
-        source.want_topics({each.topic for each in settings.partitions})
-        target.want_topics({each.remote_topic for each in settings.partitions})
-        self._active: dict[int, PartitionReplicator] = {id(each): each for each in self.copies}
+        self.partitions = self._create_partitions(settings, random, chain)
+        source.request_topics({each.topic for each in settings.partitions})
+        target.request_topics({each.remote_topic for each in settings.partitions})
+        self._active: dict[int, PartitionReplicator] = {id(each): each for each in self.partitions}
         self._gauges: dict[int, PartitionGauge] = {}
-        self._index = {id(each): index for index, each in enumerate(self.copies)}
+        self._index = {id(each): index for index, each in enumerate(self.partitions)}
         self._changed = set(self._index)
-        self._lagging = set(range(len(self.copies)))
+        self._lagging = set(range(len(self.partitions)))
         self._obstacles: dict[int, UnavailableLeader | None] = {}
         self._monitored_clusters = tuple(
             _MonitoredCluster(
                 side=side,
                 alias=alias,
                 connections=connections,
-                watch=LeaderMonitor(connections, unreachable_after_s=settings.unreachable_after_s),
+                monitor=LeaderMonitor(
+                    connections, unreachable_after_s=settings.unreachable_after_s
+                ),
             )
             for side, alias, connections in zip(
                 ClusterSide, self._aliases, (source, target), strict=True
@@ -131,12 +133,12 @@ class CopyLoop:
             PartitionReplicator(
                 where,
                 owner=settings.owner,
-                held=self._memory_budget,
-                joining=self._merge_limits,
+                memory_budget=self._memory_budget,
+                merge_limits=self._merge_limits,
                 random=random,
                 wall_ms=self._clock.wall_ms,
-                transform=None if chain is None else chain.of(where),
-                shared=self._latencies,
+                transform=None if chain is None else chain.bind_partition(where),
+                latency=self._latencies,
             )
             for where in settings.partitions
         ]
@@ -167,8 +169,8 @@ class CopyLoop:
             self._next_tick_s = now_s + TICK_INTERVAL_S
             self._tick_partitions(now_s)
         self._recovery.flush(now_s)
-        self._producer.pump(now_s)
-        self._fetcher.pump(now_s)
+        self._producer.send_ready(now_s)
+        self._fetcher.send_fetches(now_s)
         if now_s >= self._next_gauges_s:
             self._next_gauges_s = now_s + GAUGES_INTERVAL_S
             self.send_gauges()
@@ -176,27 +178,27 @@ class CopyLoop:
     def _record_wait(self) -> None:
         now_s = self._clock.now_s()
         waited_s = now_s - self._poll_started_s
-        self._merge_limits.waited(waited_s, now_s, slow_acks=self._producer.slow_acks)
+        self._merge_limits.record_idle_time(waited_s, now_s, slow_acks=self._producer.has_slow_acks)
 
     def _tick_partitions(self, now_s: float) -> None:
         if now_s >= self._next_sweep_s:
             self._next_sweep_s = now_s + SWEEP_INTERVAL_S
-            self._active.update((id(each), each) for each in self.copies)
+            self._active.update((id(each), each) for each in self.partitions)
             self._check_source(now_s)
         if not self._active:
             return
-        acquiring = sum(copy.standing.phase is PartitionPhase.TAKING for copy in self.copies)
+        acquiring = sum(copy.state.phase is PartitionPhase.ACQUIRING for copy in self.partitions)
         for number, copy in list(self._active.items()):
-            waiting = copy.standing.phase in (PartitionPhase.WAITING, PartitionPhase.STOPPED)
+            waiting = copy.state.phase in (PartitionPhase.WAITING, PartitionPhase.HALTED)
             if waiting and acquiring >= MAX_CONCURRENT_ACQUISITIONS and not self._closing:
                 continue
             instructions = copy.tick(now_s)
-            acquiring += waiting and copy.standing.phase is PartitionPhase.TAKING
+            acquiring += waiting and copy.state.phase is PartitionPhase.ACQUIRING
             if instructions:
                 self._execute_instructions(copy, instructions)
             self._schedule_partition(copy)
             self._active.pop(number, None)
-            if copy.restless:
+            if copy.needs_tick_soon:
                 self._active[number] = copy
             if self._clock.now_s() - now_s > recovery_requests.MAX_COMPUTE_TIME_S:
                 break  # the remaining partitions come first in the next iteration
@@ -207,41 +209,41 @@ class CopyLoop:
             return
         target_moved = generations[1] != self._generations[1]
         self._generations = generations
-        self._fetcher.place_all()
+        self._fetcher.update_all_partitions()
         self._check_source(now_s)
         if not target_moved:
             return
-        for copy in self.copies:
+        for copy in self.partitions:
             self._check_topic(copy, self._target, on_target=True, now_s=now_s)
-            leader = self._target.view.leader(copy.where.remote_topic, copy.where.partition)
-            self._fetcher.place(copy)
+            leader = self._target.view.leader(copy.setup.remote_topic, copy.setup.partition)
+            self._fetcher.update_partition(copy)
             if leader is not None:
-                self._execute_instructions(copy, copy.leader_epoch_seen(leader.epoch, now_s))
-                self._producer.offer(copy)
+                self._execute_instructions(copy, copy.on_leader_epoch(leader.epoch, now_s))
+                self._producer.mark_ready(copy)
 
     def _has_leader(self, copy: PartitionReplicator) -> bool:
         """Partitions whose target has no leader are not fetched: their records would only fill the
         memory budget.
         """
-        where = copy.where
+        where = copy.setup
         return self._target.view.leader(where.remote_topic, where.partition) is not None
 
     def _find_silent_leaders(self, now_s: float) -> None:
         """Check both clusters for leaders that stopped answering or answer again."""
         wall_ms = self._clock.wall_ms()
-        changed = [each.check(self.copies, now_s, wall_ms) for each in self._monitored_clusters]
+        changed = [each.check(self.partitions, now_s, wall_ms) for each in self._monitored_clusters]
         if any(changed):
             self._find_obstacles()
 
     def _find_obstacles(self) -> None:
         """Record for each partition whether one of its leaders is missing or does not answer."""
         source, target = self._source.view, self._target.view
-        for copy in self.copies:
+        for copy in self.partitions:
             obstacle = next(
-                filter(None, (each.silence(copy) for each in self._monitored_clusters)), None
+                filter(None, (each.find_obstacle(copy) for each in self._monitored_clusters)), None
             )
             obstacle = obstacle or leader_availability.find_missing_leader(
-                copy.where, source=source, target=target
+                copy.setup, source=source, target=target
             )
             if obstacle != self._obstacles.get(id(copy)):
                 self._changed.add(id(copy))
@@ -250,7 +252,7 @@ class CopyLoop:
     def _check_source(self, now_s: float) -> None:
         """Check each partition for missing leaders and for a deleted or recreated source topic."""
         self._find_obstacles()
-        for copy in self.copies:
+        for copy in self.partitions:
             self._check_topic(copy, self._source, on_target=False, now_s=now_s)
 
     def _check_topic(
@@ -261,16 +263,16 @@ class CopyLoop:
         on_target: bool,
         now_s: float,
     ) -> None:
-        name = copy.where.remote_topic if on_target else copy.where.topic
+        name = copy.setup.remote_topic if on_target else copy.setup.topic
         topic = side.view.topic(name)
         if topic is None:
             return
         if topic.error_code:
             if topic.error_code == error_policy.UNKNOWN_TOPIC_OR_PARTITION and not on_target:
-                self._execute_instructions(copy, copy.source_refused(topic.error_code, now_s))
+                self._execute_instructions(copy, copy.on_fetch_error(topic.error_code, now_s))
             return
-        instructions = copy.topic_seen(topic.topic_id, now_s, on_target=on_target)
-        if instructions or copy.standing.phase is PartitionPhase.STOPPED:
+        instructions = copy.on_topic_id(topic.topic_id, now_s, on_target=on_target)
+        if instructions or copy.state.phase is PartitionPhase.HALTED:
             self._execute_instructions(copy, instructions)
 
     # Instructions of the partitions, and their results
@@ -284,49 +286,53 @@ class CopyLoop:
             match instruction:
                 case RefreshTargetMetadata():
                     self._target.refresh_metadata()
-                case AppendToFlowLog(items=items, token=token) if not copy.script.asks(instruction):
-                    self._link.record(items, answered=self._build_stored_handler(copy, token))
+                case AppendToFlowLog(items=items, token=token) if (
+                    not copy.script_runner.is_outstanding(instruction)
+                ):
+                    self._link.append_to_log(
+                        items, on_stored=self._build_stored_handler(copy, token)
+                    )
                 case _:
-                    self._recovery.ask(copy, instruction, now_s)
+                    self._recovery.submit(copy, instruction, now_s)
         self._schedule_partition(copy)
 
     def _handle_answer(self, copy: PartitionReplicator, answer: InstructionAnswer) -> None:
-        self._execute_instructions(copy, copy.script.answered(answer, self._clock.now_s()))
+        self._execute_instructions(copy, copy.script_runner.on_answer(answer, self._clock.now_s()))
 
     def _build_stored_handler(self, copy: PartitionReplicator, token: int) -> DriverAnswerHandler:
         return lambda _: self._handle_stored(copy, token)
 
     def _handle_stored(self, copy: PartitionReplicator, token: int) -> None:
-        copy.recorded(token)
+        copy.on_segment_stored(token)
         self._schedule_partition(copy)
 
     def _handle_arrived(self, copy: PartitionReplicator) -> None:
         self._changed.add(id(copy))
-        if copy.outbox.queued:
-            self._producer.offer(copy)
-        if copy.restless:
+        if copy.send_queue.queued_batches:
+            self._producer.mark_ready(copy)
+        if copy.needs_tick_soon:
             self._active[id(copy)] = copy
 
     def _handle_acknowledged(self, copy: PartitionReplicator) -> None:
         self._changed.add(id(copy))
-        self._fetcher.room(copy)
-        if copy.restless:
+        self._fetcher.update_after_acknowledgement(copy)
+        if copy.needs_tick_soon:
             self._active[id(copy)] = copy
 
     def _schedule_partition(self, copy: PartitionReplicator) -> None:
         self._changed.add(id(copy))
-        self._fetcher.place(copy)
-        if copy.outbox.queued:
-            self._producer.offer(copy)
-        if copy.restless:
+        self._fetcher.update_partition(copy)
+        if copy.send_queue.queued_batches:
+            self._producer.mark_ready(copy)
+        if copy.needs_tick_soon:
             self._active[id(copy)] = copy
 
     # Commands of the driver
 
     def pause(self, *, paused: bool, topics: Collection[str]) -> None:
         """Pause all partitions, or only those of `topics`; resume all others."""
-        for copy in self.copies:
-            should_pause = paused or copy.where.topic in topics
+        for copy in self.partitions:
+            should_pause = paused or copy.setup.topic in topics
             if should_pause != copy.paused:
                 copy.paused = should_pause
                 self._schedule_partition(copy)
@@ -334,35 +340,35 @@ class CopyLoop:
 
     def throttle(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
         """Replace the limits of the flow and of single topics (bytes per second)."""
-        self._fetcher.throttle(throttle.create_limits(bytes_per_s, topics))
+        self._fetcher.set_throttles(throttle.create_limits(bytes_per_s, topics))
 
     def begin_close(self) -> None:
         """Stop fetching and sending; in-flight batches are awaited and resume points written."""
         self._closing = True
         now_s = self._clock.now_s()
-        for copy in self.copies:
+        for copy in self.partitions:
             self._execute_instructions(copy, copy.close(now_s))
             self._active[id(copy)] = copy
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """True if every partition is closed with its progress recorded, or fenced.
 
         The new owner of a fenced partition recovers the unrecorded progress.
         """
         return all(
-            copy.standing.phase is PartitionPhase.FENCED
-            or (copy.standing.phase is PartitionPhase.CLOSED and copy.fully_recorded)
-            for copy in self.copies
+            copy.state.phase is PartitionPhase.FENCED
+            or (copy.state.phase is PartitionPhase.CLOSED and copy.is_fully_recorded)
+            for copy in self.partitions
         )
 
     @property
-    def fatal(self) -> str:
+    def fatal_error(self) -> str:
         """Why a cluster can never be reached; "" while that is not certain."""
         for side in (self._source, self._target):
             if side.view.brokers:
                 continue  # a broker accepted the login: errors of others are reported per partition
-            for where, trouble in side.troubles().items():
+            for where, trouble in side.connection_errors().items():
                 if isinstance(trouble, FatalError):
                     return f"{where}: {trouble}"
         return ""
@@ -373,7 +379,7 @@ class CopyLoop:
         now_s = self._clock.now_s()
         changed_ids, self._changed = self._changed, set()
         for index in sorted(self._index[each] for each in changed_ids):
-            copy = self.copies[index]
+            copy = self.partitions[index]
             gauge = leader_availability.mark_gauge_waiting(
                 control_messages.build_gauge(index, copy), self._obstacles.get(id(copy))
             )
@@ -381,10 +387,10 @@ class CopyLoop:
             if self._gauges.get(index) != gauge:
                 self._gauges[index] = gauge
                 changed.append(gauge)
-        idle_s = latency.NEVER_S if self._lagging else self._fetcher.heard_s()
-        pulse = self._latencies.take(idle_s=idle_s)
-        self._link.gauges(
-            changed, troubles=self._collect_connection_errors(), pulse=pulse, now_s=now_s
+        idle_s = latency.NEVER_S if self._lagging else self._fetcher.oldest_response_s()
+        pulse = self._latencies.take_snapshot(caught_up_at_s=idle_s)
+        self._link.send_gauges(
+            changed, connection_errors=self._collect_connection_errors(), latency=pulse, now_s=now_s
         )
 
     def _collect_connection_errors(self) -> dict[str, str]:
@@ -393,7 +399,7 @@ class CopyLoop:
         return {
             f"{alias}: {where}": str(trouble)
             for alias, side in sides
-            for where, trouble in side.troubles().items()
+            for where, trouble in side.connection_errors().items()
         }
 
 
@@ -404,8 +410,8 @@ class _MonitoredCluster:
     side: ClusterSide
     alias: str
     connections: ClusterConnections
-    watch: LeaderMonitor
-    silent: dict[int, UnreachableCluster] = field(default_factory=dict)
+    monitor: LeaderMonitor
+    silent_leaders: dict[int, UnreachableCluster] = field(default_factory=dict)
     _leaders: frozenset[int] = frozenset()
     _generation: int = -1
 
@@ -416,22 +422,22 @@ class _MonitoredCluster:
             self._generation = view.generation
             found = (view.leader(*self._topic_partition(copy)) for copy in copies)
             self._leaders = frozenset(each.node_id for each in found if each is not None)
-        silent = self.watch.check(self._leaders, now_s)
-        if silent.keys() == self.silent.keys():
+        silent = self.monitor.find_silent_leaders(self._leaders, now_s)
+        if silent.keys() == self.silent_leaders.keys():
             return False
-        self.silent = {
-            node_id: self.silent.get(node_id)
+        self.silent_leaders = {
+            node_id: self.silent_leaders.get(node_id)
             or self._build_unreachable(node_id, now_s - last_s, wall_ms)
             for node_id, last_s in silent.items()
         }
         return True
 
-    def silence(self, copy: PartitionReplicator) -> UnavailableLeader | None:
+    def find_obstacle(self, copy: PartitionReplicator) -> UnavailableLeader | None:
         """Return the obstacle if this cluster's leader of the partition is silent, else None."""
-        if not self.silent:
+        if not self.silent_leaders:
             return None
         leader = self.connections.view.leader(*self._topic_partition(copy))
-        found = None if leader is None else self.silent.get(leader.node_id)
+        found = None if leader is None else self.silent_leaders.get(leader.node_id)
         if found is None:
             return None
         return UnavailableLeader(side=self.side, reason=found.describe(), silent=True)
@@ -439,10 +445,10 @@ class _MonitoredCluster:
     def _topic_partition(self, copy: PartitionReplicator) -> tuple[str, int]:
         """The partition's topic on this cluster, and its partition number."""
         on_source = self.side is ClusterSide.SOURCE
-        return copy.where.topic if on_source else copy.where.remote_topic, copy.where.partition
+        return copy.setup.topic if on_source else copy.setup.remote_topic, copy.setup.partition
 
     def _build_unreachable(self, node_id: int, silent_s: float, wall_ms: int) -> UnreachableCluster:
-        trouble = self.connections.trouble(node_id)
+        trouble = self.connections.connection_error(node_id)
         broker = self.connections.view.brokers.get(node_id)
         where = "" if broker is None else f" ({broker.host}:{broker.port})"
         return UnreachableCluster(

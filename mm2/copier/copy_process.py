@@ -45,7 +45,7 @@ class CopyProcess:
             address,
             token,
             self._poller,
-            now=self._clock,
+            clock=self._clock,
             on_message=self._on_message,
             on_closed=self._on_closed,
         )
@@ -90,8 +90,8 @@ class CopyProcess:
     def _connect_early(self) -> None:
         if self._endpoints is not None and not self._clusters:
             self._clusters = self._connect_clusters(self._endpoints.source, self._endpoints.target)
-            self._clusters[0].want_topics(self._endpoints.topics)
-            self._clusters[1].want_topics(self._endpoints.mirrors)
+            self._clusters[0].request_topics(self._endpoints.topics)
+            self._clusters[1].request_topics(self._endpoints.remote_topics)
 
     def _run_copy(self, settings: ConfigureCopy) -> None:
         try:
@@ -111,7 +111,7 @@ class CopyProcess:
         _log.info("%s task %d: copy process ends: %s", settings.flow, settings.task, reason)
         if not self._end_reason:
             loop.send_gauges()
-            self._report_end(reason, fatal=loop.fatal)
+            self._report_end(reason, fatal=loop.fatal_error)
 
     def _report_end(self, reason: str, *, fatal: str) -> None:
         self._channel.send({"type": "ended", "reason": reason, "fatal": fatal})
@@ -132,9 +132,9 @@ class CopyProcess:
             settings,
             source=self._clusters[0],
             target=self._clusters[1],
-            link=self._driver,
-            selector=self._poller,
-            now=self._clock,
+            driver=self._driver,
+            poller=self._poller,
+            clock=self._clock,
             random=self._random,
             chain=self._chain,
         )
@@ -143,7 +143,7 @@ class CopyProcess:
         pool = BufferPool(BUFFER_POOL_BYTES)
         return [
             ClusterConnections(
-                client_properties.read_connection_settings(access),
+                client_properties.parse_connection_settings(access),
                 poller=self._poller,
                 clock=self._clock,
                 random=self._random,
@@ -162,10 +162,10 @@ class CopyProcess:
                 f"no message from the driver for {control_messages.PEER_TIMEOUT_S:.0f} s"
             )
             return self._end_reason
-        if loop.fatal:
-            return loop.fatal
-        if self._stop_at_s < float("inf") and (loop.closed or now_s >= self._stop_at_s):
-            return "stopped" if loop.closed else "stopped before all progress was recorded"
+        if loop.fatal_error:
+            return loop.fatal_error
+        if self._stop_at_s < float("inf") and (loop.is_closed or now_s >= self._stop_at_s):
+            return "stopped" if loop.is_closed else "stopped before all progress was recorded"
         return ""
 
     def _on_closed(self, reason: str) -> None:
@@ -173,7 +173,7 @@ class CopyProcess:
 
     def _on_message(self, message: dict[str, Any]) -> None:
         self._last_message_s = self._clock.now_s()
-        if self._driver.received(message):
+        if self._driver.handle_message(message):
             return
         match message["type"]:
             case "reach":

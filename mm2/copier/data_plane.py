@@ -55,14 +55,14 @@ ENGINE_STOP_TIMEOUT_S = 0.7
 
 @dataclass(slots=True)
 class _OpenDataPlane:
-    """An open data plane; `held` counts its users."""
+    """An open data plane; `user_count` counts its users."""
 
     settings: EngineSettings
     engine: CopyEngine
     server: ControlServer
     clock: Clock
-    spares: StandbyCopies
-    held: int = 0
+    standby: StandbyCopies
+    user_count: int = 0
 
     @property
     def failure(self) -> str:
@@ -94,9 +94,9 @@ class DataPlane:
         return self._opened.server
 
     @property
-    def spares(self) -> StandbyCopies:
+    def standby(self) -> StandbyCopies:
         """Standby copy processes."""
-        return self._opened.spares
+        return self._opened.standby
 
     @property
     def settings(self) -> EngineSettings:
@@ -124,8 +124,8 @@ DataPlaneFactory = Callable[
 class DataPlaneRegistry:
     """Holds at most one open data plane. Thread-safe."""
 
-    def __init__(self, make: DataPlaneFactory) -> None:
-        self._create = make
+    def __init__(self, create: DataPlaneFactory) -> None:
+        self._create = create
         self._lock = threading.Lock()
         self._open: _OpenDataPlane | None = None
 
@@ -143,17 +143,17 @@ class DataPlaneRegistry:
                 wanted = settings or EngineSettings()
                 made_engine, server = self._create(wanted, clock)
                 # On a Spark cluster, standby processes would occupy slots that other jobs need.
-                is_local = wanted.engine != engine_config.INLINE and wanted.on_this_machine
+                is_local = wanted.engine != engine_config.INLINE and wanted.is_local
                 waiting = StandbyCopies(
                     made_engine,
                     server,
                     clock=clock,
-                    most=standby_copies.MAX_STANDBY_COPIES if is_local else 0,
+                    max_count=standby_copies.MAX_STANDBY_COPIES if is_local else 0,
                 )
                 self._open = _OpenDataPlane(wanted, made_engine, server, clock, waiting)
                 made_engine.open()
             opened = self._open
-            opened.held += 1
+            opened.user_count += 1
         return DataPlane(opened, release=lambda: self._handle_released(opened))
 
     def close(self, timeout_s: float) -> None:
@@ -170,13 +170,13 @@ class DataPlaneRegistry:
         failure = opened.failure
         if not differs and not failure:
             return
-        if opened.held == 0:
+        if opened.user_count == 0:
             self._open = None
             opened.close(EXIT_TIMEOUT_S)
         elif settings is not None and differs:
             keys = ", ".join(engine_config.diff_engine_settings(opened.settings, settings))
             raise ConfigError(
-                f"this process runs its copies with {opened.settings.name}, but {settings.name} "
+                f"this process runs its copies with {opened.settings.display_name}, but {settings.display_name} "
                 f"was requested (different: {keys}): a process has one data plane, so give all "
                 "connectors the same settings"
             )
@@ -185,7 +185,7 @@ class DataPlaneRegistry:
 
     def _handle_released(self, opened: _OpenDataPlane) -> None:
         with self._lock:
-            opened.held -= 1
+            opened.user_count -= 1
 
 
 def create_engine_and_server(
@@ -196,9 +196,9 @@ def create_engine_and_server(
     """
     made: CopyEngine
     if settings.engine == engine_config.INLINE:
-        made = InlineEngine(now=clock)
+        made = InlineEngine(clock=clock)
     else:
-        made = SparkEngine(_build_spark_settings(settings), now=clock)
+        made = SparkEngine(_build_spark_settings(settings), clock=clock)
     return made, listen_for_copies(settings, now=clock)
 
 
@@ -219,12 +219,12 @@ def listen_for_copies(settings: EngineSettings, *, now: Clock) -> ControlServer:
 
     Raises `FatalError` if the address cannot be bound.
     """
-    if settings.on_this_machine:
-        return control_server.listen_unix(now=now)
+    if settings.is_local:
+        return control_server.listen_unix(clock=now)
     host = settings.control_host or socket.gethostname()
     tls, fingerprint = control_server.create_tls_context(host=host, wall_ms=now.wall_ms())
     return control_server.listen_tls(
-        now=now,
+        clock=now,
         tls=tls,
         fingerprint=fingerprint,
         bind=("", settings.control_port),

@@ -41,60 +41,66 @@ class DriverClient:
         self._stored_count = 0
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """True if the maximum number of stream items waits to be stored."""
         return self._streamed_count - self._stored_count >= MAX_UNSTORED_ITEMS
 
-    def read_facts(
-        self, where: PartitionSetup, target: int | None, *, answered: DriverAnswerHandler
+    def request_recovered_state(
+        self, where: PartitionSetup, target: int | None, *, on_answer: DriverAnswerHandler
     ) -> None:
         """Request the recovered state of a partition; `target` as in `ReadRecoveredState`."""
         self._request_count += 1
-        self._state_requests[self._request_count] = answered
+        self._state_requests[self._request_count] = on_answer
         self._channel.send(
             control_messages.encode_recovered_state_request(
                 self._request_count, where, target=target
             )
         )
 
-    def ask_may_take(self, *, answered: DriverAnswerHandler) -> None:
+    def request_acquisition(self, *, on_answer: DriverAnswerHandler) -> None:
         """Ask for permission to acquire; granted once the group confirms the task after this
         request.
         """
         self._request_count += 1
-        self._acquisition_requests[self._request_count] = answered
+        self._acquisition_requests[self._request_count] = on_answer
         self._channel.send({"type": "may_take?", "id": self._request_count})
 
-    def ask_opposite(self, producers: Sequence[int], *, answered: DriverAnswerHandler) -> None:
+    def request_reverse_producers(
+        self, producers: Sequence[int], *, on_answer: DriverAnswerHandler
+    ) -> None:
         """Ask which of these source producer ids belong to the reverse flow."""
         self._request_count += 1
-        self._reverse_producer_requests[self._request_count] = answered
+        self._reverse_producer_requests[self._request_count] = on_answer
         self._channel.send(
             control_messages.encode_reverse_producers_request(self._request_count, producers)
         )
 
-    def record(self, items: Sequence[FlowLogItem], *, answered: DriverAnswerHandler) -> None:
-        """Append items to the offset map or incident topic; `answered` is called once all are
+    def append_to_log(
+        self, items: Sequence[FlowLogItem], *, on_stored: DriverAnswerHandler
+    ) -> None:
+        """Append items to the offset map or incident topic; `on_stored` is called once all are
         stored.
         """
         self._channel.send(control_messages.encode_log_items(self._streamed_count + 1, items))
         self._streamed_count += len(items)
-        self._unstored.append((self._streamed_count, answered))
+        self._unstored.append((self._streamed_count, on_stored))
 
-    def gauges(
+    def send_gauges(
         self,
-        found: Sequence[PartitionGauge],
+        gauges: Sequence[PartitionGauge],
         *,
-        troubles: Mapping[str, str],
-        pulse: LatencySnapshot,
+        connection_errors: Mapping[str, str],
+        latency: LatencySnapshot,
         now_s: float,
     ) -> None:
         """Send gauges. Also serves as heartbeat if none has changed."""
         self._channel.send(
-            control_messages.encode_gauges(found, troubles=troubles, pulse=pulse, now_s=now_s)
+            control_messages.encode_gauges(
+                gauges, connection_errors=connection_errors, latency=latency, now_s=now_s
+            )
         )
 
-    def received(self, message: Mapping[str, Any]) -> bool:
+    def handle_message(self, message: Mapping[str, Any]) -> bool:
         """Dispatch a message of the driver; False if it is not a response to a request."""
         match message["type"]:
             case "facts":

@@ -104,7 +104,7 @@ class CopyEngine(Protocol):
     def state(self) -> EngineState: ...
 
     @property
-    def warm(self) -> bool:
+    def is_warm(self) -> bool:
         """True if READY and the modules of a copy process are loaded, so that it starts quickly."""
 
     @property
@@ -120,7 +120,7 @@ class CopyEngine(Protocol):
         Never raises for a failure of the copy process: the handle reports it.
         """
 
-    def slots(self) -> SlotUsage: ...
+    def get_slot_usage(self) -> SlotUsage: ...
 
     def stop(self, deadline_s: float) -> None:
         """Stop all copy processes and release all resources within about `deadline_s` seconds."""
@@ -145,12 +145,12 @@ class CopyProgress:
     def error(self) -> str | None:
         return self._error
 
-    def running(self) -> None:
+    def set_running(self) -> None:
         with self._lock:
             if self._state is CopyState.WAITING_FOR_SLOT:
                 self._state = CopyState.RUNNING
 
-    def ended(self, error: str | None) -> bool:
+    def set_ended(self, error: str | None) -> bool:
         """Record the end; return True if this call was the first."""
         with self._lock:
             if self._state is CopyState.ENDED:

@@ -77,12 +77,12 @@ class _FetchConnection:
 
     node_id: int
     name: str
-    alone: bool = False
+    omits_rack: bool = False
     """True if fetches omit the rack."""
     session: FetchSession = field(default_factory=FetchSession)
-    asked_bytes: int = 0
+    in_flight_bytes: int = 0
     """Maximum size of the response to the request in flight."""
-    heard_s: float = -inf
+    last_response_s: float = -inf
     """Time of the last response."""
     retry_at_s: float = 0.0
 
@@ -94,10 +94,10 @@ class Fetcher:
         self,
         source: ClusterConnections,
         *,
-        held: MemoryBudget,
-        carry: FetchInstructionHandler,
-        arrived: Callable[[PartitionReplicator], None],
-        now: Clock,
+        memory_budget: MemoryBudget,
+        execute: FetchInstructionHandler,
+        on_arrived: Callable[[PartitionReplicator], None],
+        clock: Clock,
         throttles: ByteRateLimits,
         limits: FetchLimits,
         can_send: Callable[[PartitionReplicator], bool],
@@ -105,18 +105,18 @@ class Fetcher:
         self._throttles = throttles
         self._throttled: set[PartitionKey] = set()
         self.sizes = AdaptiveFetchSize(
-            partition_bytes=limits.partition_bytes, least_bytes=limits.partition_bytes
+            partition_bytes=limits.partition_bytes, min_bytes=limits.partition_bytes
         )
         self._limits = limits
         self._can_send = can_send
         self._queue_bytes = min(
-            MAX_UNSENT_BYTES, max(limits.partition_bytes, held.limit_bytes // 8)
+            MAX_UNSENT_BYTES, max(limits.partition_bytes, memory_budget.limit_bytes // 8)
         )
         self._source = source
-        self._clock = now
-        self._memory_budget = held
-        self._execute = carry
-        self._on_arrived = arrived
+        self._clock = clock
+        self._memory_budget = memory_budget
+        self._execute = execute
+        self._on_arrived = on_arrived
         self._copies: dict[PartitionKey, PartitionReplicator] = {}
         self._by_id: dict[tuple[bytes, int], PartitionKey] = {}
         self._versions = api_versions.FETCH_VERSIONS
@@ -128,59 +128,59 @@ class Fetcher:
         self._retry_delays: dict[PartitionKey, tuple[float, PartitionLeader | None]] = {}
 
     def add(self, copy: PartitionReplicator) -> None:
-        key = (copy.where.topic, copy.where.partition)
+        key = (copy.setup.topic, copy.setup.partition)
         self._copies[key] = copy
-        self._by_id[(copy.where.source_topic_id, copy.where.partition)] = key
-        if not copy.where.source_is_known:
+        self._by_id[(copy.setup.source_topic_id, copy.setup.partition)] = key
+        if not copy.setup.has_source_topic_id:
             self._versions = TOPIC_NAME_VERSIONS
 
-    def place(self, copy: PartitionReplicator) -> None:
+    def update_partition(self, copy: PartitionReplicator) -> None:
         """Move a partition to the right session. Call when its demand for data may have changed."""
-        key = (copy.where.topic, copy.where.partition)
+        key = (copy.setup.topic, copy.setup.partition)
         leader = self._source.view.leader(*key)
         connection = self._connection_of.get(key)
-        room = copy.outbox.queued_bytes < self._queue_bytes
+        room = copy.send_queue.queued_bytes < self._queue_bytes
         needs_data = (
             copy.wants_data and room and self._can_send(copy) and self._is_within_throttle(key)
         )
         if leader is None or not needs_data or self._is_delayed(key):
             if connection is not None:
-                connection.session.drop(key)
+                connection.session.remove_partition(key)
                 self._assign_connection(key, None)
             return
         broker = self._replicas.choose(
             key, leader.node_id, brokers=self._source.view.brokers, now_s=self._clock.now_s()
         )
-        if connection is None or (connection.node_id, connection.alone) != broker:
+        if connection is None or (connection.node_id, connection.omits_rack) != broker:
             if connection is not None:
-                connection.session.drop(key)
+                connection.session.remove_partition(key)
             connection = self._get_connection(
-                broker.node_id, BACKLOG_CONNECTION, alone=broker.alone
+                broker.node_id, BACKLOG_CONNECTION, alone=broker.leader_only
             )
             self._assign_connection(key, connection)
             self._caught_up.discard(key)
         self._add_to_session(connection, key, copy)
 
-    def room(self, copy: PartitionReplicator) -> None:
+    def update_after_acknowledgement(self, copy: PartitionReplicator) -> None:
         """Call after a batch of the partition was acknowledged: it may need data again."""
-        if (copy.where.topic, copy.where.partition) not in self._connection_of:
-            self.place(copy)
+        if (copy.setup.topic, copy.setup.partition) not in self._connection_of:
+            self.update_partition(copy)
 
     def _add_to_session(
         self, connection: _FetchConnection, key: PartitionKey, copy: PartitionReplicator
     ) -> None:
         leader = self._source.view.leader(*key)
-        connection.session.want(
+        connection.session.set_partition(
             key,
             FetchRequestPartition(
-                copy.where.topic,
-                copy.where.source_topic_id,
-                copy.where.partition,
+                copy.setup.topic,
+                copy.setup.source_topic_id,
+                copy.setup.partition,
                 leader.epoch if leader is not None else -1,
                 copy.source.position,
                 copy.source.epoch,
-                self._throttles.most_bytes(
-                    key[0], self.sizes.partition_bytes, sharers=self._backlogs[key[0]]
+                self._throttles.limit_partition_bytes(
+                    key[0], self.sizes.partition_bytes, partition_count=self._backlogs[key[0]]
                 ),
             ),
         )
@@ -198,13 +198,13 @@ class Fetcher:
             self._connection_of[key] = connection
             self._backlogs[key[0]] += connection.name == BACKLOG_CONNECTION
 
-    def throttle(self, throttles: ByteRateLimits) -> None:
+    def set_throttles(self, throttles: ByteRateLimits) -> None:
         """Replace the throttles."""
         self._throttles = throttles
 
     def _is_within_throttle(self, key: PartitionKey) -> bool:
         """False while the throttle of the topic is exhausted; the partition is retried later."""
-        if self._throttles.open_for(key[0], self._clock.now_s()):
+        if self._throttles.is_topic_open(key[0], self._clock.now_s()):
             return True
         self._throttled.add(key)
         return False
@@ -217,10 +217,10 @@ class Fetcher:
         self._retry_delays.pop(key, None)
         return False
 
-    def place_all(self) -> None:
+    def update_all_partitions(self) -> None:
         """Place all partitions again. Call when leaders of the source may have moved."""
         for copy in self._copies.values():
-            self.place(copy)
+            self.update_partition(copy)
 
     def _get_connection(self, node_id: int, name: str, *, alone: bool) -> _FetchConnection:
         return self._connections.setdefault(
@@ -229,21 +229,21 @@ class Fetcher:
 
     # Requests
 
-    def pump(self, now_s: float) -> None:
+    def send_fetches(self, now_s: float) -> None:
         """Send a fetch on every idle connection that has partitions, within the memory budget."""
         keys, self._throttled = self._throttled, set()
         keys.update(key for key, (until_s, _) in self._retry_delays.items() if now_s >= until_s)
         for key in keys:
-            self.place(self._copies[key])
+            self.update_partition(self._copies[key])
         for connection in list(self._connections.values()):
-            if connection.session.in_flight() or now_s < connection.retry_at_s:
+            if connection.session.is_in_flight() or now_s < connection.retry_at_s:
                 continue
             if connection.name == TAIL_CONNECTION:
                 self._move_caught_up(connection)
             if (
-                connection.session.wanted()
+                connection.session.count_partitions()
                 and self._memory_budget.free_bytes
-                and self._throttles.flow.open(now_s)
+                and self._throttles.flow.is_open(now_s)
             ):
                 self._send_fetch(connection)
 
@@ -251,33 +251,33 @@ class Fetcher:
         """Move partitions that reached the end of their log to the tail connection."""
         for key in list(self._caught_up):
             connection = self._connection_of.get(key)
-            if connection is None or (connection.node_id, connection.alone) != (
+            if connection is None or (connection.node_id, connection.omits_rack) != (
                 tail.node_id,
-                tail.alone,
+                tail.omits_rack,
             ):
                 continue
             if connection is not tail:
-                connection.session.drop(key)
+                connection.session.remove_partition(key)
                 self._assign_connection(key, tail)
                 self._add_to_session(tail, key, self._copies[key])
             self._caught_up.discard(key)
 
     def _send_fetch(self, connection: _FetchConnection) -> None:
-        version = self._source.version_for(
+        version = self._source.choose_version(
             connection.node_id, api_versions.FETCH_KEY, *self._versions
         )
         if version is None:
-            if self._source.trouble(connection.node_id) is not None:
+            if self._source.connection_error(connection.node_id) is not None:
                 self._abandon_replica(connection, self._clock.now_s())
             return
         request = connection.session.next_request()
-        in_flight_bytes = sum(each.asked_bytes for each in self._connections.values())
+        in_flight_bytes = sum(each.in_flight_bytes for each in self._connections.values())
         limit = max(
             1, min(self._limits.max_bytes, self._memory_budget.free_bytes - in_flight_bytes)
         )
-        limit = self._throttles.most_at_once(max(limit, 1024 * 1024))
-        connection.asked_bytes = min(
-            limit, self.sizes.partition_bytes * connection.session.wanted()
+        limit = self._throttles.limit_response_bytes(max(limit, 1024 * 1024))
+        connection.in_flight_bytes = min(
+            limit, self.sizes.partition_bytes * connection.session.count_partitions()
         )
         body = fetch.encode_fetch_request(
             version,
@@ -291,11 +291,11 @@ class Fetcher:
             session_epoch=request.session_epoch,
             partitions=request.partitions,
             forgotten=request.forgotten,
-            rack_id="" if connection.alone else self._replicas.rack,
+            rack_id="" if connection.omits_rack else self._replicas.rack,
         )
         self._source.call_raw(
             connection.node_id,
-            lane=connection.name + (NO_RACK_SUFFIX if connection.alone else ""),
+            lane=connection.name + (NO_RACK_SUFFIX if connection.omits_rack else ""),
             api_key=api_versions.FETCH_KEY,
             version=version,
             chunks=[body],
@@ -305,44 +305,46 @@ class Fetcher:
 
     # Responses
 
-    def heard_s(self) -> float:
+    def oldest_response_s(self) -> float:
         """Time of the oldest last response of all connections; -inf if some partitions are not
         fetched.
         """
         heard_s = [
-            connection.heard_s
+            connection.last_response_s
             for connection in self._connections.values()
-            if connection.session.wanted()
+            if connection.session.count_partitions()
         ]
         return min(heard_s, default=-inf) if len(self._connection_of) == len(self._copies) else -inf
 
     def _handle_response(self, connection: _FetchConnection, reply: RawClientResponse) -> None:
         now_s = self._clock.now_s()
-        requested_bytes, connection.asked_bytes = connection.asked_bytes, 0
+        requested_bytes, connection.in_flight_bytes = connection.in_flight_bytes, 0
         if (response := self._decode_response(connection, reply, now_s)) is None:
             return
-        connection.heard_s = connection.heard_s if response.error_code else now_s
+        connection.last_response_s = connection.last_response_s if response.error_code else now_s
         size = len(reply.body) if reply.body is not None else 0
         rtt_s = self._source.rtt_s(connection.node_id) or 0.0
-        self.sizes.answered(size, asked=requested_bytes, elapsed_s=reply.elapsed_s, rtt_s=rtt_s)
-        self._throttles.flow.spent(size)
+        self.sizes.record_response(
+            size, requested_bytes=requested_bytes, elapsed_s=reply.elapsed_s, rtt_s=rtt_s
+        )
+        self._throttles.flow.consume(size)
         if response.throttle_ms:
-            name = connection.name + (NO_RACK_SUFFIX if connection.alone else "")
+            name = connection.name + (NO_RACK_SUFFIX if connection.omits_rack else "")
             self._source.throttle(connection.node_id, name, response.throttle_ms)
         for found in response.partitions:
             self._handle_partition(connection, found, now_s)
-        connection.session.answered(response)
+        connection.session.on_response(response)
         if response.error_code and response.error_code not in SESSION_ERRORS:
             self._handle_response_error(connection, response.error_code, now_s)
-        self.pump(now_s)
+        self.send_fetches(now_s)
 
     def _handle_response_error(self, connection: _FetchConnection, code: int, now_s: float) -> None:
         """Treat an error of the whole response as an error of each partition."""
         connection.retry_at_s = now_s + FETCH_RETRY_DELAY_S
         for key in [key for key, place in self._connection_of.items() if place is connection]:
             copy = self._copies[key]
-            self._execute(copy, copy.source_refused(code, now_s))
-            self.place(copy)
+            self._execute(copy, copy.on_fetch_error(code, now_s))
+            self.update_partition(copy)
 
     def _decode_response(
         self, connection: _FetchConnection, reply: RawClientResponse, now_s: float
@@ -352,7 +354,7 @@ class Fetcher:
                 return fetch.decode_fetch_response(reply.version, reply.body)
             except TruncatedResponse:
                 pass  # treated like a failed connection
-        connection.session.failed()
+        connection.session.on_failure()
         connection.retry_at_s = now_s + FETCH_RETRY_DELAY_S
         self._source.refresh_metadata()
         self._abandon_replica(connection, now_s)
@@ -363,11 +365,11 @@ class Fetcher:
         keys = [
             key
             for key, place in self._connection_of.items()
-            if place is connection and self._replicas.follows(key, connection.node_id)
+            if place is connection and self._replicas.is_replica(key, connection.node_id)
         ]
         for key in keys:
-            self._replicas.disappointed(key, now_s)
-            self.place(self._copies[key])
+            self._replicas.mark_unavailable(key, now_s)
+            self.update_partition(self._copies[key])
 
     def _handle_partition(
         self, connection: _FetchConnection, partition: FetchResponsePartition, now_s: float
@@ -378,17 +380,17 @@ class Fetcher:
         copy = self._copies.get(key) if key is not None else None
         if copy is None or key is None or self._connection_of.get(key) is not connection:
             return
-        spec = connection.session.asked(key)
+        spec = connection.session.get_requested(key)
         if spec is None or spec.fetch_offset != copy.source.position:
             return  # the position changed since the request: accepting would leave a gap
         if not self._must_read_elsewhere(connection, key, partition, now_s=now_s):
             if partition.error_code:
                 self._handle_partition_error(copy, partition, now_s)
             elif partition.diverging_end_offset >= 0:
-                self._execute(copy, copy.source_diverged(partition.diverging_end_offset, now_s))
+                self._execute(copy, copy.on_source_diverged(partition.diverging_end_offset, now_s))
             else:
                 self._accept_records(connection, key, partition, now_s=now_s)
-        self.place(copy)
+        self.update_partition(copy)
 
     def _accept_records(
         self,
@@ -399,15 +401,17 @@ class Fetcher:
         now_s: float,
     ) -> None:
         copy = self._copies[key]
-        self._throttles.spent_on(key[0], len(partition.records))
-        instructions = copy.offer(self._extract_records(copy, partition), now_s)
+        self._throttles.consume_topic(key[0], len(partition.records))
+        instructions = copy.on_fetched(self._extract_records(copy, partition), now_s)
         if instructions:
             self._execute(copy, instructions)
         self._on_arrived(copy)
         if copy.source.position >= partition.last_stable_offset:
             if connection.name == BACKLOG_CONNECTION:
                 self._caught_up.add(key)
-                self._get_connection(connection.node_id, TAIL_CONNECTION, alone=connection.alone)
+                self._get_connection(
+                    connection.node_id, TAIL_CONNECTION, alone=connection.omits_rack
+                )
         elif connection.name == TAIL_CONNECTION and len(partition.records):
             self._move_to_backlog(connection, key)
 
@@ -424,13 +428,13 @@ class Fetcher:
         Either the leader named a preferred read replica, or a follower failed. A follower may lag
         behind, so only the leader's errors count.
         """
-        is_follower = self._replicas.follows(key, connection.node_id)
+        is_follower = self._replicas.is_replica(key, connection.node_id)
         if is_follower and (partition.error_code or partition.diverging_end_offset >= 0):
-            self._replicas.disappointed(key, now_s)
+            self._replicas.mark_unavailable(key, now_s)
             self._source.refresh_metadata()
             return True
         if is_follower and len(partition.records):
-            self._replicas.served(key)
+            self._replicas.record_success(key)
         elif partition.preferred_read_replica >= 0 and not partition.error_code:
             self._use_preferred_replica(key, partition.preferred_read_replica, now_s)
             return True
@@ -442,9 +446,9 @@ class Fetcher:
         Without this check the leader would name the replica in every response and return no
         records.
         """
-        self._replicas.named(key, replica, now_s)
+        self._replicas.set_replica(key, replica, now_s)
         if replica not in self._source.view.brokers:
-            self._replicas.disappointed(key, now_s)
+            self._replicas.mark_unavailable(key, now_s)
             self._source.refresh_metadata()
 
     def _extract_records(
@@ -457,7 +461,7 @@ class Fetcher:
         """
         records = partition.records
         if (
-            copy.outbox.queued
+            copy.send_queue.queued_batches
             and self._source.lent_bytes > BUFFER_OVERUSE_FACTOR * self._memory_budget.limit_bytes
         ):
             records = memoryview(bytearray(records))
@@ -469,21 +473,23 @@ class Fetcher:
         )
 
     def _move_to_backlog(self, connection: _FetchConnection, key: PartitionKey) -> None:
-        connection.session.drop(key)
+        connection.session.remove_partition(key)
         self._assign_connection(
             key,
-            self._get_connection(connection.node_id, BACKLOG_CONNECTION, alone=connection.alone),
+            self._get_connection(
+                connection.node_id, BACKLOG_CONNECTION, alone=connection.omits_rack
+            ),
         )
 
     def _handle_partition_error(
         self, copy: PartitionReplicator, partition: FetchResponsePartition, now_s: float
     ) -> None:
-        key = (copy.where.topic, copy.where.partition)
+        key = (copy.setup.topic, copy.setup.partition)
         leader = self._source.view.leader(*key)
         if partition.current_leader is not None:
-            self._source.view.leader_seen(*key, *partition.current_leader)
+            self._source.view.update_leader(*key, *partition.current_leader)
         else:
             self._source.refresh_metadata()
-        self._execute(copy, copy.source_refused(partition.error_code, now_s))
+        self._execute(copy, copy.on_fetch_error(partition.error_code, now_s))
         if copy.wants_data:
             self._retry_delays[key] = (now_s + FETCH_RETRY_DELAY_S, leader)

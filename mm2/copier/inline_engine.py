@@ -40,7 +40,7 @@ class InlineCopy:
     def cancel(self) -> None:
         """End a copy that waits for a slot; a running one ends when its channel is closed."""
         if self.state is CopyState.WAITING_FOR_SLOT:
-            self.progress.ended(_CANCELLED_REASON)
+            self.progress.set_ended(_CANCELLED_REASON)
 
     def wait(self, timeout_s: float) -> bool:
         return self.progress.wait(timeout_s)
@@ -50,9 +50,9 @@ class InlineCopy:
         try:
             engine.resolve_entry(self.copy.entry)(self.copy.address, self.copy.token, 0)
         except Exception as error:  # noqa: BLE001 - reported by the handle, as on Spark
-            self.progress.ended(f"{type(error).__name__}: {error}")
+            self.progress.set_ended(f"{type(error).__name__}: {error}")
         else:
-            self.progress.ended(None)
+            self.progress.set_ended(None)
         finally:
             stop.set()
 
@@ -60,22 +60,22 @@ class InlineCopy:
 class InlineEngine:
     """Copy engine that runs copies on threads of this process."""
 
-    def __init__(self, *, now: Clock, slots: int = INLINE_SLOTS) -> None:
-        self._now = now
+    def __init__(self, *, clock: Clock, slots: int = INLINE_SLOTS) -> None:
+        self._now = clock
         self._slots = slots
         self._state = EngineState.STARTING
         self._lock = threading.Lock()
         self._waiting: list[InlineCopy] = []
         self._running: list[InlineCopy] = []
         self._numbers = itertools.count(1)
-        self._threads = ThreadGroup(on_unasked_end=_ignore_thread_end)
+        self._threads = ThreadGroup(on_unexpected_end=_ignore_thread_end)
 
     @property
     def state(self) -> EngineState:
         return self._state
 
     @property
-    def warm(self) -> bool:
+    def is_warm(self) -> bool:
         return self._state is EngineState.READY
 
     @property
@@ -91,13 +91,13 @@ class InlineEngine:
         copy = InlineCopy(job)
         with self._lock:
             if self._state is EngineState.STOPPED:
-                copy.progress.ended(_STOPPED_REASON)
+                copy.progress.set_ended(_STOPPED_REASON)
             else:
                 self._waiting.append(copy)
         self._start_waiting()
         return copy
 
-    def slots(self) -> SlotUsage:
+    def get_slot_usage(self) -> SlotUsage:
         with self._lock:
             waiting = [copy for copy in self._waiting if copy.state is not CopyState.ENDED]
             return SlotUsage(total=self._slots, used=len(self._running), waiting=len(waiting))
@@ -110,10 +110,10 @@ class InlineEngine:
             waiting, self._waiting = self._waiting, []
             running = list(self._running)
         for copy in waiting:
-            copy.progress.ended(_STOPPED_REASON)
+            copy.progress.set_ended(_STOPPED_REASON)
         for copy in running:
-            copy.wait(end.left_s(self._now.now_s()))
-        self._threads.stop_all(end.left_s(self._now.now_s()))
+            copy.wait(end.remaining_s(self._now.now_s()))
+        self._threads.stop_all(end.remaining_s(self._now.now_s()))
 
     def _start_waiting(self) -> None:
         """Start waiting copies on free slots, oldest first."""
@@ -124,7 +124,7 @@ class InlineEngine:
                 copy = self._waiting.pop(0)
                 if copy.state is CopyState.ENDED:
                     continue
-                copy.progress.running()
+                copy.progress.set_running()
                 self._running.append(copy)
                 name = f"copy {next(self._numbers)} {copy.copy.description}"
                 self._threads.start(name, self._build_thread_body(copy))

@@ -29,7 +29,7 @@ PROBE_SOFTWARE_VERSION = "1"
 class LeaderConnections(Protocol):
     """The part of `ClusterConnections` that `LeaderMonitor` needs."""
 
-    def answered_s(self, node_id: int) -> float: ...
+    def last_response_s(self, node_id: int) -> float: ...
 
     def call(
         self,
@@ -42,7 +42,7 @@ class LeaderConnections(Protocol):
 
 
 class LeaderMonitor:
-    """Finds brokers of one cluster that stopped responding. Call `check` once a second."""
+    """Finds brokers of one cluster that stopped responding. Call `find_silent_leaders` once a second."""
 
     def __init__(self, connections: LeaderConnections, *, unreachable_after_s: float) -> None:
         self._connections = connections
@@ -52,7 +52,7 @@ class LeaderMonitor:
         self._checked_s = -inf
         self._awake_since_s = -inf
 
-    def check(self, leaders: Collection[int], now_s: float) -> dict[int, float]:
+    def find_silent_leaders(self, leaders: Collection[int], now_s: float) -> dict[int, float]:
         """Return the silent brokers among `leaders` with the time of their last response.
 
         Times are monotonic seconds; for a broker that never responded, the time of the first check
@@ -65,7 +65,7 @@ class LeaderMonitor:
         self._led_since_s = {each: self._led_since_s.get(each, now_s) for each in leaders}
         silent = {}
         for node_id, since_s in self._led_since_s.items():
-            answered_s = self._connections.answered_s(node_id)
+            answered_s = self._connections.last_response_s(node_id)
             last_s = since_s if answered_s == -inf else answered_s
             if now_s - max(last_s, self._awake_since_s) > self.unreachable_after_s:
                 silent[node_id] = last_s
@@ -130,7 +130,7 @@ def mark_gauge_waiting(gauge: PartitionGauge, obstacle: UnavailableLeader | None
     if obstacle is None:
         return gauge
     if obstacle.side is ClusterSide.SOURCE:
-        gauge = dataclasses.replace(gauge, source_end=-1, oldest_ms=-1)
+        gauge = dataclasses.replace(gauge, source_end=-1, oldest_uncopied_ms=-1)
     waiting = PartitionPhase.WAITING.value
     if gauge.phase in _COPYING_PHASES:
         return dataclasses.replace(gauge, phase=waiting, reason=gauge.reason or obstacle.reason)
@@ -140,4 +140,4 @@ def mark_gauge_waiting(gauge: PartitionGauge, obstacle: UnavailableLeader | None
 
 
 _COPYING_PHASES = (PartitionPhase.COPYING.value, PartitionPhase.BOUNDARY.value)
-_STARTING_PHASES = (PartitionPhase.WAITING.value, PartitionPhase.TAKING.value)
+_STARTING_PHASES = (PartitionPhase.WAITING.value, PartitionPhase.ACQUIRING.value)

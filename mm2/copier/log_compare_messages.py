@@ -27,11 +27,11 @@ class LogCompareRange:
     """A source partition to compare with its mirror."""
 
     partition: TopicPartition
-    source_to: int = -1
+    source_end: int = -1
     """Exclusive end of the comparison in the source log; -1 for its end."""
-    target_to: int = -1
+    target_end: int = -1
     """Exclusive end of the comparison in the target log; -1 for its end."""
-    opposite: frozenset[int] = frozenset()
+    reverse_producers: frozenset[int] = frozenset()
     """Producer ids of the reverse flow, whose records are ignored."""
 
 
@@ -39,7 +39,7 @@ class LogCompareRange:
 class LogCompareRequest:
     """Partitions that one process compares, one after the other."""
 
-    bounds: tuple[LogCompareRange, ...]
+    ranges: tuple[LogCompareRange, ...]
     memory_bytes: int
     """Memory limit for one partition."""
     all_differ: bool = False
@@ -51,13 +51,13 @@ class LogCompareResult:
     """Result of comparing one partition."""
 
     partition: TopicPartition
-    matched: LogAlignment | None = None
+    alignment: LogAlignment | None = None
     """None if the logs could not be compared or have nothing in common."""
-    source: int = 0
+    source_records: int = 0
     """Number of records in the source log."""
-    target: int = 0
+    target_records: int = 0
     """Number of records in the target log."""
-    why: str = ""
+    failure: str = ""
     """Why the logs could not be compared; "" otherwise."""
 
 
@@ -70,11 +70,11 @@ def encode_request(request: LogCompareRequest) -> JsonMessage:
             {
                 "topic": each.partition.topic,
                 "partition": each.partition.partition,
-                "source_to": each.source_to,
-                "target_to": each.target_to,
-                "opposite": sorted(each.opposite),
+                "source_to": each.source_end,
+                "target_to": each.target_end,
+                "opposite": sorted(each.reverse_producers),
             }
-            for each in request.bounds
+            for each in request.ranges
         ],
     }
 
@@ -83,26 +83,26 @@ def decode_request(message: JsonMessage) -> LogCompareRequest:
     bounds = tuple(
         LogCompareRange(
             partition=_decode_partition(each),
-            source_to=each["source_to"],
-            target_to=each["target_to"],
-            opposite=frozenset(each["opposite"]),
+            source_end=each["source_to"],
+            target_end=each["target_to"],
+            reverse_producers=frozenset(each["opposite"]),
         )
         for each in message["partitions"]
     )
     return LogCompareRequest(
-        bounds=bounds, memory_bytes=message["memory_bytes"], all_differ=message["all_differ"]
+        ranges=bounds, memory_bytes=message["memory_bytes"], all_differ=message["all_differ"]
     )
 
 
 def encode_result(result: LogCompareResult) -> Iterator[JsonMessage]:
     """Encode a result as messages; the ranges come first, so `matched` completes it."""
     partition = {"topic": result.partition.topic, "partition": result.partition.partition}
-    counts = {"source": result.source, "target": result.target}
-    matched = result.matched
+    counts = {"source": result.source_records, "target": result.target_records}
+    matched = result.alignment
     if matched is None:
-        yield {"type": "unmatched", **partition, **counts, "why": result.why}
+        yield {"type": "unmatched", **partition, **counts, "why": result.failure}
         return
-    for each in map_rebuild.split_ranges(matched.stretches, runs_max=_MAX_RUNS_PER_MESSAGE):
+    for each in map_rebuild.split_ranges(matched.ranges, runs_max=_MAX_RUNS_PER_MESSAGE):
         encoded = bytearray()
         offset_map_records.append_runs(encoded, each.runs, previous=None)
         yield {
@@ -118,10 +118,10 @@ def encode_result(result: LogCompareResult) -> Iterator[JsonMessage]:
         **counts,
         "first_source": matched.first_source,
         "first_target": matched.first_target,
-        "matched": matched.matched,
-        "unsure": matched.unsure,
-        "tail": matched.tail,
-        "writers": list(matched.writers),
+        "matched": matched.matched_offsets,
+        "unsure": matched.bounded_offsets,
+        "tail": matched.unmatched_tail,
+        "writers": list(matched.producer_ids),
     }
 
 
@@ -141,20 +141,22 @@ class LogCompareResultDecoder:
             return None
         stretches, self._stretches = tuple(self._stretches), []
         result = LogCompareResult(
-            partition=_decode_partition(message), source=message["source"], target=message["target"]
+            partition=_decode_partition(message),
+            source_records=message["source"],
+            target_records=message["target"],
         )
         if message["type"] == "unmatched":
-            return dataclasses.replace(result, why=message["why"])
+            return dataclasses.replace(result, failure=message["why"])
         matched = LogAlignment(
             first_source=message["first_source"],
             first_target=message["first_target"],
-            stretches=stretches,
-            matched=message["matched"],
-            unsure=message["unsure"],
-            tail=message["tail"],
-            writers=tuple(message["writers"]),
+            ranges=stretches,
+            matched_offsets=message["matched"],
+            bounded_offsets=message["unsure"],
+            unmatched_tail=message["tail"],
+            producer_ids=tuple(message["writers"]),
         )
-        return dataclasses.replace(result, matched=matched)
+        return dataclasses.replace(result, alignment=matched)
 
 
 def _decode_partition(message: JsonMessage) -> TopicPartition:

@@ -51,69 +51,71 @@ class ComparedLog:
     """Digests of one log in the range [start, upto), filled in offset order."""
 
     start: int
-    upto: int
+    end: int
     """Exclusive end offset."""
-    records_max: int
+    max_records: int
     """`LogTooLargeError` if the log has more records."""
     optional_aborted: bool = False
     """True to keep aborted records as optional ones; False to skip them."""
-    opposite: frozenset[int] = frozenset()
+    reverse_producers: frozenset[int] = frozenset()
     """Producer ids whose records are skipped: the reverse flow's."""
     transform: RecordTransform | None = None
     """The transform that the copies applied to the records."""
-    items: LogDigests = field(init=False)
+    digests: LogDigests = field(init=False)
 
     def __post_init__(self) -> None:
-        self.items = LogDigests(start=self.start)
+        self.digests = LogDigests(start=self.start)
 
     @property
-    def at(self) -> int:
+    def next_offset(self) -> int:
         """Next offset to read."""
-        return self.items.end
+        return self.digests.end
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """True once the whole range was added."""
-        return self.at >= self.upto
+        return self.next_offset >= self.end
 
     def add(self, batches: memoryview, aborted: Sequence[tuple[int, int]]) -> None:
-        """Add the batches of one fetch that starts at `at`.
+        """Add the batches of one fetch that starts at `next_offset`.
 
         Raises `DamagedBatchError`, `BatchUnreadableError`, `RecordTransformError` or
         `LogTooLargeError`, because the partition cannot be compared then.
         """
-        scanned = read_committed.scan_batches(batches, position=self.at, aborted=aborted)
+        scanned = read_committed.scan_batches(batches, position=self.next_offset, aborted=aborted)
         committed_offsets = {each.header.base_offset for each in scanned.batches}
-        for header, batch in tail_reader.iter_valid_batches(batches, start=self.at):
-            if header.base_offset >= self.upto:
-                self.items.skip_to(self.upto)
+        for header, batch in tail_reader.iter_valid_batches(batches, start=self.next_offset):
+            if header.base_offset >= self.end:
+                self.digests.skip_to(self.end)
                 return
-            if header.last_offset < self.at:
+            if header.last_offset < self.next_offset:
                 continue
-            self.items.skip_to(header.base_offset, hole=True)
+            self.digests.skip_to(header.base_offset, hole=True)
             self._add_batch(header, batch, committed=header.base_offset in committed_offsets)
-            if len(self.items) > self.records_max:
+            if len(self.digests) > self.max_records:
                 raise LogTooLargeError(
-                    f"more than {self.records_max:,} records, the maximum for the memory limit of "
+                    f"more than {self.max_records:,} records, the maximum for the memory limit of "
                     "one partition: raise --memory-gb"
                 )
 
     def _add_batch(self, header: BatchHeader, batch: memoryview, *, committed: bool) -> None:
-        end = min(header.last_offset + 1, self.upto)
-        is_skipped = header.is_control or header.producer_id in self.opposite
+        end = min(header.last_offset + 1, self.end)
+        is_skipped = header.is_control or header.producer_id in self.reverse_producers
         if is_skipped or not (committed or self.optional_aborted):
-            self.items.skip_to(end)
+            self.digests.skip_to(end)
             return
-        entry = SourceBatch(header, batch, max(header.base_offset, self.at), "")
+        entry = SourceBatch(header, batch, max(header.base_offset, self.next_offset), "")
         for offset, digest in self._compute_digests(entry):
-            if offset >= self.upto:
+            if offset >= self.end:
                 break
             if digest is None:
-                self.items.skip_to(offset, hole=True)
-                self.items.skip_to(offset + 1)
+                self.digests.skip_to(offset, hole=True)
+                self.digests.skip_to(offset + 1)
             else:
-                self.items.add(offset, digest, optional=not committed, writer=header.producer_id)
-        self.items.skip_to(end, hole=header.record_count <= header.last_offset_delta)
+                self.digests.add(
+                    offset, digest, optional=not committed, producer_id=header.producer_id
+                )
+        self.digests.skip_to(end, hole=header.record_count <= header.last_offset_delta)
 
     def _compute_digests(self, entry: SourceBatch) -> list[tuple[int, int | None]]:
         """(offset, digest) of each record; digest None if the transform drops the record."""
@@ -147,39 +149,39 @@ class PartitionLogReader:
     """Reads one partition with blocking calls, which raise `ConnectError` if the broker does not
     respond.
 
-    `turn` is called between requests with the number of seconds that it may wait; it may raise to
+    `wait` is called between requests with the number of seconds that it may wait; it may raise to
     abort.
     """
 
     def __init__(
         self,
-        questions: BlockingClient,
+        client: BlockingClient,
         partition: TopicPartition,
         *,
         clock: Clock,
-        turn: Callable[[float], None],
+        wait: Callable[[float], None],
     ) -> None:
-        self._client = questions
+        self._client = client
         self._partition = partition
         self._clock = clock
-        self._poll_channel = turn
+        self._poll_channel = wait
 
-    def start(self) -> int:
+    def find_start_offset(self) -> int:
         """Return the log start offset."""
         return self._look_up_offset(_EARLIEST_TIMESTAMP, "start")
 
-    def end(self) -> int:
+    def find_end_offset(self) -> int:
         """Return the last stable offset."""
         return self._look_up_offset(_LATEST_TIMESTAMP, "end")
 
-    def stable_to(self, offset: int) -> None:
+    def wait_until_stable(self, offset: int) -> None:
         """Wait until the last stable offset reaches `offset`.
 
         Raises `RetriableError` after `NO_PROGRESS_TIMEOUT_S`.
         """
         until = Deadline.after(NO_PROGRESS_TIMEOUT_S, now_s=self._clock.now_s())
-        while (end := self.end()) < offset:
-            if until.passed(self._clock.now_s()):
+        while (end := self.find_end_offset()) < offset:
+            if until.is_expired(self._clock.now_s()):
                 raise RetriableError(
                     f"{self._partition} can be read only up to offset {end}, not {offset}: a "
                     "transaction is open, or the log was truncated"
@@ -192,26 +194,28 @@ class PartitionLogReader:
         Raises `FatalError` if records cannot be decoded, and `RetriableError` if none arrived for
         `NO_PROGRESS_TIMEOUT_S`.
         """
-        while not into.complete:
+        while not into.is_complete:
             self._read_batches(into)
 
     def _read_batches(self, into: ComparedLog) -> None:
         """Read at least one batch."""
-        partition, offset = self._partition, into.at
+        partition, offset = self._partition, into.next_offset
         until = Deadline.after(NO_PROGRESS_TIMEOUT_S, now_s=self._clock.now_s())
         reason = "no records arrived"
-        while not until.passed(self._clock.now_s()):
+        while not until.is_expired(self._clock.now_s()):
             try:
                 fetched = self._client.fetch(
                     partition.topic, offset, partition=partition.partition, committed=True
                 )
                 into.add(memoryview(fetched.records), tuple(fetched.aborted))
             except UNREADABLE_LOG_ERRORS as error:
-                raise FatalError(f"reading {partition} at offset {into.at}: {error}") from error
+                raise FatalError(
+                    f"reading {partition} at offset {into.next_offset}: {error}"
+                ) from error
             except RetriableError as error:
                 reason = str(error)
-            self._poll_channel(0.0 if into.at > offset else _READ_RETRY_DELAY_S)
-            if into.at > offset:
+            self._poll_channel(0.0 if into.next_offset > offset else _READ_RETRY_DELAY_S)
+            if into.next_offset > offset:
                 return
         raise RetriableError(f"reading {partition} at offset {offset}: {reason}")
 
@@ -220,7 +224,7 @@ class PartitionLogReader:
         node = NodeTarget(self._client.leader(partition.topic, partition.partition))
         query = OffsetQuery(partition=partition.partition, timestamp=timestamp)
         message = request_builders.list_offsets({partition.topic: [query]}, read_committed=True)
-        ((result,),) = (each.partitions for each in self._client.ask(node, message).topics)
+        ((result,),) = (each.partitions for each in self._client.request(node, message).topics)
         if int(result.error_code):
             raise RetriableError(
                 f"looking up the {what} offset of {partition}: "
@@ -250,7 +254,7 @@ class LogCompareProcess:
             address,
             token,
             self._poller,
-            now=self._clock,
+            clock=self._clock,
             on_message=self._on_message,
             on_closed=self._on_closed,
         )
@@ -283,19 +287,19 @@ class LogCompareProcess:
         try:
             with (
                 BlockingClient(
-                    client_properties.read_connection_settings(settings.source),
+                    client_properties.parse_connection_settings(settings.source),
                     clock=self._clock,
                     random=random,
                 ) as source,
                 BlockingClient(
-                    client_properties.read_connection_settings(settings.target),
+                    client_properties.parse_connection_settings(settings.target),
                     clock=self._clock,
                     random=random,
                 ) as target,
             ):
-                for each in request.bounds:
+                for each in request.ranges:
                     setup = setups[each.partition]
-                    transform = None if chain is None else chain.of(setup)
+                    transform = None if chain is None else chain.bind_partition(setup)
                     result = self._compare_partition(
                         each, setup, transform, sides=(source, target), request=request
                     )
@@ -320,31 +324,31 @@ class LogCompareProcess:
             target = self._read_log(
                 sides[1],
                 mirror,
-                upto=bounds.target_to,
-                records_max=log_alignment.estimate_max_records(request.memory_bytes),
+                upto=bounds.target_end,
+                max_records=log_alignment.estimate_max_records(request.memory_bytes),
             )
             source = self._read_log(
                 sides[0],
                 bounds.partition,
-                upto=bounds.source_to,
-                records_max=log_alignment.estimate_max_records(
-                    request.memory_bytes, target=len(target.items)
+                upto=bounds.source_end,
+                max_records=log_alignment.estimate_max_records(
+                    request.memory_bytes, target=len(target.digests)
                 ),
                 optional_aborted=True,
-                opposite=bounds.opposite,
+                reverse_producers=bounds.reverse_producers,
                 transform=transform,
             )
         except DriverGoneError:
             raise
         except ConnectError as error:
-            return LogCompareResult(partition=bounds.partition, why=str(error))
+            return LogCompareResult(partition=bounds.partition, failure=str(error))
         return LogCompareResult(
             partition=bounds.partition,
-            matched=log_alignment.align_logs(
-                source.items, target.items, all_differ=request.all_differ
+            alignment=log_alignment.align_logs(
+                source.digests, target.digests, assume_unique=request.all_differ
             ),
-            source=len(source.items),
-            target=len(target.items),
+            source_records=len(source.digests),
+            target_records=len(target.digests),
         )
 
     def _read_log(
@@ -359,9 +363,11 @@ class LogCompareProcess:
 
         A partly read mirror must not be used, because the map would end too early.
         """
-        log = PartitionLogReader(client, partition, clock=self._clock, turn=self._poll_channel)
-        log.stable_to(upto)
-        compared = ComparedLog(start=log.start(), upto=log.end() if upto < 0 else upto, **more)
+        log = PartitionLogReader(client, partition, clock=self._clock, wait=self._poll_channel)
+        log.wait_until_stable(upto)
+        compared = ComparedLog(
+            start=log.find_start_offset(), end=log.find_end_offset() if upto < 0 else upto, **more
+        )
         log.read(compared)
         return compared
 

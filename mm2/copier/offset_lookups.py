@@ -44,9 +44,9 @@ class PendingRequest:
     instruction: Any
 
     @property
-    def awaited(self) -> bool:
+    def is_awaited(self) -> bool:
         """True if the partition's recovery still waits for the answer."""
-        return self.token == self.copy.script.token
+        return self.token == self.copy.script_runner.token
 
 
 ReplyHandler = Callable[[PendingRequest, InstructionAnswer], None]
@@ -60,28 +60,28 @@ class RecoveryCluster:
     is_target: bool
 
     def topic(self, copy: PartitionReplicator) -> str:
-        return copy.where.remote_topic if self.is_target else copy.where.topic
+        return copy.setup.remote_topic if self.is_target else copy.setup.topic
 
     def topic_id(self, copy: PartitionReplicator) -> bytes:
-        where = copy.where
+        where = copy.setup
         return where.target_topic_id if self.is_target else where.source_topic_id
 
     def name(self, copy: PartitionReplicator) -> str:
-        return f"{self.topic(copy)}-{copy.where.partition}"
+        return f"{self.topic(copy)}-{copy.setup.partition}"
 
-    def knows(self, copy: PartitionReplicator) -> bool:
+    def has_metadata(self, copy: PartitionReplicator) -> bool:
         """True if the metadata has an entry for the partition's topic, even an error."""
         return self.cluster.view.topic(self.topic(copy)) is not None
 
-    def by_leader(
-        self, asked: Sequence[PendingRequest], *, reply: ReplyHandler
+    def group_by_leader(
+        self, requests: Sequence[PendingRequest], *, reply: ReplyHandler
     ) -> dict[int, list[PendingRequest]]:
         """Group requests by the leader's node id. Requests for partitions without leader are
         answered with an error.
         """
         groups: dict[int, list[PendingRequest]] = defaultdict(list)
-        for each in asked:
-            leader = self.cluster.view.leader(self.topic(each.copy), each.copy.where.partition)
+        for each in requests:
+            leader = self.cluster.view.leader(self.topic(each.copy), each.copy.setup.partition)
             if leader is None:
                 reply(each, self._build_no_leader_error(each.copy))
             else:
@@ -97,7 +97,7 @@ class RecoveryCluster:
         text = f"{self.name(copy)} has no leader"
         return InstructionRefused(code=LEADER_NOT_AVAILABLE, message=text)
 
-    def refused(self, request: PendingRequest, code: int) -> InstructionRefused:
+    def build_refusal(self, request: PendingRequest, code: int) -> InstructionRefused:
         """Convert a leader's error code, and refresh the metadata because the leader may have
         moved.
         """
@@ -140,7 +140,7 @@ class LogStartLookup:
 class OffsetLookups:
     """Batches lookups into one request per leader and API.
 
-    `ask_offset`, `ask_epoch_end` and `ask_producers` queue requests; `flush` sends them. Invariant:
+    `queue_offset`, `queue_epoch_end` and `queue_open_transactions` queue requests; `flush` sends them. Invariant:
     `_describing` holds the node ids of leaders with a DescribeProducers request in flight.
     """
 
@@ -155,17 +155,17 @@ class OffsetLookups:
         self._producers: list[PendingRequest] = []
         self._describing: set[int] = set()
 
-    def ask_offset(self, side: RecoveryCluster, question: PendingRequest) -> None:
+    def queue_offset(self, side: RecoveryCluster, request: PendingRequest) -> None:
         """Queue a `FindTargetEnd`, `FindSourceOffset` or `LogStartLookup`."""
-        self._offsets.append((side, question))
+        self._offsets.append((side, request))
 
-    def ask_epoch_end(self, question: PendingRequest) -> None:
+    def queue_epoch_end(self, request: PendingRequest) -> None:
         """Queue a `FindEpochEnd` (target)."""
-        self._epochs.append(question)
+        self._epochs.append(request)
 
-    def ask_producers(self, question: PendingRequest) -> None:
+    def queue_open_transactions(self, request: PendingRequest) -> None:
         """Queue a `FindOpenTransactions` (target)."""
-        self._producers.append(question)
+        self._producers.append(request)
 
     def flush(self) -> None:
         if self._offsets:
@@ -179,15 +179,15 @@ class OffsetLookups:
         """Send offset lookups; those of topics without metadata stay queued."""
         queued, self._offsets = self._offsets, []
         for side, question in queued:
-            if question.awaited and not side.knows(question.copy):
+            if question.is_awaited and not side.has_metadata(question.copy):
                 self._offsets.append((side, question))
         for side in self._sides:
             requests = [
                 question
                 for other, question in queued
-                if other is side and side.knows(question.copy)
+                if other is side and side.has_metadata(question.copy)
             ]
-            for node_id, group in side.by_leader(requests, reply=self._reply).items():
+            for node_id, group in side.group_by_leader(requests, reply=self._reply).items():
                 self._list_offsets(side, node_id, group)
 
     def _list_offsets(
@@ -196,7 +196,7 @@ class OffsetLookups:
         topics: dict[str, list[OffsetQuery]] = defaultdict(list)
         for each in group:
             query = OffsetQuery(
-                partition=each.copy.where.partition, timestamp=_choose_timestamp(each.instruction)
+                partition=each.copy.setup.partition, timestamp=_choose_timestamp(each.instruction)
             )
             topics[side.topic(each.copy)].append(query)
         side.cluster.call(
@@ -211,14 +211,14 @@ class OffsetLookups:
 
     def _send_epoch_lookups(self) -> None:
         waiting, self._epochs = self._epochs, []
-        for node_id, group in self._target.by_leader(waiting, reply=self._reply).items():
+        for node_id, group in self._target.group_by_leader(waiting, reply=self._reply).items():
             self._find_epoch_ends(node_id, group)
 
     def _find_epoch_ends(self, node_id: int, group: list[PendingRequest]) -> None:
         topics: dict[str, list[EpochEndQuery]] = defaultdict(list)
         for each in group:
             query = EpochEndQuery(
-                partition=each.copy.where.partition,
+                partition=each.copy.setup.partition,
                 current_epoch=each.instruction.current_leader_epoch,
                 leader_epoch=each.instruction.leader_epoch,
             )
@@ -239,7 +239,7 @@ class OffsetLookups:
 
     def _send_producer_lookups(self) -> None:
         waiting, self._producers = self._producers, []
-        for node_id, group in self._target.by_leader(waiting, reply=self._reply).items():
+        for node_id, group in self._target.group_by_leader(waiting, reply=self._reply).items():
             room = 0 if node_id in self._describing else MAX_DESCRIBE_PRODUCERS_PARTITIONS
             self._producers.extend(group[room:])
             if room:
@@ -248,7 +248,7 @@ class OffsetLookups:
     def _describe_producers(self, node_id: int, group: list[PendingRequest]) -> None:
         topics: dict[str, list[int]] = defaultdict(list)
         for each in group:
-            topics[self._target.topic(each.copy)].append(each.copy.where.partition)
+            topics[self._target.topic(each.copy)].append(each.copy.setup.partition)
         self._describing.add(node_id)
         self._target.cluster.call(
             NodeTarget(node_id),
@@ -284,11 +284,11 @@ class OffsetLookups:
             if reply.failure is not None:
                 self._reply(question, build_unanswered(reply.failure))
                 continue
-            each = partitions.get((side.topic(question.copy), question.copy.where.partition))
+            each = partitions.get((side.topic(question.copy), question.copy.setup.partition))
             if each is None:
                 self._reply(question, build_missing_partition())
             elif int(each.error_code):
-                self._reply(question, side.refused(question, int(each.error_code)))
+                self._reply(question, side.build_refusal(question, int(each.error_code)))
             else:
                 self._reply(question, make(question, each))
 

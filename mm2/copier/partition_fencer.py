@@ -55,8 +55,8 @@ class BrokerRefusal:
 class PartitionFence:
     """Proof that earlier producers can no longer write."""
 
-    owner: ProducerIdAndEpoch
-    marker: int
+    producer: ProducerIdAndEpoch
+    marker_offset: int
     """Offset of the commit marker of `owner`'s empty transaction."""
     leader_epoch: int
     """Leader epoch of the marker's batch."""
@@ -69,32 +69,32 @@ class PartitionFencer:
 
     def __init__(
         self,
-        questions: BlockingClient,
+        client: BlockingClient,
         partition: TopicPartition,
         *,
         transactional_id: str,
         clock: Clock,
     ) -> None:
-        self.questions = questions
+        self.client = client
         self.partition = partition
         self._coordinator = CoordinatorTarget(
             request_builders.TRANSACTION_COORDINATOR, transactional_id
         )
         self._clock = clock
 
-    def new_owner(self) -> ProducerIdAndEpoch | BrokerRefusal:
+    def init_transactional_producer(self) -> ProducerIdAndEpoch | BrokerRefusal:
         """Send InitProducerId with the transactional id."""
         return self._init_producer(
             self._coordinator,
             request_builders.init_producer_id(self._coordinator.key, _TRANSACTION_TIMEOUT_MS),
         )
 
-    def new_plain_owner(self) -> ProducerIdAndEpoch | BrokerRefusal:
+    def init_idempotent_producer(self) -> ProducerIdAndEpoch | BrokerRefusal:
         """Send InitProducerId without a transactional id; such a producer cannot be fenced."""
         message = request_builders.init_producer_id(None, _TRANSACTION_TIMEOUT_MS)
         return self._init_producer(AnyNodeTarget(), message)
 
-    def commit_empty(self, owner: ProducerIdAndEpoch) -> BrokerRefusal | None:
+    def commit_empty_transaction(self, owner: ProducerIdAndEpoch) -> BrokerRefusal | None:
         """Commit a transaction without records."""
         topics = {self.partition.topic: [self.partition.partition]}
         added = self._request_with_retry(
@@ -113,62 +113,62 @@ class PartitionFencer:
         )
         return ended if isinstance(ended, BrokerRefusal) else None
 
-    def lock_out(self) -> PartitionFence | BrokerRefusal | None:
+    def fence_partition(self) -> PartitionFence | BrokerRefusal | None:
         """Fence the partition and read the marker back. None if the marker could not be read in
         time.
         """
-        start = self.end()
-        owner = self.new_owner()
+        start = self.find_end_offset()
+        owner = self.init_transactional_producer()
         if isinstance(owner, BrokerRefusal):
             return owner
-        if (refused := self.commit_empty(owner)) is not None:
+        if (refused := self.commit_empty_transaction(owner)) is not None:
             return refused
-        marker = self.marker_of(owner, start=start)
+        marker = self.find_marker(owner, start=start)
         if marker is None:
             return None
         return PartitionFence(
-            owner=owner, marker=marker.base_offset, leader_epoch=marker.leader_epoch
+            producer=owner, marker_offset=marker.base_offset, leader_epoch=marker.leader_epoch
         )
 
-    def marker_of(self, owner: ProducerIdAndEpoch, *, start: int) -> BatchHeader | None:
-        """Find the commit marker of the owner's empty transaction at `start` or later.
+    def find_marker(self, owner: ProducerIdAndEpoch, *, start: int) -> BatchHeader | None:
+        """Find the commit marker of the owner's empty transaction at `find_start_offset` or later.
 
         None if it could not be read in time. All batches before the marker are final.
         """
         end_s = self._clock.now_s() + _MARKER_TIMEOUT_S
         offset = start
         while self._clock.now_s() < end_s:
-            for header in self.headers(offset):
+            for header in self.read_headers(offset):
                 offset = max(offset, header.last_offset + 1)
                 is_own = (header.producer_id, header.producer_epoch) == (owner.id, owner.epoch)
                 if header.is_control and is_own and header.base_offset >= start:
                     return header
         return None
 
-    def headers(self, offset: int) -> list[BatchHeader]:
+    def read_headers(self, offset: int) -> list[BatchHeader]:
         """Headers of the batches from `offset` on, as many as one response holds."""
-        return [header for header, _ in self.batches(offset)]
+        return [header for header, _ in self.read_batches(offset)]
 
-    def batches(self, offset: int) -> list[tuple[BatchHeader, memoryview]]:
+    def read_batches(self, offset: int) -> list[tuple[BatchHeader, memoryview]]:
         """Batches from `offset` on, uncommitted ones included, as many as one response holds."""
         partition = self.partition
-        fetched = self.questions.fetch(partition.topic, offset, partition=partition.partition)
+        fetched = self.client.fetch(partition.topic, offset, partition=partition.partition)
         return list(record_sets.iter_batches(memoryview(fetched.records)))
 
-    def start(self) -> int:
+    def find_start_offset(self) -> int:
         """Return the log start offset."""
         return self._look_up_offset(_EARLIEST_TIMESTAMP, "start")
 
-    def end(self) -> int:
+    def find_end_offset(self) -> int:
         """Return the log end offset."""
         return self._look_up_offset(_LATEST_TIMESTAMP, "end")
 
     def _look_up_offset(self, timestamp: int, what: str) -> int:
         partition = self.partition
-        node = NodeTarget(self.questions.leader(partition.topic, partition.partition))
+        node = NodeTarget(self.client.leader(partition.topic, partition.partition))
         query = OffsetQuery(partition=partition.partition, timestamp=timestamp)
         message = request_builders.list_offsets({partition.topic: [query]}, read_committed=False)
-        ((result,),) = (each.partitions for each in self.questions.ask(node, message).topics)
+        ((result,),) = (each.partitions for each in self.client.request(node, message).topics)
         if int(result.error_code):
             raise BrokerResponseError(
                 f"looking up the {what} offset of {partition}", int(result.error_code)
@@ -188,17 +188,17 @@ class PartitionFencer:
 
         def try_request() -> Any | None:
             try:
-                body = self.questions.ask(target, message)
+                body = self.client.request(target, message)
             except CoordinatorLookupRefused as refused:
                 return BrokerRefusal(code=refused.error_code)
             code = _read_error_code(body)
             if code in _COORDINATOR_MOVED_ERRORS:
-                self.questions.forget_coordinator(self._coordinator)
+                self.client.forget_coordinator(self._coordinator)
             if code in _RETRIABLE_COORDINATOR_ERRORS:
                 return None
             return BrokerRefusal(code=code) if code else body
 
-        return self.questions.until(try_request, f"{message.api} for {target}")
+        return self.client.wait_until(try_request, f"{message.api} for {target}")
 
 
 def _read_error_code(body: Any) -> int:

@@ -57,25 +57,25 @@ class BatchProducer:
         self,
         target: ClusterConnections,
         *,
-        carry: ProduceInstructionHandler,
-        now: Clock,
-        settled: Callable[[PartitionReplicator], None],
-        may_send: Callable[[], bool],
+        execute: ProduceInstructionHandler,
+        clock: Clock,
+        on_result: Callable[[PartitionReplicator], None],
+        can_record: Callable[[], bool],
     ) -> None:
         self._target = target
-        self._clock = now
-        self._execute = carry
-        self._on_result = settled
-        self._can_record = may_send
+        self._clock = clock
+        self._execute = execute
+        self._on_result = on_result
+        self._can_record = can_record
         self._connections: dict[tuple[int, int], _ProduceConnection] = {}
         self._connection_by_copy: dict[int, _ProduceConnection] = {}
         self._numbers: dict[int, int] = {}
         self._concurrency_by_node: dict[int, ProduceConcurrency] = {}
 
-    def offer(self, copy: PartitionReplicator) -> None:
+    def mark_ready(self, copy: PartitionReplicator) -> None:
         """Call when the partition may have a batch to send."""
-        leader = self._target.view.leader(copy.where.remote_topic, copy.where.partition)
-        if leader is None or not copy.outbox.queued:
+        leader = self._target.view.leader(copy.setup.remote_topic, copy.setup.partition)
+        if leader is None or not copy.send_queue.queued_batches:
             return
         connection = self._get_connection(copy, leader.node_id)
         if connection is not None:
@@ -86,13 +86,13 @@ class BatchProducer:
         their order.
         """
         number = self._numbers.setdefault(id(copy), len(self._numbers))
-        key = (node_id, number % self._get_concurrency(node_id).lanes)
+        key = (node_id, number % self._get_concurrency(node_id).connections)
         previous = self._connection_by_copy.get(id(copy))
         if previous is not None:
             if (previous.node_id, previous.number) == key:
                 return previous
             previous.ready.pop(id(copy), None)
-            if copy.window.in_flight:
+            if copy.in_flight.count:
                 return None
         connection = self._connections.get(key)
         if connection is None:
@@ -104,13 +104,14 @@ class BatchProducer:
         return self._concurrency_by_node.setdefault(node_id, ProduceConcurrency())
 
     @property
-    def slow_acks(self) -> bool:
+    def has_slow_acks(self) -> bool:
         """True if a broker acknowledges slowly, because of distance or replication."""
         return any(
-            each.ack_s >= in_flight.FAST_ACK_S for each in self._concurrency_by_node.values()
+            each.average_ack_s >= in_flight.FAST_ACK_S
+            for each in self._concurrency_by_node.values()
         )
 
-    def pump(self, now_s: float) -> None:
+    def send_ready(self, now_s: float) -> None:
         """Send ready batches, unless too many acknowledged batches wait to be recorded."""
         if not self._can_record():
             return
@@ -125,17 +126,17 @@ class BatchProducer:
         size = 0
         transactional_id: str | None = None
         for number, copy in list(connection.ready.items()):
-            if not copy.ready(now_s):
+            if not copy.prepare_next_batch(now_s):
                 del connection.ready[
                     number
                 ]  # offered again after its next acknowledgement or fetch
                 continue
-            if copy.mode.active:
+            if copy.transaction_mode.is_active:
                 if copies:
                     continue
-                transactional_id = copy.where.transactional_id
+                transactional_id = copy.setup.transactional_id
             copies.append(copy)
-            size += copy.outbox.next_size
+            size += copy.send_queue.next_size
             if (
                 transactional_id
                 or size >= MAX_REQUEST_BYTES
@@ -159,9 +160,11 @@ class BatchProducer:
             if transactional_id
             else api_versions.PRODUCE_VERSIONS
         )
-        if copies[0].where.target_topic_id == offset_map_records.NO_TOPIC_ID:
+        if copies[0].setup.target_topic_id == offset_map_records.NO_TOPIC_ID:
             high = min(high, _MAX_TOPIC_NAME_VERSION)
-        version = self._target.version_for(connection.node_id, api_versions.PRODUCE_KEY, low, high)
+        version = self._target.choose_version(
+            connection.node_id, api_versions.PRODUCE_KEY, low, high
+        )
         if version is None:
             return False
         for copy in copies:
@@ -169,10 +172,10 @@ class BatchProducer:
         copies.sort(key=_get_remote_topic)
         batches = [
             ProduceBatch(
-                copy.where.remote_topic,
-                copy.where.target_topic_id,
-                copy.where.partition,
-                copy.send(now_s),
+                copy.setup.remote_topic,
+                copy.setup.target_topic_id,
+                copy.setup.partition,
+                copy.pop_next_batch(now_s),
             )
             for copy in copies
         ]
@@ -197,7 +200,7 @@ class BatchProducer:
             timeout_s=REQUEST_TIMEOUT_S,
         )
         for copy in copies:
-            if copy.outbox.queued:
+            if copy.send_queue.queued_batches:
                 connection.ready[id(copy)] = copy
         return True
 
@@ -220,15 +223,17 @@ class BatchProducer:
                 reason = str(error)
         if response is None:
             for copy in copies:
-                self._execute(copy, copy.produce_unanswered(reason, now_s))
+                self._execute(copy, copy.on_produce_unanswered(reason, now_s))
                 self._on_result(copy)
             return
         if response.throttle_ms:
             self._target.throttle(connection.node_id, connection.name, response.throttle_ms)
         else:
-            self._get_concurrency(connection.node_id).note(reply.elapsed_s, under_way=in_flight)
+            self._get_concurrency(connection.node_id).record_response(
+                reply.elapsed_s, in_flight=in_flight
+            )
         self._handle_results(connection, copies, response, now_s=now_s)
-        self.pump(now_s)
+        self.send_ready(now_s)
 
     def _handle_results(
         self,
@@ -243,7 +248,7 @@ class BatchProducer:
         }
         by_id = bool(response.partitions) and not response.partitions[0].topic
         for copy in copies:
-            where = copy.where
+            where = copy.setup
             key = (
                 ("", where.target_topic_id, where.partition)
                 if by_id
@@ -251,28 +256,28 @@ class BatchProducer:
             )
             result = results.get(key)
             if result is None:
-                instructions = copy.produce_unanswered(
+                instructions = copy.on_produce_unanswered(
                     "the response does not contain the partition", now_s
                 )
             elif result.error_code:
                 self._update_leader(copy, result)
-                instructions = copy.produce_refused(
+                instructions = copy.on_produce_error(
                     result.error_code, _describe_error(result), now_s
                 )
             else:
-                instructions = copy.acknowledged(
+                instructions = copy.on_produce_acknowledged(
                     result.base_offset, result.log_append_time_ms, now_s
                 )
             if instructions:
                 self._execute(copy, instructions)
             self._on_result(copy)
-            if copy.outbox.queued:
-                self.offer(copy)
+            if copy.send_queue.queued_batches:
+                self.mark_ready(copy)
 
     def _update_leader(self, copy: PartitionReplicator, result: ProduceResponsePartition) -> None:
         if result.current_leader is not None:
-            where = copy.where
-            self._target.view.leader_seen(
+            where = copy.setup
+            self._target.view.update_leader(
                 where.remote_topic, where.partition, *result.current_leader
             )
         else:
@@ -280,7 +285,7 @@ class BatchProducer:
 
 
 def _get_remote_topic(copy: PartitionReplicator) -> str:
-    return copy.where.remote_topic
+    return copy.setup.remote_topic
 
 
 def _describe_error(result: ProduceResponsePartition) -> str:

@@ -61,8 +61,8 @@ class TransactionCoordinatorRequests:
         self._target = target
         self._reply_if_awaited = reply
 
-    def ask(self, question: PendingRequest) -> None:
-        where = question.copy.where
+    def send(self, question: PendingRequest) -> None:
+        where = question.copy.setup
         self._target.call(
             _find_coordinator(where, question.instruction),
             _build_request(where, question.instruction),
@@ -78,7 +78,7 @@ class TransactionCoordinatorRequests:
         if reply.failure is not None:
             self._reply_if_awaited(question, offset_lookups.build_unanswered(reply.failure))
             return
-        transactional_id = question.copy.where.transactional_id
+        transactional_id = question.copy.setup.transactional_id
         code = _read_error_code(question.instruction, reply.body)
         if code in COORDINATOR_MOVED_ERRORS:
             self._target.forget_coordinator(
@@ -143,9 +143,9 @@ RecoveryAnswerHandler = Callable[[PartitionReplicator, InstructionAnswer], None]
 
 
 class RecoveryRequests:
-    """Sends the requests of recovering partitions and passes the answers to `answered`.
+    """Sends the requests of recovering partitions and passes the answers to `on_answer`.
 
-    `ask` queues a request and `flush` sends the queued ones. Runs on the thread of the copy loop.
+    `submit` queues a request and `flush` sends the queued ones. Runs on the thread of the copy loop.
     """
 
     def __init__(
@@ -153,19 +153,19 @@ class RecoveryRequests:
         *,
         source: ClusterConnections,
         target: ClusterConnections,
-        link: DriverClient,
-        answered: RecoveryAnswerHandler,
-        now: Clock,
+        driver: DriverClient,
+        on_answer: RecoveryAnswerHandler,
+        clock: Clock,
         granted: bool = False,
     ) -> None:
         """`granted`: the first acquisition of each partition needs no request to the driver."""
         self._granted = granted
-        self._clock = now
+        self._clock = clock
         self._granted_copies: set[int] = set()
         self._source = RecoveryCluster(source, is_target=False)
         self._target = RecoveryCluster(target, is_target=True)
-        self._driver = link
-        self._on_answer = answered
+        self._driver = driver
+        self._on_answer = on_answer
         self._coordinators = TransactionCoordinatorRequests(target, reply=self._reply_if_awaited)
         self._offsets = OffsetLookups(
             source=self._source, target=self._target, reply=self._reply_if_awaited
@@ -174,26 +174,26 @@ class RecoveryRequests:
             source=self._source,
             target=self._target,
             reply=self._reply_if_awaited,
-            ask_offset=self._offsets.ask_offset,
+            queue_offset_lookup=self._offsets.queue_offset,
         )
         self._delayed: list[tuple[float, PendingRequest]] = []
 
-    def ask(self, copy: PartitionReplicator, instruction: Instruction, now_s: float) -> None:
+    def submit(self, copy: PartitionReplicator, instruction: Instruction, now_s: float) -> None:
         """Route an instruction to the cluster, coordinator or driver that answers it."""
-        question = PendingRequest(copy, copy.script.token, instruction)
+        question = PendingRequest(copy, copy.script_runner.token, instruction)
         match instruction:
             case FindTargetEnd():
-                self._offsets.ask_offset(self._target, question)
+                self._offsets.queue_offset(self._target, question)
             case FindSourceOffset():
-                self._offsets.ask_offset(self._source, question)
+                self._offsets.queue_offset(self._source, question)
             case FindEpochEnd():
-                self._offsets.ask_epoch_end(question)
+                self._offsets.queue_epoch_end(question)
             case FindOpenTransactions():
-                self._offsets.ask_producers(question)
+                self._offsets.queue_open_transactions(question)
             case ReadTarget():
-                self._reads.ask(self._target, question)
+                self._reads.queue_read(self._target, question)
             case ReadSource():
-                self._reads.ask(self._source, question)
+                self._reads.queue_read(self._source, question)
             case RequestAcquisition() if self._granted and id(copy) not in self._granted_copies:
                 self._granted_copies.add(
                     id(copy)
@@ -203,21 +203,23 @@ class RecoveryRequests:
                 self._delayed.append((now_s + delay_s, question))
             case _:
                 if not self._ask_driver(question):
-                    self._coordinators.ask(question)
+                    self._coordinators.send(question)
 
     def _ask_driver(self, question: PendingRequest) -> bool:
         """Send the request to the driver; False if the driver does not answer this kind."""
         match question.instruction:
             case RequestAcquisition():
-                self._driver.ask_may_take(answered=self._build_reply_handler(question))
-            case ReadRecoveredState(target=target):
-                self._driver.read_facts(
-                    question.copy.where, target, answered=self._build_reply_handler(question)
+                self._driver.request_acquisition(on_answer=self._build_reply_handler(question))
+            case ReadRecoveredState(target_offset=target):
+                self._driver.request_recovered_state(
+                    question.copy.setup, target, on_answer=self._build_reply_handler(question)
                 )
             case FindReverseFlowProducers(producers=producers):
-                self._driver.ask_opposite(producers, answered=self._build_reply_handler(question))
+                self._driver.request_reverse_producers(
+                    producers, on_answer=self._build_reply_handler(question)
+                )
             case AppendToFlowLog(items=items):
-                self._driver.record(items, answered=self._build_reply_handler(question))
+                self._driver.append_to_log(items, on_stored=self._build_reply_handler(question))
             case _:
                 return False
         return True
@@ -237,7 +239,7 @@ class RecoveryRequests:
         return lambda answer: self._reply_if_awaited(question, answer)
 
     def _reply_if_awaited(self, question: PendingRequest, answer: InstructionAnswer) -> None:
-        if question.awaited:
+        if question.is_awaited:
             self._on_answer(question.copy, answer)
 
     def _answer_due_delays(self, now_s: float) -> None:

@@ -25,22 +25,22 @@ class RunDirectory:
     def remove(self) -> None:
         """Delete the directory with its contents. Idempotent."""
         shutil.rmtree(self.path, ignore_errors=True)
-        self.leave()
+        self.keep()
 
-    def leave(self) -> None:
+    def keep(self) -> None:
         """Release the lock but keep the directory for inspection, until the next run removes it."""
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None
 
 
-def create(kind: str, *, parent: Path | None = None, kept: int = 0) -> RunDirectory:
+def create(kind: str, *, parent: Path | None = None, keep_count: int = 0) -> RunDirectory:
     """Create `<kind>XXXXXXXX` under `parent` or the temporary directory.
 
-    Also removes directories of ended processes except for the newest `kept`.
+    Also removes directories of ended processes except for the newest `keep_count`.
     """
     folder = parent or Path(tempfile.gettempdir())
-    remove_stale(kind, folder, kept=kept)
+    remove_stale(kind, folder, keep_count=keep_count)
     path = Path(tempfile.mkdtemp(prefix=kind, dir=folder))
     # Renamed only after it is locked, so that no other process sees an unlocked lock file.
     unlocked_name = path / f"{_LOCK_FILE}.new"
@@ -50,11 +50,11 @@ def create(kind: str, *, parent: Path | None = None, kept: int = 0) -> RunDirect
     return RunDirectory(path, lock_fd)
 
 
-def remove_stale(kind: str, where: Path, *, kept: int = 0) -> None:
+def remove_stale(kind: str, parent: Path, *, keep_count: int = 0) -> None:
     """Remove this user's directories of that kind whose process has ended, except for the newest
-    `kept`.
+    `keep_count`.
     """
-    locks = sorted(where.glob(f"{kind}*/{_LOCK_FILE}"), key=_read_created_ns, reverse=True)
+    locks = sorted(parent.glob(f"{kind}*/{_LOCK_FILE}"), key=_read_created_ns, reverse=True)
     ended = 0
     for lock in locks:
         try:
@@ -66,7 +66,7 @@ def remove_stale(kind: str, where: Path, *, kept: int = 0) -> None:
             if os.fstat(lock_fd).st_uid != os.geteuid():
                 continue
             ended += 1
-            if ended > kept:
+            if ended > keep_count:
                 shutil.rmtree(lock.parent, ignore_errors=True)
         except BlockingIOError:
             pass

@@ -26,19 +26,19 @@ class StartedCopy:
     handle: CopyHandle
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """True unless the process has ended or its channel is closed."""
         alive = self.handle.state is not CopyState.ENDED
         return alive and self.channel.closed_reason is None
 
-    def end(self, why: str) -> None:
+    def end(self, reason: str) -> None:
         """Kill the process and close its channel. Thread-safe."""
         self.handle.cancel()
-        self.channel.close(why)
+        self.channel.close(reason)
 
 
 def start_copy(
-    running: CopyEngine,
+    engine: CopyEngine,
     server: ControlServer,
     inbox: ChannelInbox,
     *,
@@ -49,8 +49,8 @@ def start_copy(
 
     Raises `FatalError` if the control server has ended.
     """
-    channel = server.open(f"{flow} task {task}", inbox=inbox)
-    handle = running.start(
+    channel = server.open_channel(f"{flow} task {task}", inbox=inbox)
+    handle = engine.start(
         CopyJob(flow=flow, index=task, address=str(server.address), token=channel.token)
     )
     return StartedCopy(channel, handle)
@@ -72,20 +72,20 @@ STANDBY_FLOW_NAME = "standby"
 
 
 class StandbyCopies:
-    """Standby copy processes of one engine. Thread-safe. `most` 0 disables them."""
+    """Standby copy processes of one engine. Thread-safe. `max_count` 0 disables them."""
 
     def __init__(
         self,
-        running: CopyEngine,
+        engine: CopyEngine,
         server: ControlServer,
         *,
         clock: Clock,
-        most: int,
+        max_count: int,
     ) -> None:
-        self._engine = running
+        self._engine = engine
         self._server = server
         self._clock = clock
-        self._max_count = most
+        self._max_count = max_count
         self._lock = threading.Lock()
         self._inbox = ChannelInbox()
         self._numbers = itertools.count(1)
@@ -94,7 +94,7 @@ class StandbyCopies:
         self._next_start_s = 0.0
         self._next_heartbeat_s = 0.0
 
-    def want(self, flow: str, count: int) -> None:
+    def set_remote_tasks(self, flow: str, count: int) -> None:
         """Set how many tasks of the flow run on other nodes.
 
         Must be called regularly: each call also sends the heartbeats that keep standby processes
@@ -107,7 +107,7 @@ class StandbyCopies:
                 self._next_start_s = now_s + STANDBY_START_DELAY_S
             self._adjust_count(now_s)
 
-    def take(self, name: str, inbox: ChannelInbox) -> StartedCopy | None:
+    def assign(self, name: str, inbox: ChannelInbox) -> StartedCopy | None:
         """Assign a standby process to a task, whose messages arrive in `inbox`; None if there is
         none.
         """
@@ -115,22 +115,22 @@ class StandbyCopies:
             self._next_start_s = self._clock.now_s() + STANDBY_START_DELAY_S
             while self._standby:
                 copy = self._standby.pop(0)
-                if copy.usable and copy.channel.connected:
-                    copy.channel.hand_over(name, inbox)
+                if copy.is_usable and copy.channel.connected:
+                    copy.channel.reassign(name, inbox)
                     return copy
                 copy.end("the standby process did not connect")
         return None
 
     def _adjust_count(self, now_s: float) -> None:
-        while self._inbox.take(0.0) is not None:
+        while self._inbox.pop(0.0) is not None:
             pass  # a standby process only reports its end, which `usable` shows as well
-        if any(not each.usable for each in self._standby):
-            self._standby = [each for each in self._standby if each.usable]
+        if any(not each.is_usable for each in self._standby):
+            self._standby = [each for each in self._standby if each.is_usable]
             self._next_start_s = now_s + STANDBY_RETRY_DELAY_S
         wanted = min(self._max_count, sum(self._task_counts.values()))
         while len(self._standby) > wanted:
             self._standby.pop().end("no tasks run on other nodes")
-        if len(self._standby) < wanted and now_s >= self._next_start_s and self._engine.warm:
+        if len(self._standby) < wanted and now_s >= self._next_start_s and self._engine.is_warm:
             self._next_start_s = now_s + STANDBY_START_INTERVAL_S
             with contextlib.suppress(FatalError):  # reported by the tasks that copy
                 self._standby.append(self._start_standby())

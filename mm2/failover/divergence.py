@@ -39,26 +39,26 @@ class RecordRange(NamedTuple):
 class Provenance:
     """Counts and collects the records of a log range by their writer."""
 
-    ours: Collection[int]
+    flow_producers: Collection[int]
     """Producer ids of the flow."""
     start: int
     """First offset of the range."""
     end: int
     """End of the range, exclusive."""
-    keeps_others: bool = True
+    collects_foreign: bool = True
     """Whether foreign records are collected."""
-    mine: int = 0
+    flow_records: int = 0
     """Number of records of the flow."""
-    mine_end: int = field(init=False)
+    flow_end: int = field(init=False)
     """Offset after the flow's last record; `start` if there is none."""
-    others: list[RecordRange] = field(default_factory=list)
+    foreign: list[RecordRange] = field(default_factory=list)
     """Foreign records, in commit order."""
     _open: dict[int, list[RecordRange]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.mine_end = self.start
+        self.flow_end = self.start
 
-    def take(self, header: BatchHeader, control: int | None) -> None:
+    def add_batch(self, header: BatchHeader, control: int | None) -> None:
         """Process the next batch of the log; `control` is the marker type, None for records."""
         if control is not None:
             if header.base_offset < self.end:
@@ -67,7 +67,7 @@ class Provenance:
                     self._count(header.producer_id, waiting)
             return
         first, last = max(self.start, header.base_offset), min(self.end - 1, header.last_offset)
-        if first > last or not (self.keeps_others or header.producer_id in self.ours):
+        if first > last or not (self.collects_foreign or header.producer_id in self.flow_producers):
             return
         records = min(header.record_count, last - first + 1)
         found = RecordRange(first, last, records, header.oldest_timestamp, header.max_timestamp)
@@ -77,17 +77,17 @@ class Provenance:
             self._count(header.producer_id, [found])
 
     def _count(self, producer: int, found: list[RecordRange]) -> None:
-        if producer in self.ours:
-            self.mine += sum(each.records for each in found)
-            self.mine_end = max([self.mine_end, *(each.last + 1 for each in found)])
+        if producer in self.flow_producers:
+            self.flow_records += sum(each.records for each in found)
+            self.flow_end = max([self.flow_end, *(each.last + 1 for each in found)])
         else:
             for each in found:
-                _append_range(self.others, each)
+                _append_range(self.foreign, each)
 
     @property
-    def held(self) -> int:
+    def range_count(self) -> int:
         """Number of ranges in memory."""
-        return len(self.others) + sum(len(each) for each in self._open.values())
+        return len(self.foreign) + sum(len(each) for each in self._open.values())
 
 
 def _append_range(found: list[RecordRange], more: RecordRange) -> None:
@@ -111,18 +111,18 @@ def _append_range(found: list[RecordRange], more: RecordRange) -> None:
         found.append(more)
 
 
-def skip_records(others: Collection[RecordRange], passed: int) -> list[RecordRange]:
-    """Returns foreign ranges in log order without the first `passed` records; within a range, each
+def skip_records(others: Collection[RecordRange], skipped: int) -> list[RecordRange]:
+    """Returns foreign ranges in log order without the first `skipped` records; within a range, each
     offset counts as a record."""
     found = []
     for each in sorted(others):
-        if passed >= each.records:
-            passed -= each.records
+        if skipped >= each.records:
+            skipped -= each.records
             continue
-        if passed:
-            first = each.first + passed
-            each = each._replace(first=first, records=each.records - passed)
-            passed = 0
+        if skipped:
+            first = each.first + skipped
+            each = each._replace(first=first, records=each.records - skipped)
+            skipped = 0
         found.append(each)
     return found
 
@@ -153,7 +153,7 @@ class ScanBudget:
         self._left = most
         self._lock = threading.Lock()
 
-    def takes(self, more: int) -> bool:
+    def reserve(self, more: int) -> bool:
         """Reserve `more` ranges; returns False if they exceed the budget. Negative: release."""
         with self._lock:
             if more > self._left:
@@ -165,40 +165,40 @@ class ScanBudget:
 class ReadableLog(Protocol):
     """A partition's log: a `PartitionFencer`."""
 
-    def start(self) -> int: ...
+    def find_start_offset(self) -> int: ...
 
-    def batches(self, offset: int) -> list[tuple[BatchHeader, memoryview]]: ...
+    def read_batches(self, offset: int) -> list[tuple[BatchHeader, memoryview]]: ...
 
 
 def scan_log(
-    place: ReadableLog,
-    found: Provenance,
+    log: ReadableLog,
+    scan: Provenance,
     *,
     clock: Clock,
     end: Deadline,
-    room: ScanBudget | None = None,
+    budget: ScanBudget | None = None,
 ) -> bool:
-    """Scan a log range into `found`; returns True if the end was reached.
+    """Scan a log range into `scan`; returns True if the end was reached.
 
     The scan begins at `found.start` or at the log's start, and is limited by `SCAN_TIMEOUT_S`, by
-    `end` and by `room`, whose reservation is kept if the end is reached. Raises `ConnectError` if
+    `end` and by `budget`, whose reservation is kept if the end is reached. Raises `ConnectError` if
     the cluster does not answer."""
-    room, held = room or ScanBudget(), 0
-    end_s = clock.now_s() + min(SCAN_TIMEOUT_S, end.left_s(clock.now_s()))
-    at, read = found.start, 0
-    if at < found.end:
-        at = max(at, place.start())
-    while at < found.end:
+    budget, held = budget or ScanBudget(), 0
+    end_s = clock.now_s() + min(SCAN_TIMEOUT_S, end.remaining_s(clock.now_s()))
+    at, read = scan.start, 0
+    if at < scan.end:
+        at = max(at, log.find_start_offset())
+    while at < scan.end:
         if clock.now_s() >= end_s or read >= MAX_SCAN_BYTES:
-            room.takes(-held)
+            budget.reserve(-held)
             return False
-        for header, batch in place.batches(at):
+        for header, batch in log.read_batches(at):
             control = record_batch.read_control_type(batch) if header.is_control else None
-            found.take(header, control)
+            scan.add_batch(header, control)
             at = max(at, header.last_offset + 1)
             read += header.size
-        if not room.takes(found.held - held):
-            room.takes(-held)
+        if not budget.reserve(scan.range_count - held):
+            budget.reserve(-held)
             return False
-        held = found.held
+        held = scan.range_count
     return True

@@ -40,7 +40,7 @@ _WRITE_POLL_INTERVAL_S = 0.1
 class WritableFlowSide(FlowSide, Protocol):
     """The cluster that stores the flow's Connect topics."""
 
-    def writer(self, topic: str) -> RecordWriter: ...
+    def create_writer(self, topic: str) -> RecordWriter: ...
 
 
 def list_configured_connectors(found: ConnectGroupSnapshot) -> list[str]:
@@ -89,13 +89,13 @@ def stop_connectors(
     wanted = list_active_connectors(before)
     if not wanted:
         return list_configured_connectors(before)
-    writer = side.writer(topic)
+    writer = side.create_writer(topic)
     try:
         _write_stop_records(writer, wanted, end=end, clock=clock)
     finally:
-        writer.close(end.left_s(clock.now_s()))
+        writer.close(end.remaining_s(clock.now_s()))
     after = connect_group.read_connect_group(
-        side, props, clock=clock, timeout_s=end.left_s(clock.now_s())
+        side, props, clock=clock, timeout_s=end.remaining_s(clock.now_s())
     )
     if left := list_active_connectors(after):
         raise RetriableError(
@@ -126,7 +126,7 @@ def _write_stop_records(
         assert record.value is not None
         writer.write(record.key, record.value, on_written=told.append)
     while len(told) < len(records):
-        if end.passed(clock.now_s()):
+        if end.is_expired(clock.now_s()):
             raise RetriableError("stopping the flow: the cluster did not acknowledge in time")
         writer.poll(_WRITE_POLL_INTERVAL_S)
     failure = next((each for each in told if each is not None), None)
@@ -149,49 +149,53 @@ class StoppedFlow:
     """Tasks that have not reported their end."""
 
 
-def stop_flow(about: MoveContext, wanted: MoveRequest) -> StoppedFlow:
+def stop_flow(context: MoveContext, request: MoveRequest) -> StoppedFlow:
     """Stop the flow durably, and wait a limited time until its workers report that tasks ended."""
-    stopped = list(about.stop())
-    if not stopped and readiness.NO_CONNECTORS_CODE not in wanted.accepted:
-        raise FatalError(readiness.explain_no_connectors(about.both.flow.name, wanted.destination))
+    stopped = list(context.stop_connectors())
+    if not stopped and readiness.NO_CONNECTORS_CODE not in request.accepted:
+        raise FatalError(
+            readiness.explain_no_connectors(context.clusters.flow.name, request.destination)
+        )
     left: list[str] = []
 
     def ended() -> bool:
-        left[:] = about.running()
+        left[:] = context.list_running_tasks()
         return not left
 
     if stopped:
         with contextlib.suppress(RetriableError):  # running writers are fenced anyway
-            about.await_(ended, lambda: f"running: {', '.join(left)}", most_s=TASK_END_TIMEOUT_S)
+            context.wait_until(
+                ended, lambda: f"running: {', '.join(left)}", max_wait_s=TASK_END_TIMEOUT_S
+            )
     return StoppedFlow(connectors=stopped, running=left)
 
 
-def fence_flow(about: MoveContext, wanted: MoveRequest) -> list[FencingResult]:
+def fence_flow(context: MoveContext, request: MoveRequest) -> list[FencingResult]:
     """Fence all partitions, again for those that a worker acquires before it reads the stop.
 
     Partitions that do not answer are left unfenced if that is accepted; partitions that answer
     never are. Raises `ConnectError`."""
-    leaves = wanted.accepts(plan_findings.MIRROR_UNKNOWN)
-    turns = FencingRounds(about, leaves=leaves)
+    leaves = request.accepts(plan_findings.MIRROR_UNKNOWN)
+    turns = FencingRounds(context, leaves=leaves)
     try:
-        about.await_(turns.turn, turns.why)
+        context.wait_until(turns.run_round, turns.describe_wait)
     except RetriableError:
-        if not (leaves and turns.late):
+        if not (leaves and turns.unfinished):
             raise
-        turns.leave_late()
-    found = turns.found
+        turns.leave_unanswered()
+    found = turns.results
     return [found[each] for each in sorted(found)]
 
 
 def fence_flow_again(
-    about: MoveContext, wanted: MoveRequest, fenced: Collection[FencingResult]
+    context: MoveContext, request: MoveRequest, fenced: Collection[FencingResult]
 ) -> list[FencingResult]:
     """Fence all partitions again if one was acquired or begun since; returns an empty list
     otherwise."""
-    known = about.known()
-    fresh = writer_fencing.list_partitions_to_fence(about, known).keys() - {
+    known = context.read_offset_map()
+    fresh = writer_fencing.list_partitions_to_fence(context, known).keys() - {
         each.partition for each in fenced
     }
     if fresh or any(fencing_results.is_acquired_since(known, each) for each in fenced):
-        return fence_flow(about, wanted)
+        return fence_flow(context, request)
     return []

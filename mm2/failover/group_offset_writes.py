@@ -28,33 +28,33 @@ class VerifiedPosition:
     group: str
     partition: TopicPartition
     moved_to: int
-    at: int | None
+    offset: int | None
     """Committed offset, None if there is none."""
 
     @property
     def is_before(self) -> bool:
         """True if records would be re-read; further on is fine, the group may be consuming."""
-        return self.at is None or self.at < self.moved_to
+        return self.offset is None or self.offset < self.moved_to
 
     def __str__(self) -> str:
-        at = "nowhere" if self.at is None else f"at {self.at}"
+        at = "nowhere" if self.offset is None else f"at {self.offset}"
         return f"group {self.group}, {self.partition}: {at}, not at {self.moved_to}"
 
 
 def compare_positions(
-    finals: Mapping[str, FinalPositions], stands: Mapping[str, CommittedPositions]
+    finals: Mapping[str, FinalPositions], current: Mapping[str, CommittedPositions]
 ) -> list[VerifiedPosition]:
     """Compare the committed offsets with the final positions, for each group and partition."""
     found = []
     for group, final in sorted(finals.items()):
         for partition, to in sorted(final.positions.items()):
-            at = stands.get(group, {}).get(partition)
+            at = current.get(group, {}).get(partition)
             found.append(
                 VerifiedPosition(
                     group=group,
                     partition=partition,
                     moved_to=to.offset,
-                    at=None if at is None else at.offset,
+                    offset=None if at is None else at.offset,
                 )
             )
     return found
@@ -94,43 +94,45 @@ def position_to_json(each: VerifiedPosition) -> Mapping[str, Any]:
         "topic": each.partition.topic,
         "partition": each.partition.partition,
         "moved_to": each.moved_to,
-        "stands_at": each.at,
+        "stands_at": each.offset,
         "before": each.is_before,
     }
 
 
 def write_group_offsets(
-    about: MoveContext,
+    context: MoveContext,
     finals: Mapping[str, FinalPositions],
-    wanted: MoveRequest,
+    request: MoveRequest,
     *,
     moved: Collection[str],
-    note: Callable[[str], object],
+    on_moved: Callable[[str], object],
 ) -> list[str]:
     """Write the final positions; returns the groups that stay unmoved, as accepted.
 
     Positions that are already there or further are not written again: the process may have died
-    after the write, or the group may be consuming. `note` is called for each group that is done.
+    after the write, or the group may be consuming. `on_moved` is called for each group that is done.
     Raises `RetriableError` if a group could not be moved and that is not accepted."""
-    groups, timeout_s = about.both.target.groups, about.planner.timeout_s
-    standing = groups.positions([name for name in finals if name not in moved], timeout_s)
-    writes = {name: finals[name].to_write(stands) for name, stands in standing.done.items()}
-    written = groups.write(
+    groups, timeout_s = context.clusters.target.groups, context.planner.timeout_s
+    standing = groups.fetch_positions([name for name in finals if name not in moved], timeout_s)
+    writes = {
+        name: finals[name].select_outdated(stands) for name, stands in standing.succeeded.items()
+    }
+    written = groups.commit_offsets(
         {name: each for name, each in writes.items() if each}, move_context.WRITE_TIMEOUT_S
     )
-    whole = {name for name, places in written.done.items() if not places}
+    whole = {name for name, places in written.succeeded.items() if not places}
     for name in sorted(writes):
         if name in whole or not writes[name]:
-            note(name)
+            on_moved(name)
     refused = [
         f"group {name}, {place}: {error}"
-        for name, places in sorted(written.done.items())
+        for name, places in sorted(written.succeeded.items())
         for place, error in places.items()
     ]
     left = []
     for name, failure in sorted({**standing.failed, **written.failed}.items()):
         code = _choose_finding_code(failure)
-        if wanted.accepts(code, name):
+        if request.accepts(code, name):
             left.append(name)
         else:
             refused.append(f"group {name}: {failure} (to skip it: --accept {code}:{name})")
@@ -149,28 +151,30 @@ def _choose_finding_code(failure: ConnectError) -> str:
 
 
 def record_written_groups(
-    about: MoveContext,
+    context: MoveContext,
     finals: Mapping[str, FinalPositions],
     *,
     moved: Collection[str],
-    note: Callable[[str], object],
+    on_moved: Callable[[str], object],
 ) -> None:
     """Report groups as moved that have members and are at their final positions: they were written
     before an earlier run died."""
-    groups, timeout_s = about.both.target.groups, about.planner.timeout_s
-    states = groups.states([name for name in finals if name not in moved], timeout_s).done
+    groups, timeout_s = context.clusters.target.groups, context.planner.timeout_s
+    states = groups.describe_states(
+        [name for name in finals if name not in moved], timeout_s
+    ).succeeded
     active = [name for name, state in states.items() if state is GroupState.ACTIVE]
-    for name, at in sorted(groups.positions(active, timeout_s).done.items()):
-        if not finals[name].to_write(at):
-            note(name)
+    for name, at in sorted(groups.fetch_positions(active, timeout_s).succeeded.items()):
+        if not finals[name].select_outdated(at):
+            on_moved(name)
 
 
 def read_group_offsets(
-    about: MoveContext, finals: Mapping[str, FinalPositions]
+    context: MoveContext, finals: Mapping[str, FinalPositions]
 ) -> Mapping[str, CommittedPositions]:
     """Read the groups' committed offsets on the destination."""
-    found = about.both.target.groups.positions(list(finals), about.planner.timeout_s)
+    found = context.clusters.target.groups.fetch_positions(list(finals), context.planner.timeout_s)
     failure = found.first_failure()
     if failure is not None:
         raise failure
-    return found.done
+    return found.succeeded

@@ -65,39 +65,39 @@ class PartitionMove:
     """The move of one group's position in one partition."""
 
     partition: TopicPartition
-    way: GroupAction
+    action: GroupAction
     """What happens to the position."""
     committed: int | None
     """Offset on the origin that is translated; see `basis`."""
     mirror: TopicPartition | None = None
     basis: PositionBasis = PositionBasis.COMMITTED
     """Whether `committed` is the committed offset itself or a checkpoint's."""
-    written_ms: int | None = None
+    checkpoint_ms: int | None = None
     """When the checkpoint was written, if there is one."""
-    to: int | None = None
+    target_offset: int | None = None
     """Offset on the destination to resume at."""
-    at: int | None = None
+    current_offset: int | None = None
     """The group's current committed offset on the destination."""
-    again_max: int | None = 0
+    max_rereads: int | None = 0
     """Upper bound of re-read records, None if there is none. Reads after a checkpoint are unknown,
     but bounded by the records on the mirror after it."""
-    unmirrored: int = 0
+    unreplicated: int = 0
     """Records that the group has read and that never reached the destination: an upper bound for a
     committed offset, a lower bound for a checkpoint."""
     unread: int | None = None
     """Records on the destination from `to` on."""
-    gone: int = 0
+    deleted: int = 0
     """Offsets that were deleted on the destination before the group read them."""
     metadata: str = ""
-    why: str = ""
+    reason: str = ""
     """Why the offset could not be translated."""
-    oldest: bool = False
+    is_before_map: bool = False
     """True if the offset is older than the offset map: the group resumes at the first record."""
-    unsure: str = ""
+    local_records_reason: str = ""
     """See `TranslatedPosition`."""
-    stopped: str = ""
+    outdated_reason: str = ""
     """See `TranslatedPosition`."""
-    unheard: str = ""
+    unanswered_reason: str = ""
     """Why the destination does not answer for the partition, "" if it does."""
 
 
@@ -106,79 +106,83 @@ class GroupMove:
     """The move of one group."""
 
     group: str
-    origin: PositionBasis
+    basis: PositionBasis
     state: GroupState
-    barred: GroupState | None
+    blocking_state: GroupState | None
     """The group's state on the destination if that forbids writing offsets: it has members there,
     or is not a consumer group."""
     partitions: tuple[PartitionMove, ...]
-    unread_why: str = ""
-    """See `GroupSnapshot.unread`."""
-    refused: bool = False
+    unread_reason: str = ""
+    """See `GroupSnapshot.unread_reason`."""
+    is_access_denied: bool = False
     is_streams: bool = False
     """True if the group is known to be a Kafka Streams application."""
-    there_unread: str = ""
-    unlisted_max: int | None = 0
+    target_unread_reason: str = ""
+    max_unlisted_rereads: int | None = 0
     """Records on mirrors of its topics in partitions without a known position, which it may have
     read; None if unknown. 0 for a group whose committed offsets are known."""
     may_read_more: bool = False
     """True if the group may have begun to read other replicated topics after its checkpoint."""
 
     @property
-    def written_ms(self) -> int | None:
+    def checkpoint_ms(self) -> int | None:
         """When its newest checkpoint was written; None if no position is from a checkpoint."""
         return max(
-            (each.written_ms for each in self.partitions if each.written_ms is not None),
+            (each.checkpoint_ms for each in self.partitions if each.checkpoint_ms is not None),
             default=None,
         )
 
     @property
-    def sets_back(self) -> frozenset[TopicPartition]:
+    def set_back_partitions(self) -> frozenset[TopicPartition]:
         """Partitions of the destination where the group's position is set back."""
         return frozenset(
             each.mirror
             for each in self.partitions
-            if each.way is GroupAction.MOVES
+            if each.action is GroupAction.MOVES
             and each.mirror is not None
-            and (each.to or 0) < (each.at or 0)
+            and (each.target_offset or 0) < (each.current_offset or 0)
         )
 
     @property
-    def write(self) -> dict[TopicPartition, OffsetAndMetadata]:
+    def offsets_to_write(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Offsets to write, by partition of the destination; empty if writing is barred."""
-        if self.barred is not None:
+        if self.blocking_state is not None:
             return {}
         return {
-            each.mirror: OffsetAndMetadata(offset=each.to, metadata=each.metadata)
+            each.mirror: OffsetAndMetadata(offset=each.target_offset, metadata=each.metadata)
             for each in self.partitions
-            if each.way is GroupAction.MOVES and each.mirror is not None and each.to is not None
+            if each.action is GroupAction.MOVES
+            and each.mirror is not None
+            and each.target_offset is not None
         }
 
     @property
-    def expected(self) -> dict[TopicPartition, int]:
+    def minimum_offsets(self) -> dict[TopicPartition, int]:
         """Minimum position after the move, by partition of the destination."""
-        if self.barred is not None:
+        if self.blocking_state is not None:
             return {}
         return {
-            each.mirror: each.to
+            each.mirror: each.target_offset
             for each in self.partitions
-            if each.way in POSITIONED_ACTIONS and each.mirror is not None and each.to is not None
+            if each.action in POSITIONED_ACTIONS
+            and each.mirror is not None
+            and each.target_offset is not None
         }
 
     @property
-    def again_max(self) -> int | None:
+    def max_rereads(self) -> int | None:
         """Upper bound of re-read records; None if there is none."""
-        return None if self.may_read_more else self.again_known_max
+        return None if self.may_read_more else self.max_known_rereads
 
     @property
-    def again_known_max(self) -> int | None:
+    def max_known_rereads(self) -> int | None:
         """Upper bound for the topics that the group is known to read; None if there is none."""
-        found = [self.unlisted_max, *(each.again_max for each in self.partitions)]
+        found = [self.max_unlisted_rereads, *(each.max_rereads for each in self.partitions)]
         return None if None in found else sum(each or 0 for each in found)
 
     @property
-    def unmirrored(self) -> int:
-        return sum(each.unmirrored for each in self.partitions)
+    def unreplicated(self) -> int:
+        return sum(each.unreplicated for each in self.partitions)
 
     @property
     def unread(self) -> int:
@@ -191,27 +195,27 @@ def plan_group(
     *,
     mirrored: Mapping[TopicPartition, MirroredPartition],
     logs: Mapping[TopicPartition, LogBounds],
-    unheard: Mapping[TopicPartition, str] = _ALL_ANSWERED,
+    unanswered: Mapping[TopicPartition, str] = _ALL_ANSWERED,
     sets_back: bool = False,
 ) -> GroupMove:
     """Plan one group's move.
 
     `mirrored` is keyed by partition of the origin; see `ClusterPairSnapshot` for `logs` and
-    `unheard`. `sets_back` also writes positions that are before the group's current one."""
-    there = group.there
+    `unanswered`. `sets_back` also writes positions that are before the group's current one."""
+    there = group.target
     positions = there.positions if there.state is _GroupState.EMPTY else {}
 
     def of(partition: TopicPartition) -> PartitionMove:
         committed = group.positions[partition]
         if committed is None:
-            return PartitionMove(partition=partition, way=GroupAction.NO_OFFSET, committed=None)
+            return PartitionMove(partition=partition, action=GroupAction.NO_OFFSET, committed=None)
         place = translate(partition, committed.offset)
         if place is None:
             return PartitionMove(
-                partition=partition, way=GroupAction.NOT_MIRRORED, committed=committed.offset
+                partition=partition, action=GroupAction.NOT_MIRRORED, committed=committed.offset
             )
         at, log = positions.get(place.partition), logs.get(place.partition)
-        pair = group.pairs.get(partition)
+        pair = group.checkpoints.get(partition)
         move = _plan_partition(
             partition,
             committed,
@@ -219,26 +223,26 @@ def plan_group(
             mirrored=mirrored.get(partition),
             log=log,
             at=None if at is None else at.offset,
-            unheard=unheard.get(place.partition, ""),
+            unheard=unanswered.get(place.partition, ""),
             sets_back=sets_back,
         )
         return (
             move
-            if group.origin is PositionBasis.COMMITTED
+            if group.basis is PositionBasis.COMMITTED
             else _bound_checkpointed(group, move, log)
         )
 
     return GroupMove(
         group=group.name,
-        origin=group.origin,
+        basis=group.basis,
         state=group.state,
-        barred=None if there.state in _IDLE_STATES else there.state,
+        blocking_state=None if there.state in _IDLE_STATES else there.state,
         partitions=tuple(of(each) for each in sorted(group.positions)),
-        unread_why=group.unread,
-        refused=group.refused,
+        unread_reason=group.unread_reason,
+        is_access_denied=group.is_access_denied,
         is_streams=bool(group.is_streams),
-        there_unread=group.there_unread,
-        unlisted_max=_bound_unlisted(group, mirrored.values()),
+        target_unread_reason=group.target_unread_reason,
+        max_unlisted_rereads=_bound_unlisted(group, mirrored.values()),
         may_read_more=_may_read_more(group, mirrored.values()),
     )
 
@@ -248,13 +252,17 @@ def _bound_checkpointed(
 ) -> PartitionMove:
     """Bound the re-reads of a position that is not the group's current committed offset: how far it
     has read since then is unknown, but not beyond the end of the mirror."""
-    written_ms = group.written_ms.get(move.partition)
-    begins = {GroupAction.IS_AHEAD: move.at, **dict.fromkeys(_RESET_ACTIONS)}.get(move.way, move.to)
+    written_ms = group.checkpoint_times_ms.get(move.partition)
+    begins = {GroupAction.IS_AHEAD: move.current_offset, **dict.fromkeys(_RESET_ACTIONS)}.get(
+        move.action, move.target_offset
+    )
     return dataclasses.replace(
         move,
-        basis=PositionBasis.BEGUN if written_ms is None else PositionBasis.CHECKPOINTED,
-        written_ms=written_ms,
-        again_max=_count_held_from(begins, log, unheard=move.unheard),
+        basis=PositionBasis.COMMITTED_AT_START
+        if written_ms is None
+        else PositionBasis.CHECKPOINTED,
+        checkpoint_ms=written_ms,
+        max_rereads=_count_held_from(begins, log, unheard=move.unanswered_reason),
     )
 
 
@@ -266,7 +274,7 @@ def _count_held_from(at: int | None, log: LogBounds | None, *, unheard: str) -> 
 
 
 def _bound_unlisted(group: GroupSnapshot, mirrored: Iterable[MirroredPartition]) -> int | None:
-    if group.origin is PositionBasis.COMMITTED:
+    if group.basis is PositionBasis.COMMITTED:
         return 0
     stands = _list_positioned(group)
     if not stands:
@@ -276,9 +284,9 @@ def _bound_unlisted(group: GroupSnapshot, mirrored: Iterable[MirroredPartition])
     for each in mirrored:
         if each.partition.topic not in topics or each.partition in stands:
             continue
-        if each.there is not None:
-            count += each.there.high_watermark - each.there.start
-        elif each.unheard:
+        if each.mirror_bounds is not None:
+            count += each.mirror_bounds.high_watermark - each.mirror_bounds.start
+        elif each.mirror_error:
             return None
     return count
 
@@ -286,12 +294,15 @@ def _bound_unlisted(group: GroupSnapshot, mirrored: Iterable[MirroredPartition])
 def _may_read_more(group: GroupSnapshot, mirrored: Iterable[MirroredPartition]) -> bool:
     """A topic that the group began to read after its last checkpoint has no checkpoint, and is
     re-read from the start with auto.offset.reset=earliest."""
-    if group.origin is PositionBasis.COMMITTED:
+    if group.basis is PositionBasis.COMMITTED:
         return False
     topics = {each.topic for each in _list_positioned(group)}
     return any(
         each.partition.topic not in topics
-        and (each.unheard or (each.there and each.there.high_watermark > each.there.start))
+        and (
+            each.mirror_error
+            or (each.mirror_bounds and each.mirror_bounds.high_watermark > each.mirror_bounds.start)
+        )
         for each in mirrored
     )
 
@@ -308,10 +319,10 @@ def cap_rereads(
     beyond = _count_beyond(committed, mirrored)
     if mirrored is None or not beyond or not isinstance(forward, EarlierOffset):
         return forward
-    again = max(0, forward.again_max - beyond) + min(beyond, mirrored.tail)
+    again = max(0, forward.reread_max - beyond) + min(beyond, mirrored.unrecorded)
     if not again:
         return ExactOffset(downstream=forward.downstream)
-    return dataclasses.replace(forward, again_max=again)
+    return dataclasses.replace(forward, reread_max=again)
 
 
 def _plan_partition(
@@ -332,41 +343,41 @@ def _plan_partition(
     if isinstance(outcome, Untranslated):
         return PartitionMove(
             partition=partition,
-            way=GroupAction.UNTRANSLATED,
+            action=GroupAction.UNTRANSLATED,
             committed=committed.offset,
             mirror=place.partition,
-            at=at,
-            again_max=_count_held_from(None, log, unheard=unheard),
-            why=outcome.value,
-            unheard=unheard,
+            current_offset=at,
+            max_rereads=_count_held_from(None, log, unheard=unheard),
+            reason=outcome.value,
+            unanswered_reason=unheard,
         )
     # Where retention has taken the place a consumer would reset, by default to the end.
     to = outcome.downstream if log is None else max(outcome.downstream, log.start)
     way = _choose_action(to, at=at, log=log, unheard=unheard, sets_back=sets_back)
-    again_max: int | None = outcome.again_max if isinstance(outcome, EarlierOffset) else 0
+    again_max: int | None = outcome.reread_max if isinstance(outcome, EarlierOffset) else 0
     if way in _RESET_ACTIONS:
         again_max = _count_held_from(None, log, unheard=unheard)
     return PartitionMove(
         partition=partition,
-        way=way,
+        action=way,
         committed=committed.offset,
         mirror=place.partition,
-        to=to,
-        at=at,
-        again_max=again_max,
-        unmirrored=_count_beyond(committed.offset, mirrored),
-        unread=None if log is None else log.left(to),
-        gone=to - outcome.downstream,
+        target_offset=to,
+        current_offset=at,
+        max_rereads=again_max,
+        unreplicated=_count_beyond(committed.offset, mirrored),
+        unread=None if log is None else log.count_from(to),
+        deleted=to - outcome.downstream,
         metadata=committed.metadata,
-        oldest=oldest,
-        unsure=place.unsure,
-        stopped=place.stopped,
-        unheard=unheard,
+        is_before_map=oldest,
+        local_records_reason=place.local_records_reason,
+        outdated_reason=place.outdated_reason,
+        unanswered_reason=unheard,
     )
 
 
 def _translate_to_start(log: LogBounds) -> EarlierOffset:
-    return EarlierOffset(downstream=log.start, again_max=log.high_watermark - log.start)
+    return EarlierOffset(downstream=log.start, reread_max=log.high_watermark - log.start)
 
 
 def _use_checkpoint(
@@ -385,7 +396,7 @@ def _use_checkpoint(
         case _:
             return place
     bound = max(0, log.high_watermark - pair.downstream)
-    told = EarlierOffset(downstream=pair.downstream, again_max=bound)
+    told = EarlierOffset(downstream=pair.downstream, reread_max=bound)
     return dataclasses.replace(place, outcome=told)
 
 

@@ -23,7 +23,7 @@ HookCommands = Mapping[str, HookCommand]
 """Hook commands by step name; see `move_steps.HOOK_STEPS`."""
 
 
-def run_hook(hook: HookCommand, step: MoveStep, *, wanted: MoveRequest, flow: str) -> str:
+def run_hook(hook: HookCommand, step: MoveStep, *, request: MoveRequest, flow: str) -> str:
     """Run the command and return the end of its output.
 
     It gets this process's environment and MM2_STEP, MM2_FROM, MM2_TO, MM2_FLOW. Raises `FatalError`
@@ -31,8 +31,8 @@ def run_hook(hook: HookCommand, step: MoveStep, *, wanted: MoveRequest, flow: st
     """
     about = {
         "MM2_STEP": step.value,
-        "MM2_FROM": wanted.origin,
-        "MM2_TO": wanted.destination,
+        "MM2_FROM": request.origin,
+        "MM2_TO": request.destination,
         "MM2_FLOW": flow,
     }
     doing = f"hook {step.value} ({hook.command[0]})"

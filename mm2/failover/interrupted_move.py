@@ -31,11 +31,11 @@ def find_outdated_steps(found: MoveJournal) -> list[MoveStep]:
     are computed again, unless all groups have been moved by them."""
     if _Step.STOP_FLOW not in found.details:
         return [step for step in _QUIESCENCE_STEPS if step in found.details]
-    looked = found.details.get(_Step.LOOK_AGAIN)
+    looked = found.details.get(_Step.FINAL_POSITIONS)
     if looked is None or _Step.MOVE_GROUPS in found.details:
         return []
     all_moved = found.moved and all(each["group"] in found.moved for each in looked["groups"])
-    return [] if all_moved else [_Step.LOOK_AGAIN]
+    return [] if all_moved else [_Step.FINAL_POSITIONS]
 
 
 def drop_moved_groups(found: MovePlan, moved: Collection[str]) -> MovePlan:
@@ -51,7 +51,7 @@ def explain_abandoning(found: MoveJournal, *, path: str, resume: str) -> str:
     """Explain how to abandon the move; "" if groups were moved, which cannot be undone.
 
     `resume` is the command that resumes the flow."""
-    assert found.begun is not None, "the move has begun"
+    assert found.identity is not None, "the move has begun"
     if found.moved:
         return ""
     lets_go_on = f"resume the flow ({resume}), " if _Step.STOP_FLOW in found.started_ms else ""
@@ -60,8 +60,8 @@ def explain_abandoning(found: MoveJournal, *, path: str, resume: str) -> str:
 
 def read_last_fencing(found: MoveJournal) -> list[FencingResult]:
     """Returns the results of the last step that fenced."""
-    voided = found.voided.get(_Step.LOOK_AGAIN, {})
-    again = found.details.get(_Step.LOOK_AGAIN, voided).get("fenced_again", [])
+    voided = found.voided.get(_Step.FINAL_POSITIONS, {})
+    again = found.details.get(_Step.FINAL_POSITIONS, voided).get("fenced_again", [])
     return step_details.decode_fencing_results(
         {"partitions": again} if again else found.details[_Step.FENCE]
     )
@@ -70,7 +70,7 @@ def read_last_fencing(found: MoveJournal) -> list[FencingResult]:
 def explain_change(
     found: MoveJournal,
     *,
-    known: OffsetMap,
+    offset_map: OffsetMap,
     to_fence: Collection[TopicPartition],
     mirrored: Collection[MirroredPartition],
 ) -> str:
@@ -79,7 +79,9 @@ def explain_change(
     `mirrored` is the current state, given for a planned move."""
     fenced = read_last_fencing(found)
     begun = sorted(set(to_fence) - {each.partition for each in fenced})
-    taken = [each.partition for each in fenced if fencing_results.is_acquired_since(known, each)]
+    taken = [
+        each.partition for each in fenced if fencing_results.is_acquired_since(offset_map, each)
+    ]
     for partition in (*begun, *taken):
         return f"{partition} was acquired by another process"
     agreed: Mapping[TopicPartition, int] = {}
@@ -87,7 +89,7 @@ def explain_change(
         agreed = step_details.decode_offsets(found.details[_Step.AGREE]["ends"])
     for each in mirrored:
         end = agreed.get(each.partition)
-        if end is not None and (each.here is None or each.here.end != end):
-            now = "is unknown" if each.here is None else f"is {each.here.end}"
+        if end is not None and (each.source_bounds is None or each.source_bounds.end != end):
+            now = "is unknown" if each.source_bounds is None else f"is {each.source_bounds.end}"
             return f"the end of {each.partition} was {end} when both were equal, and {now}"
     return ""

@@ -53,22 +53,22 @@ class JournalEntryKind(enum.Enum):
 class MoveIdentity:
     """What is moved, and how; constant for the whole move."""
 
-    wanted: MoveRequest
+    request: MoveRequest
     flow: str
     hooks: tuple[str, ...] = ()
     clusters: ClusterIds = field(default_factory=ClusterIds)
 
     @property
-    def order(self) -> tuple[MoveStep, ...]:
+    def steps(self) -> tuple[MoveStep, ...]:
         """The steps of the move in order."""
-        return move_steps.order_steps(self.wanted, self.hooks)
+        return move_steps.order_steps(self.request, self.hooks)
 
 
 @dataclass(slots=True)
 class MoveJournal:
     """State of a move, built from the lines of its journal."""
 
-    begun: MoveIdentity | None = None
+    identity: MoveIdentity | None = None
     begun_at_ms: int = 0
     details: dict[MoveStep, Mapping[str, Any]] = field(default_factory=dict)
     """Results of the completed steps."""
@@ -84,8 +84,8 @@ class MoveJournal:
     def next_step(self) -> MoveStep | None:
         """The first step that is not done; None if all are done. A step that only started
         is repeated."""
-        assert self.begun is not None, "the move has not begun"
-        return next((step for step in self.begun.order if step not in self.details), None)
+        assert self.identity is not None, "the move has not begun"
+        return next((step for step in self.identity.steps if step not in self.details), None)
 
     def apply(self, line: Mapping[str, Any]) -> None:
         """Apply one line, decoded by `decode_entry`."""
@@ -94,13 +94,13 @@ class MoveJournal:
             raise ValueError("at_ms is not a valid time")
         match JournalEntryKind(line["what"]):
             case JournalEntryKind.BEGUN:
-                self.begun, self.begun_at_ms = _decode_begun(line), at_ms
+                self.identity, self.begun_at_ms = _decode_begun(line), at_ms
             case JournalEntryKind.ACCEPTED:
-                if self.begun is None:
+                if self.identity is None:
                     raise ValueError("the move has not begun")
-                more = self.begun.wanted.accepted.union(_to_texts(line["codes"]))
-                wanted = dataclasses.replace(self.begun.wanted, accepted=more)
-                self.begun = dataclasses.replace(self.begun, wanted=wanted)
+                more = self.identity.request.accepted.union(_to_texts(line["codes"]))
+                wanted = dataclasses.replace(self.identity.request, accepted=more)
+                self.identity = dataclasses.replace(self.identity, request=wanted)
             case JournalEntryKind.GROUP:
                 self.moved.add(str(line["group"]))
             case JournalEntryKind.STARTED:
@@ -129,7 +129,7 @@ def read_journal(text: str) -> MoveJournal:
             raise JournalError(
                 f"line {number} cannot be read ({error}): the file is damaged, or not a journal"
             ) from error
-    if found.begun is None:
+    if found.identity is None:
         raise JournalError("the journal has no line that begins a move")
     return found
 
@@ -146,7 +146,7 @@ def decode_entry(line: str) -> Mapping[str, Any]:
 
 def encode_begun(begin: MoveIdentity, *, at_ms: int) -> str:
     """Encode the first line, with its line feed."""
-    wanted = begin.wanted
+    wanted = begin.request
     return _encode_entry(
         JournalEntryKind.BEGUN,
         at_ms,
@@ -197,7 +197,7 @@ def _encode_entry(what: JournalEntryKind, at_ms: int, more: Mapping[str, Any]) -
 
 def _decode_begun(line: Mapping[str, Any]) -> MoveIdentity:
     return MoveIdentity(
-        wanted=MoveRequest(
+        request=MoveRequest(
             origin=_require_text(line["from"]),
             destination=_require_text(line["to"]),
             kind=MoveKind(line["kind"]),

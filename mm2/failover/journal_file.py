@@ -36,14 +36,14 @@ def explain_unusable_path(path: pathlib.Path) -> str:
 
 
 def find_unfinished_moves(
-    folder: pathlib.Path, ends: Collection[str], *, but: pathlib.Path
+    folder: pathlib.Path, ends: Collection[str], *, excluded: pathlib.Path
 ) -> list[UnfinishedMove]:
     """Find the unfinished moves between two clusters, in either direction, by the journals
-    (`*.jsonl`) in a folder. Other files are skipped, and the journal `but`."""
+    (`*.jsonl`) in a folder. Other files are skipped, and the journal `excluded`."""
     found = []
     for path in sorted(itertools.islice(folder.glob("*.jsonl"), MAX_JOURNALS)):
         try:
-            if path.absolute() != but.absolute() and (
+            if path.absolute() != excluded.absolute() and (
                 other := _read_unfinished_move(path, set(ends))
             ):
                 found.append(other)
@@ -57,22 +57,22 @@ def _read_unfinished_move(path: pathlib.Path, ends: Collection[str]) -> Unfinish
         try:
             first = journal.read_journal(file.readline(MAX_FIRST_LINE_BYTES).decode())
             if (
-                first.begun is None
-                or {first.begun.wanted.origin, first.begun.wanted.destination} != ends
+                first.identity is None
+                or {first.identity.request.origin, first.identity.request.destination} != ends
             ):
                 return None
             file.seek(0)
             whole = journal.read_journal(file.read().decode())
         except (JournalError, UnicodeDecodeError):
             return None
-        if whole.next_step is None or whole.begun is None:
+        if whole.next_step is None or whole.identity is None:
             return None
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             busy = False
         except BlockingIOError:
             busy = True
-    return UnfinishedMove(path=str(path), wanted=whole.begun.wanted, busy=busy)
+    return UnfinishedMove(path=str(path), request=whole.identity.request, busy=busy)
 
 
 def _explain_existing_file(path: pathlib.Path) -> str:
@@ -99,7 +99,7 @@ class JournalFile:
             if begin is not None:
                 self._append(begin)
                 _sync_folder(path.parent)
-            self.found = self._read()
+            self.journal = self._read()
         except BaseException:
             os.close(self._fd)
             raise
@@ -116,9 +116,9 @@ class JournalFile:
         os.close(self._fd)
 
     def append(self, line: str) -> None:
-        """Append a line durably, and apply it to `found`."""
+        """Append a line durably, and apply it to `journal`."""
         self._append(line)
-        self.found.apply(journal.decode_entry(line))
+        self.journal.apply(journal.decode_entry(line))
 
     def _lock(self) -> None:
         try:

@@ -27,22 +27,22 @@ PROGRESS_INTERVAL_S = 5.0
 class MoveContext:
     """Everything that the steps of one move need."""
 
-    both: FlowClusters
+    clusters: FlowClusters
     map_reader: OffsetMapReader
     """Reads the flow's offset map incrementally: each read continues where the last one ended."""
     planner: MovePlanner
-    stop: Callable[[], Sequence[str]]
+    stop_connectors: Callable[[], Sequence[str]]
     """Stops the flow durably; returns the names of its stopped connectors."""
-    running: Callable[[], Sequence[str]]
+    list_running_tasks: Callable[[], Sequence[str]]
     """Lists the flow's tasks that are still reported as running."""
-    fence: Callable[[OffsetMap, Sequence[TopicPartition]], list[FencingResult]]
+    fence_partitions: Callable[[OffsetMap, Sequence[TopicPartition]], list[FencingResult]]
     """Fences partitions in the given order."""
-    export: Callable[[pathlib.Path, Collection[UnreplicatedTail], str], int]
+    export_records: Callable[[pathlib.Path, Collection[UnreplicatedTail], str], int]
     """Exports records to a file for the named move; returns the number of records."""
     clock: Clock
-    pause: Callable[[float], object]
+    sleep: Callable[[float], object]
     """Sleeps for a number of seconds."""
-    tell: Callable[[str], object]
+    print_line: Callable[[str], object]
     """Prints one line for the operator."""
     hooks: HookCommands = field(default_factory=dict)
     settle_s: float = 60.0
@@ -52,14 +52,18 @@ class MoveContext:
     file: str = operator_commands.DEFAULT_CONFIG_FILE
     """Configuration file, named in the commands that are printed."""
 
-    def await_(
-        self, done: Callable[[], bool], why: Callable[[], str], *, most_s: float | None = None
+    def wait_until(
+        self,
+        done: Callable[[], bool],
+        describe_wait: Callable[[], str],
+        *,
+        max_wait_s: float | None = None,
     ) -> None:
         """Poll `done` until it is true; a `RetriableError` counts as not done yet.
 
         Progress and remaining time are printed every few seconds. Raises `RetriableError` with the
-        last error, or else with `why()`, when the time is up."""
-        wait_s = self.wait_s if most_s is None else min(most_s, self.wait_s)
+        last error, or else with `describe_wait()`, when the time is up."""
+        wait_s = self.wait_s if max_wait_s is None else min(max_wait_s, self.wait_s)
         end = Deadline.after(wait_s, now_s=self.clock.now_s())
         failure: RetriableError | None = None
         tell_s = self.clock.now_s() + PROGRESS_INTERVAL_S
@@ -71,15 +75,15 @@ class MoveContext:
             except RetriableError as error:
                 failure = error
             now_s = self.clock.now_s()
-            if end.passed(now_s) or now_s >= tell_s:
-                said = why() if failure is None else str(failure)
-                if end.passed(now_s):
+            if end.is_expired(now_s) or now_s >= tell_s:
+                said = describe_wait() if failure is None else str(failure)
+                if end.is_expired(now_s):
                     raise RetriableError(f"timed out after {wait_s:g} s: {said}")
-                self.tell(f"waiting, up to {end.left_s(now_s):.0f} s more: {said}")
+                self.print_line(f"waiting, up to {end.remaining_s(now_s):.0f} s more: {said}")
                 tell_s = now_s + PROGRESS_INTERVAL_S
-            self.pause(POLL_INTERVAL_S)
+            self.sleep(POLL_INTERVAL_S)
 
-    def known(self) -> OffsetMap:
+    def read_offset_map(self) -> OffsetMap:
         """Read the flow's offset map up to its current end."""
         return self.map_reader.read(self.planner.timeout_s)
 

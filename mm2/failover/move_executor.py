@@ -42,21 +42,21 @@ from mm2.offsets.group_offset_sync import GroupState
 from mm2.operator_commands import OperatorCommands
 
 
-def export_unreplicated(about: MoveContext, wanted: MoveRequest, *, move: str) -> int:
+def export_unreplicated(context: MoveContext, request: MoveRequest, *, move: str) -> int:
     """Write the unreplicated records to the file `wanted.export`; returns their number.
 
     Neither cluster is changed. Raises `FatalError`, also if the records cannot be counted, and
     `RetriableError`.
     """
-    _, left = about.planner.look(wanted)
-    unknown = [f"{place}" for place, tail in sorted(left.items()) if tail.stretches is None]
+    _, left = context.planner.build_plan_with_tails(request)
+    unknown = [f"{place}" for place, tail in sorted(left.items()) if tail.ranges is None]
     if unknown:
         raise FatalError(
-            f"{', '.join(unknown)}: the records that never left {wanted.destination} could not all "
+            f"{', '.join(unknown)}: the records that never left {request.destination} could not all "
             "be counted; copy them by other means, or run without --export"
         )
     ordered = [tail for _, tail in sorted(left.items())]
-    return about.export(pathlib.Path(wanted.export), ordered, move)
+    return context.export_records(pathlib.Path(request.export), ordered, move)
 
 
 _Detail = Mapping[str, Any]
@@ -73,17 +73,17 @@ class MoveExecutor:
     def __init__(
         self,
         file: JournalFile,
-        about: MoveContext,
+        context: MoveContext,
         *,
-        planned: MovePlan | None = None,
+        plan: MovePlan | None = None,
     ) -> None:
-        """`planned` is the plan, if it was just built."""
-        assert file.found.begun is not None, file.path
-        self._planned = planned
+        """`plan` is the plan, if it was just built."""
+        assert file.journal.identity is not None, file.path
+        self._planned = plan
         self._file = file
-        self._context = about
-        self._identity: MoveIdentity = file.found.begun
-        self._request = dataclasses.replace(self._identity.wanted, file=about.file)
+        self._context = context
+        self._identity: MoveIdentity = file.journal.identity
+        self._request = dataclasses.replace(self._identity.request, file=context.file)
         self._actions: Mapping[_Step, Callable[[], _Detail]] = {
             _Step.RECORD: self._record_plan,
             _Step.EXPORT: self._export_records,
@@ -91,7 +91,7 @@ class MoveExecutor:
             _Step.AGREE: self._wait_for_equal_ends,
             _Step.STOP_FLOW: self._stop_flow,
             _Step.FENCE: self._fence,
-            _Step.LOOK_AGAIN: self._compute_final_positions,
+            _Step.FINAL_POSITIONS: self._compute_final_positions,
             _Step.MOVE_GROUPS: self._move_groups,
             _Step.VERIFY: self._verify_offsets,
             _Step.REPORT: self._build_report,
@@ -99,11 +99,11 @@ class MoveExecutor:
 
     def run(self) -> None:
         """Raises `ConnectError` if a step fails; the next run repeats that step."""
-        about, found = self._context, self._file.found
+        about, found = self._context, self._file.journal
         if found.next_step is not None:
             self._repeat_outdated_steps()
         while (step := found.next_step) is not None:
-            about.tell(f"{step.value}: {self._describe_step(step)}")
+            about.print_line(f"{step.value}: {self._describe_step(step)}")
             self._append_entry(journal.encode_started(step, at_ms=about.clock.wall_ms()))
             try:
                 detail = (
@@ -116,22 +116,24 @@ class MoveExecutor:
                 if given_up := interrupted_move.explain_abandoning(
                     found, path=str(self._file.path), resume=self._resume_command
                 ):
-                    about.tell(given_up)
+                    about.print_line(given_up)
                 go_on = self._request.command("--resume", "--journal", str(self._file.path))
-                about.tell(f"{step.value} failed; to resume the move: {go_on}")
+                about.print_line(f"{step.value} failed; to resume the move: {go_on}")
                 raise
             self._append_entry(journal.encode_done(step, detail, at_ms=about.clock.wall_ms()))
-            about.tell(step_details.format_read_back(step, detail))
+            about.print_line(step_details.format_read_back(step, detail))
 
     def _describe_step(self, step: _Step) -> str:
-        one_name = not self._context.both.flow.policy.renames_topics
-        return move_steps.describe_step(step, self._request, self._identity.flow, one_name=one_name)
+        one_name = not self._context.clusters.flow.policy.renames_topics
+        return move_steps.describe_step(
+            step, self._request, self._identity.flow, same_names=one_name
+        )
 
     @property
     def _resume_command(self) -> str:
         """The command that resumes the flow."""
         file = os.path.abspath(self._context.file)
-        return OperatorCommands(file=file).go_on(self._identity.flow, None)
+        return OperatorCommands(file=file).resume(self._identity.flow, None)
 
     def _append_entry(self, line: str) -> None:
         self._file.append(line)
@@ -139,10 +141,10 @@ class MoveExecutor:
     def _repeat_outdated_steps(self) -> None:
         """Repeat what may have changed since the move was interrupted, possibly hours ago: fences,
         ends, members and positions."""
-        found, about = self._file.found, self._context
+        found, about = self._file.journal, self._context
         if _Step.STOP_FLOW in found.details:
             age_s = max(0, about.clock.wall_ms() - found.begun_at_ms) / 1000
-            about.tell(
+            about.print_line(
                 f"the move began {text_format.format_duration(age_s)} ago; stopping the flow again "
                 "before resuming the move"
             )
@@ -150,23 +152,23 @@ class MoveExecutor:
             if found.moved and _Step.MOVE_GROUPS not in found.details:
                 self._check_partly_moved()
         elif _Step.STOP_FLOW in found.started_ms:
-            about.tell(
+            about.print_line(
                 "the flow may be stopped already: if records are left to replicate, resume it with "
                 f"{self._resume_command}"
             )
         for step in interrupted_move.find_outdated_steps(found):
-            about.tell(f"{step.value} is repeated: its result may be outdated")
+            about.print_line(f"{step.value} is repeated: its result may be outdated")
             self._append_entry(journal.encode_voided(step, at_ms=about.clock.wall_ms()))
 
     def _check_partly_moved(self) -> None:
         """Raise `FatalError` if a partly executed move can no longer be completed consistently."""
-        found, about = self._file.found, self._context
-        known = about.known()
+        found, about = self._file.journal, self._context
+        known = about.read_offset_map()
         why = interrupted_move.explain_change(
             found,
-            known=known,
+            offset_map=known,
             to_fence=writer_fencing.list_partitions_to_fence(about, known),
-            mirrored=self._collect_mirrors().mirrored if self._request.planned else (),
+            mirrored=self._collect_mirrors().mirrored if self._request.is_planned else (),
         )
         if why:
             raise FatalError(
@@ -174,9 +176,9 @@ class MoveExecutor:
                 "were moved by them, the other groups were not: begin a new move for those with "
                 "--group; the flow is stopped"
             )
-        if _Step.LOOK_AGAIN in found.details:
+        if _Step.FINAL_POSITIONS in found.details:
             group_offset_writes.record_written_groups(
-                about, self._final_positions, moved=found.moved, note=self._record_moved_group
+                about, self._final_positions, moved=found.moved, on_moved=self._record_moved_group
             )
 
     def _record_moved_group(self, group: str) -> None:
@@ -185,25 +187,25 @@ class MoveExecutor:
     def _run_hook(self, step: _Step) -> _Detail:
         hook = self._context.hooks.get(step.value)
         if hook is None:
-            self._context.tell(f"{step.value}: no hook is configured: do it now")
+            self._context.print_line(f"{step.value}: no hook is configured: do it now")
             return {"by": "operator"}
         return {
-            "output": hooks.run_hook(hook, step, wanted=self._request, flow=self._identity.flow)
+            "output": hooks.run_hook(hook, step, request=self._request, flow=self._identity.flow)
         }
 
     def _record_plan(self) -> _Detail:
-        found = self._planned or self._context.planner.make(self._request)
+        found = self._planned or self._context.planner.build_plan(self._request)
         if found.verdict is PlanVerdict.NO_GO:
             raise MoveRefusedError(f"no-go: {explain_refusal(found)}. Nothing was changed")
         return {"plan": plan_output.plan_to_json(found, tuple(self._identity.hooks), {})}
 
     def _export_records(self) -> _Detail:
-        move = f"{self._identity.flow} {self._file.found.begun_at_ms}"
+        move = f"{self._identity.flow} {self._file.journal.begun_at_ms}"
         written = export_unreplicated(self._context, self._request, move=move)
         return {"file": self._request.export, "records": written}
 
     def _wait_for_idle_groups(self) -> _Detail:
-        names = step_details.list_groups_to_wait_for(self._file.found.details[_Step.RECORD])
+        names = step_details.list_groups_to_wait_for(self._file.journal.details[_Step.RECORD])
         return {"groups": quiescence.wait_for_idle_groups(self._context, self._request, names)}
 
     def _wait_for_equal_ends(self) -> _Detail:
@@ -221,35 +223,35 @@ class MoveExecutor:
     def _collect_mirrors(self) -> MirrorState:
         planner = self._planner
         return mirror_state.collect_mirror_state(
-            self._context.both,
+            self._context.clusters,
             clock=self._context.clock,
             timeout_s=planner.timeout_s,
-            lost=planner.lost,
+            lost_reason=planner.lost_reason,
         )
 
     @property
     def _planner(self) -> MovePlanner:
         """The planner; a cluster that was lost when the move began is not queried again."""
         planner = self._context.planner
-        recorded = self._file.found.details.get(_Step.RECORD)
-        silent = "" if recorded is None or self._request.planned else recorded["plan"]["silent"]
-        return dataclasses.replace(planner, lost=planner.lost or silent)
+        recorded = self._file.journal.details.get(_Step.RECORD)
+        silent = "" if recorded is None or self._request.is_planned else recorded["plan"]["silent"]
+        return dataclasses.replace(planner, lost_reason=planner.lost_reason or silent)
 
     def _compute_final_positions(self) -> _Detail:
         """Fence again if a partition was acquired since it was fenced, then plan again."""
-        noted = self._file.found
+        noted = self._file.journal
         fenced = interrupted_move.read_last_fencing(noted)
         again = flow_stop.fence_flow_again(self._context, self._request, fenced)
         settled = None
-        if self._request.planned:
+        if self._request.is_planned:
             ends = step_details.decode_offsets(noted.details[_Step.AGREE]["ends"])
             settled = AgreedEnds(ends=ends)
-        found = self._planner.make(
+        found = self._planner.build_plan(
             self._request,
             ClosedFlow(
-                locked=fencing_results.summarize_fencing(again or fenced),
-                settled=settled,
-                before=step_details.decode_baseline(noted.details[_Step.RECORD]),
+                fencing=fencing_results.summarize_fencing(again or fenced),
+                agreed_ends=settled,
+                baseline=step_details.decode_baseline(noted.details[_Step.RECORD]),
             ),
         )
         found = interrupted_move.drop_moved_groups(found, noted.moved)
@@ -267,11 +269,11 @@ class MoveExecutor:
         if not noted.moved:
             return detail
         return step_details.merge_final_positions(
-            detail, noted.voided[_Step.LOOK_AGAIN], noted.moved
+            detail, noted.voided[_Step.FINAL_POSITIONS], noted.moved
         )
 
     def _describe_options(self) -> str:
-        moved = sorted(self._file.found.moved)
+        moved = sorted(self._file.journal.moved)
         said = (
             f"The flow is stopped; groups moved: {', '.join(moved) or 'none'}. Correct the cause, "
             "or accept the finding with --accept; then run the command again with --resume"
@@ -281,22 +283,24 @@ class MoveExecutor:
         return f"{said}; or resume the flow ({self._resume_command}) and start over later"
 
     def _move_groups(self) -> _Detail:
-        moved = self._file.found.moved
+        moved = self._file.journal.moved
         left = group_offset_writes.write_group_offsets(
             self._context,
             self._final_positions,
             self._request,
             moved=moved,
-            note=self._record_moved_group,
+            on_moved=self._record_moved_group,
         )
         return {"groups": sorted(moved), "left": left}
 
     @property
     def _final_positions(self) -> Mapping[str, FinalPositions]:
-        return step_details.decode_final_positions(self._file.found.details[_Step.LOOK_AGAIN])
+        return step_details.decode_final_positions(
+            self._file.journal.details[_Step.FINAL_POSITIONS]
+        )
 
     def _verify_offsets(self) -> _Detail:
-        left = self._file.found.details[_Step.MOVE_GROUPS]["left"]
+        left = self._file.journal.details[_Step.MOVE_GROUPS]["left"]
         finals = {name: each for name, each in self._final_positions.items() if name not in left}
         found = group_offset_writes.compare_positions(
             finals, group_offset_writes.read_group_offsets(self._context, finals)
@@ -311,8 +315,8 @@ class MoveExecutor:
         return {"positions": [group_offset_writes.position_to_json(each) for each in found]}
 
     def _build_report(self) -> _Detail:
-        found = self._file.found
-        final = found.details[_Step.LOOK_AGAIN]["plan"]
+        found = self._file.journal
+        final = found.details[_Step.FINAL_POSITIONS]["plan"]
         return {
             **step_details.build_report(found, final, now_ms=self._context.clock.wall_ms()),
             "stranded_records": self._count_stranded(final),
@@ -321,15 +325,15 @@ class MoveExecutor:
 
     def _find_active_groups(self) -> list[str] | None:
         """Moved groups that have members on the destination; None if unknown."""
-        groups, moved = self._context.both.target.groups, sorted(self._file.found.moved)
+        groups, moved = self._context.clusters.target.groups, sorted(self._file.journal.moved)
         try:
-            states = groups.states(moved, self._context.planner.timeout_s)
+            states = groups.describe_states(moved, self._context.planner.timeout_s)
         except ConnectError:
             return None
         if states.failed:
             return None
         active = GroupState.ACTIVE
-        return [name for name in moved if states.done.get(name) is active]
+        return [name for name in moved if states.succeeded.get(name) is active]
 
     def _count_stranded(self, final: Mapping[str, Any]) -> int | None:
         """Count records written on the origin after its final snapshot; None if unknown."""
@@ -337,9 +341,11 @@ class MoveExecutor:
             now = self._collect_mirrors().mirrored
         except ConnectError:
             return None
-        return step_details.count_stranded(final, {each.partition: each.here for each in now})
+        return step_details.count_stranded(
+            final, {each.partition: each.source_bounds for each in now}
+        )
 
 
 def explain_refusal(found: MovePlan) -> str:
     """Join the texts of the findings that forbid the move."""
-    return "; ".join(each.text for each in found.findings if each.weight is PlanSeverity.FORBIDS)
+    return "; ".join(each.text for each in found.findings if each.severity is PlanSeverity.FORBIDS)

@@ -26,16 +26,16 @@ from mm2.failover.plan_findings import PlanFinding, PlanVerdict
 class MovePlan:
     """What the move would cost if it were executed now."""
 
-    wanted: MoveRequest
+    request: MoveRequest
     at_ms: int
     flow: str
     mirrored: tuple[MirroredPartition, ...]
     groups: tuple[GroupMove, ...]
-    unmoved: tuple[UnmovedGroup, ...] = ()
+    unmoved_groups: tuple[UnmovedGroup, ...] = ()
     """Share and streams groups, which are not moved."""
-    silent: str = ""
+    origin_error: str = ""
     """Why the origin did not answer, "" if it did."""
-    untold: tuple[str, ...] = ()
+    unlisted_topics: tuple[str, ...] = ()
     """Topics whose partitions the origin did not list."""
     checkpointed_ms: int | None = None
     """Time of the newest checkpoint."""
@@ -51,14 +51,16 @@ class MovePlan:
     def lag_records(self) -> int | None:
         """Total lag: the recovery point in records; None if one partition's lag is unknown."""
         found = [each.lag_records for each in self.mirrored]
-        return None if None in found or self.untold else sum(each or 0 for each in found)
+        return None if None in found or self.unlisted_topics else sum(each or 0 for each in found)
 
     @property
     def lag_ms(self) -> int | None:
         """Largest lag of a partition: the recovery point in time; None if one is unknown."""
         found = [each.lag_ms(self.at_ms) for each in self.mirrored]
         return (
-            None if None in found or self.untold else max((each or 0 for each in found), default=0)
+            None
+            if None in found or self.unlisted_topics
+            else max((each or 0 for each in found), default=0)
         )
 
     @property
@@ -75,45 +77,45 @@ class MovePlan:
 
 
 def build_plan(
-    wanted: MoveRequest,
-    found: ClusterPairSnapshot,
+    request: MoveRequest,
+    snapshot: ClusterPairSnapshot,
     translate: TranslatePosition,
     *,
-    settled: AgreedEnds | None = None,
+    agreed_ends: AgreedEnds | None = None,
 ) -> MovePlan:
     """Build the plan from a snapshot.
 
-    `settled` is given for the final check of a planned move, after the flow was stopped and fenced:
+    `agreed_ends` is given for the final check of a planned move, after the flow was stopped and fenced:
     lag and moving ends, which were only information before, then forbid the move."""
-    mirrored = {each.partition: each for each in found.mirrored}
+    mirrored = {each.partition: each for each in snapshot.mirrored}
     groups = tuple(
         group_plan.plan_group(
             each,
             translate,
             mirrored=mirrored,
-            logs=found.logs,
-            unheard=found.unheard,
-            sets_back=wanted.sets_back,
+            logs=snapshot.target_bounds,
+            unanswered=snapshot.unanswered,
+            sets_back=request.sets_back,
         )
-        for each in sorted(found.groups, key=lambda group: group.name)
+        for each in sorted(snapshot.groups, key=lambda group: group.name)
     )
-    told = plan_rules.check_plan(wanted, found, groups, settled=settled)
+    told = plan_rules.check_plan(request, snapshot, groups, agreed_ends=agreed_ends)
     return MovePlan(
-        wanted=wanted,
-        at_ms=found.at_ms,
-        flow=found.flow,
-        mirrored=tuple(sorted(found.mirrored, key=lambda each: each.partition)),
+        request=request,
+        at_ms=snapshot.at_ms,
+        flow=snapshot.flow,
+        mirrored=tuple(sorted(snapshot.mirrored, key=lambda each: each.partition)),
         groups=groups,
-        unmoved=found.unmoved,
-        silent=found.silent,
-        untold=tuple(sorted(found.untold)),
-        checkpointed_ms=found.checkpointed_ms,
-        unreplicated=found.unreplicated,
-        findings=tuple(plan_findings.apply_acceptance(each, wanted.accepted) for each in told),
+        unmoved_groups=snapshot.unmoved_groups,
+        origin_error=snapshot.origin_error,
+        unlisted_topics=tuple(sorted(snapshot.unlisted_topics)),
+        checkpointed_ms=snapshot.checkpointed_ms,
+        unreplicated=snapshot.unreplicated,
+        findings=tuple(plan_findings.apply_acceptance(each, request.accepted) for each in told),
     )
 
 
-def add_findings(found: MovePlan, more: Iterable[PlanFinding]) -> MovePlan:
+def add_findings(plan: MovePlan, more: Iterable[PlanFinding]) -> MovePlan:
     """Returns the plan with further findings, to which the same acceptance is applied."""
-    weighed = tuple(plan_findings.apply_acceptance(each, found.wanted.accepted) for each in more)
-    return replace(found, findings=(*found.findings, *weighed))
+    weighed = tuple(plan_findings.apply_acceptance(each, plan.request.accepted) for each in more)
+    return replace(plan, findings=(*plan.findings, *weighed))

@@ -38,7 +38,7 @@ class MoveRequest:
     """Configuration file, named in the commands that are printed."""
 
     @property
-    def planned(self) -> bool:
+    def is_planned(self) -> bool:
         """True if both clusters must be available."""
         return self.kind is not MoveKind.EMERGENCY
 
@@ -55,7 +55,7 @@ class MoveRequest:
             verb, self.origin, self.destination, *words, file=self.file
         )
 
-    def to_do_it(self, *more: str) -> str:
+    def execute_command(self, *more: str) -> str:
         """Command line that executes this request with all its options, and `more` words."""
         words = [word for each in sorted(self.groups) for word in ("--group", each)]
         words += [word for each in sorted(self.accepted) for word in ("--accept", each)]
@@ -72,11 +72,13 @@ class ClusterIds:
     destination: str = ""
 
 
-def describe_changed_clusters(wanted: MoveRequest, begun: ClusterIds, now: ClusterIds) -> list[str]:
+def describe_changed_clusters(
+    request: MoveRequest, begun: ClusterIds, now: ClusterIds
+) -> list[str]:
     """Describe each alias that now leads to another cluster than when the move began."""
     ends = (
-        (wanted.origin, begun.origin, now.origin),
-        (wanted.destination, begun.destination, now.destination),
+        (request.origin, begun.origin, now.origin),
+        (request.destination, begun.destination, now.destination),
     )
     return [
         f"{alias} was cluster {was} when the move began, and is {found} in this file"
@@ -85,21 +87,21 @@ def describe_changed_clusters(wanted: MoveRequest, begun: ClusterIds, now: Clust
     ]
 
 
-def describe_contradictions(begun: MoveRequest, asked: MoveRequest) -> list[str]:
+def describe_contradictions(begun: MoveRequest, requested: MoveRequest) -> list[str]:
     """Describe how a resumed move differs from the options given now.
 
     Newly accepted finding codes are not a contradiction: they are added to the move."""
     found = []
-    ends = (begun.origin, begun.destination), (asked.origin, asked.destination)
+    ends = (begun.origin, begun.destination), (requested.origin, requested.destination)
     if ends[0] != ends[1]:
         found.append(f"the move goes from {begun.origin} to {begun.destination}")
-    if asked.kind not in {begun.kind, MoveKind.EMERGENCY}:
-        found.append(f"the move is a {begun.kind.value}, not a {asked.kind.value}")
-    if asked.sets_back and not begun.sets_back:
+    if requested.kind not in {begun.kind, MoveKind.EMERGENCY}:
+        found.append(f"the move is a {begun.kind.value}, not a {requested.kind.value}")
+    if requested.sets_back and not begun.sets_back:
         found.append("the move was begun without --set-back")
-    if asked.groups and asked.groups != begun.groups:
+    if requested.groups and requested.groups != begun.groups:
         said = ", ".join(sorted(begun.groups)) or "all of the flow"
         found.append(f"the move is for these groups: {said}")
-    if asked.export and asked.export != begun.export:
+    if requested.export and requested.export != begun.export:
         found.append(f"the move exports to {begun.export or 'no file'}")
     return found

@@ -32,7 +32,7 @@ class MoveStep(enum.Enum):
     """Stop the flow durably, so that restarted nodes do not run it."""
     FENCE = "fence"
     """Fence the flow's writers, including frozen and disconnected processes."""
-    LOOK_AGAIN = "look-again"
+    FINAL_POSITIONS = "look-again"
     """Compute the final positions, now that nothing changes them any more."""
     MOVE_GROUPS = "move-groups"
     """Write the groups' offsets on the destination."""
@@ -67,7 +67,7 @@ STEP_TEXTS: Mapping[MoveStep, str] = {
     MoveStep.AGREE: "wait until both clusters have equal ends, checked twice",
     MoveStep.STOP_FLOW: "stop {flow} until mm2 resume",
     MoveStep.FENCE: "fence the writers of {flow}",
-    MoveStep.LOOK_AGAIN: "compute the final positions",
+    MoveStep.FINAL_POSITIONS: "compute the final positions",
     MoveStep.MOVE_GROUPS: "write the groups' offsets on {destination}",
     MoveStep.VERIFY: "read the groups' offsets back",
     MoveStep.START_CONSUMERS: "start consumers on {destination}",
@@ -76,7 +76,7 @@ STEP_TEXTS: Mapping[MoveStep, str] = {
 }
 
 
-def order_steps(wanted: MoveRequest, hooks: Sequence[str]) -> tuple[MoveStep, ...]:
+def order_steps(request: MoveRequest, hooks: Sequence[str]) -> tuple[MoveStep, ...]:
     """Returns the steps of a move in order.
 
     `hooks` are the names of steps with a command. In an emergency, the steps for consumers and
@@ -85,22 +85,22 @@ def order_steps(wanted: MoveRequest, hooks: Sequence[str]) -> tuple[MoveStep, ..
 
     def takes(step: MoveStep) -> bool:
         if step is MoveStep.EXPORT:
-            return bool(wanted.export)
-        if wanted.planned:
+            return bool(request.export)
+        if request.is_planned:
             return True
         return step not in _PLANNED_ONLY and (step not in HOOK_STEPS or step.value in given)
 
     return tuple(filter(takes, MoveStep))
 
 
-def describe_step(step: MoveStep, wanted: MoveRequest, flow: str, *, one_name: bool) -> str:
+def describe_step(step: MoveStep, request: MoveRequest, flow: str, *, same_names: bool) -> str:
     """Describe a step without a full stop.
 
-    `one_name`: topics have the same name on both clusters, so records written on the destination
+    `same_names`: topics have the same name on both clusters, so records written on the destination
     are replicated to the origin as well."""
     said = STEP_TEXTS[step]
-    if one_name and step is MoveStep.STOP_PRODUCERS:
+    if same_names and step is MoveStep.STOP_PRODUCERS:
         said += " and on {destination}: records written there are replicated to {origin}"
     return said.format(
-        origin=wanted.origin, destination=wanted.destination, flow=flow, export=wanted.export
+        origin=request.origin, destination=request.destination, flow=flow, export=request.export
     )

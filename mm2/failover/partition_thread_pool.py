@@ -35,17 +35,19 @@ ReportProgress = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class PoolResult(Generic[K, T]):
-    """Result by item: each is in `done` or in `left`."""
+    """Result by item: each is in `done` or in `unfinished`."""
 
     done: Mapping[K, T] = field(default_factory=dict)
-    left: Mapping[K, str] = field(default_factory=dict)
+    unfinished: Mapping[K, str] = field(default_factory=dict)
     """Last error of each unfinished item, "" if it was not attempted."""
 
     def __str__(self) -> str:
         """Progress, with the first error."""
-        all_of_them = plurals.format_count(len(self.done) + len(self.left), "partition", "are")
+        all_of_them = plurals.format_count(
+            len(self.done) + len(self.unfinished), "partition", "are"
+        )
         count = f"{len(self.done):,} of {all_of_them} done"
-        why = next((f"; {item}: {why}" for item, why in self.left.items() if why), "")
+        why = next((f"; {item}: {why}" for item, why in self.unfinished.items() if why), "")
         return count + why
 
 
@@ -55,9 +57,9 @@ class BoundedPool:
 
     connect: ConnectClient
     clock: Clock
-    doing: str = ""
+    activity: str = ""
     """What progress lines say is being done."""
-    tell: ReportProgress = lambda _: None
+    report_progress: ReportProgress = lambda _: None
 
     def run(
         self, work: PartitionWork[K, T], items: Collection[K], *, timeout_s: float
@@ -69,7 +71,7 @@ class BoundedPool:
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         shared = _PoolQueue(work, items, end=end, connect=self.connect, clock=self.clock)
         ends: list[ThreadDied] = []
-        owned = ThreadGroup(on_unasked_end=ends.append)
+        owned = ThreadGroup(on_unexpected_end=ends.append)
         try:
             size = min(MAX_THREADS, len(items))
             running = [owned.start(f"partitions {n}", shared.body) for n in range(size)]
@@ -89,12 +91,12 @@ class BoundedPool:
         ends: list[ThreadDied],
     ) -> None:
         told_s = self.clock.now_s()
-        while any(each.alive for each in running) and not any(each.error for each in ends):
-            next(each for each in running if each.alive).join(POLL_INTERVAL_S)
+        while any(each.is_alive for each in running) and not any(each.error for each in ends):
+            next(each for each in running if each.is_alive).join(POLL_INTERVAL_S)
             if self.clock.now_s() - told_s >= PROGRESS_INTERVAL_S:
                 told_s = self.clock.now_s()
                 all_of_them = plurals.format_count(shared.count, "partition")
-                self.tell(f"{self.doing}: {len(shared.done):,} of {all_of_them}")
+                self.report_progress(f"{self.activity}: {len(shared.done):,} of {all_of_them}")
 
 
 class _PoolQueue(Generic[K, T]):
@@ -132,7 +134,7 @@ class _PoolQueue(Generic[K, T]):
 
     @property
     def _is_expired(self) -> bool:
-        return self._end.passed(self._clock.now_s())
+        return self._end.is_expired(self._clock.now_s())
 
     def _process(self, item: K, questions: BlockingClient, stop: threading.Event) -> None:
         try:

@@ -32,7 +32,7 @@ class PlanVerdict(enum.Enum):
 class PlanFinding:
     """One finding of a plan."""
 
-    weight: PlanSeverity
+    severity: PlanSeverity
     """Severity."""
     code: str
     """Stable identifier for scripts and `--accept`."""
@@ -45,14 +45,14 @@ class PlanFinding:
 def apply_acceptance(finding: PlanFinding, accepted: Collection[str]) -> PlanFinding:
     """Lower an accepted finding from no-go to cost; see `MoveRequest.accepted`."""
     named = finding.code in accepted or f"{finding.code}:{finding.group}" in accepted
-    if named and finding.weight is PlanSeverity.FORBIDS:
-        return replace(finding, weight=PlanSeverity.COSTS)
+    if named and finding.severity is PlanSeverity.FORBIDS:
+        return replace(finding, severity=PlanSeverity.COSTS)
     return finding
 
 
 def decide_verdict(findings: Iterable[PlanFinding]) -> PlanVerdict:
     """Returns the verdict that follows from the most severe finding."""
-    weights = {each.weight for each in findings}
+    weights = {each.severity for each in findings}
     if PlanSeverity.FORBIDS in weights:
         return PlanVerdict.NO_GO
     return PlanVerdict.GO_AT_A_COST if PlanSeverity.COSTS in weights else PlanVerdict.GO

@@ -49,40 +49,40 @@ Findings that forbid the move are all printed."""
 
 
 def format_plan(
-    found: MovePlan, hooks: Sequence[str], properties: Mapping[str, str]
+    plan: MovePlan, hooks: Sequence[str], properties: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the lines of the whole plan.
 
     `hooks` are the names of steps with a command; `properties` are client properties for the
     destination, without secrets."""
-    wanted = found.wanted
-    yield f"{wanted.kind.value} {wanted.origin} -> {wanted.destination}, flow {found.flow}"
-    yield f"as of {format_time(found.at_ms)}"
+    wanted = plan.request
+    yield f"{wanted.kind.value} {wanted.origin} -> {wanted.destination}, flow {plan.flow}"
+    yield f"as of {format_time(plan.at_ms)}"
     yield ""
-    mirrored = [_build_mirror_row(each, found.at_ms) for each in found.mirrored]
+    mirrored = [_build_mirror_row(each, plan.at_ms) for each in plan.mirrored]
     yield from text_format.format_columns(_MIRROR_COLUMNS, mirrored)
     yield ""
-    rows = [row for group in found.groups for row in _build_group_rows(group, found.at_ms)]
+    rows = [row for group in plan.groups for row in _build_group_rows(group, plan.at_ms)]
     yield from text_format.format_columns(_GROUP_COLUMNS, rows)
     yield ""
-    if found.unmoved:
+    if plan.unmoved_groups:
         yield f"groups of {wanted.origin} that are not moved:"
-        others = [row for each in found.unmoved for row in _build_unmoved_rows(each)]
+        others = [row for each in plan.unmoved_groups for row in _build_unmoved_rows(each)]
         yield from text_format.format_columns(_UNMOVED_COLUMNS, others)
         yield ""
-    if found.unreplicated:
+    if plan.unreplicated:
         yield f"on {wanted.destination}, but never replicated to {wanted.origin}:"
         yield from text_format.format_columns(
-            _TAIL_COLUMNS, [_build_tail_row(each) for each in found.unreplicated]
+            _TAIL_COLUMNS, [_build_tail_row(each) for each in plan.unreplicated]
         )
         yield ""
-    yield from _format_totals(found)
+    yield from _format_totals(plan)
     yield ""
-    yield from format_findings([_finding_to_json(each) for each in found.findings])
-    yield f"verdict: {found.verdict.value}"
+    yield from format_findings([_finding_to_json(each) for each in plan.findings])
+    yield f"verdict: {plan.verdict.value}"
     yield ""
     yield "steps:"
-    one_name = any(each.partition == each.mirror for each in found.mirrored)
+    one_name = any(each.partition == each.mirror for each in plan.mirrored)
     for number, step in enumerate(move_steps.order_steps(wanted, hooks), start=1):
         by = (
             " (hook)"
@@ -91,10 +91,10 @@ def format_plan(
             if step in move_steps.HOOK_STEPS
             else ""
         )
-        said = move_steps.describe_step(step, wanted, found.flow, one_name=one_name)
+        said = move_steps.describe_step(step, wanted, plan.flow, same_names=one_name)
         yield f"{number:>3}. {step.value}: {said}{by}"
     yield ""
-    yield from _format_clients(found, properties)
+    yield from _format_clients(plan, properties)
 
 
 def format_findings(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -113,7 +113,7 @@ def format_findings(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _format_clients(found: MovePlan, properties: Mapping[str, str]) -> Iterator[str]:
-    yield f"client properties on {found.wanted.destination}, for all groups:"
+    yield f"client properties on {found.request.destination}, for all groups:"
     for name, value in properties.items():
         yield f"  {name}={value}"
     rows = [
@@ -127,7 +127,7 @@ def _format_clients(found: MovePlan, properties: Mapping[str, str]) -> Iterator[
 
 
 def plan_to_json(
-    found: MovePlan, hooks: Sequence[str], properties: Mapping[str, str]
+    plan: MovePlan, hooks: Sequence[str], properties: Mapping[str, str]
 ) -> dict[str, Any]:
     """Encode the plan as JSON (`version` is the format's).
 
@@ -138,46 +138,46 @@ def plan_to_json(
       read other topics after its last checkpoint; `read_again_known_max` excludes those topics.
       `read_again` states in words what is known.
     - `unmoved_groups` are share and streams groups."""
-    wanted = found.wanted
-    groups = [_group_to_json(each) for each in found.groups]
-    all_known = _are_all_groups_known(found)
+    wanted = plan.request
+    groups = [_group_to_json(each) for each in plan.groups]
+    all_known = _are_all_groups_known(plan)
     return {
         "version": PLAN_JSON_VERSION,
         "kind": wanted.kind.value,
         "from": wanted.origin,
         "to": wanted.destination,
-        "flow": found.flow,
-        "at_ms": found.at_ms,
-        "verdict": found.verdict.name.lower().replace("_", "-"),
-        "silent": found.silent,
-        "lag_records": found.lag_records,
-        "lag_ms": found.lag_ms,
-        "newest_ms": found.newest_ms,
-        "untold": list(found.untold),
-        "checkpointed_ms": found.checkpointed_ms,
+        "flow": plan.flow,
+        "at_ms": plan.at_ms,
+        "verdict": plan.verdict.name.lower().replace("_", "-"),
+        "silent": plan.origin_error,
+        "lag_records": plan.lag_records,
+        "lag_ms": plan.lag_ms,
+        "newest_ms": plan.newest_ms,
+        "untold": list(plan.unlisted_topics),
+        "checkpointed_ms": plan.checkpointed_ms,
         "read_again_max": reread_estimate.bound_rereads(groups, all_known=all_known),
         "read_again": reread_estimate.describe_rereads(
-            groups, at_ms=found.at_ms, planned=wanted.planned, all_known=all_known
+            groups, at_ms=plan.at_ms, planned=wanted.is_planned, all_known=all_known
         ),
-        "partitions": [_mirror_to_json(each, found.at_ms) for each in found.mirrored],
+        "partitions": [_mirror_to_json(each, plan.at_ms) for each in plan.mirrored],
         "groups": groups,
-        "unmoved_groups": [_unmoved_to_json(each) for each in found.unmoved],
-        "unreplicated_records": found.unreplicated_records,
-        "unreplicated": [_tail_to_json(each) for each in found.unreplicated],
-        "findings": [_finding_to_json(each) for each in found.findings],
+        "unmoved_groups": [_unmoved_to_json(each) for each in plan.unmoved_groups],
+        "unreplicated_records": plan.unreplicated_records,
+        "unreplicated": [_tail_to_json(each) for each in plan.unreplicated],
+        "findings": [_finding_to_json(each) for each in plan.findings],
         "steps": [step.value for step in move_steps.order_steps(wanted, hooks)],
         "client_properties": dict(properties),
-        "topics": _list_renamed_topics(found),
+        "topics": _list_renamed_topics(plan),
     }
 
 
 def format_rpo(
-    there: str, *, lag_records: int | None, lag_ms: int | None, newest_ms: int | None
+    destination: str, *, lag_records: int | None, lag_ms: int | None, newest_ms: int | None
 ) -> str:
-    """Format the recovery point objective of a move to cluster `there` as one line."""
+    """Format the recovery point objective of a move to cluster `destination` as one line."""
     if lag_records is None:
         newest = text_format.UNKNOWN_NUMBER if newest_ms is None else format_time(newest_ms)
-        return f"RPO: unknown; the newest record on {there} was written at {newest}"
+        return f"RPO: unknown; the newest record on {destination} was written at {newest}"
     seconds = text_format.format_duration(None if lag_ms is None else lag_ms / 1000)
     return f"RPO: {plurals.format_count(lag_records, 'record')}, {seconds}"
 
@@ -216,7 +216,7 @@ def _build_mirror_row(each: MirroredPartition, now_ms: int) -> tuple[str, ...]:
         each.partition.topic,
         str(each.partition.partition),
         each.mirror.topic + _describe_absence(each),
-        text_format.UNKNOWN_NUMBER if each.here is None else str(each.here.end),
+        text_format.UNKNOWN_NUMBER if each.source_bounds is None else str(each.source_bounds.end),
         text_format.UNKNOWN_NUMBER if each.copied_to is None else str(each.copied_to),
         text_format.format_count(each.lag_records),
         text_format.format_duration(None if lag_ms is None else lag_ms / 1000),
@@ -224,9 +224,9 @@ def _build_mirror_row(each: MirroredPartition, now_ms: int) -> tuple[str, ...]:
 
 
 def _describe_absence(each: MirroredPartition) -> str:
-    if each.unheard:
+    if each.mirror_error:
         return " (no answer)"
-    return " (missing)" if each.there is None else ""
+    return " (missing)" if each.mirror_bounds is None else ""
 
 
 def format_reread(again_max: int | None, basis: str) -> str:
@@ -248,10 +248,10 @@ def _build_group_rows(group: GroupMove, at_ms: int) -> Iterator[tuple[str, ...]]
             each.partition.topic,
             str(each.partition.partition),
             format_number(each.committed),
-            format_basis(each.basis.value, each.written_ms, at_ms),
-            format_number(each.to),
-            format_number(each.at),
-            format_reread(each.again_max, each.basis.value),
+            format_basis(each.basis.value, each.checkpoint_ms, at_ms),
+            format_number(each.target_offset),
+            format_number(each.current_offset),
+            format_reread(each.max_rereads, each.basis.value),
             _format_missing(each),
             format_number(each.unread),
             _format_state(group, each),
@@ -261,8 +261,8 @@ def _build_group_rows(group: GroupMove, at_ms: int) -> Iterator[tuple[str, ...]]
 def _format_missing(each: PartitionMove) -> str:
     """Format a table cell; records read after a checkpoint may be missing as well."""
     if _is_committed(each):
-        return str(each.unmirrored)
-    return f">= {each.unmirrored}" if each.unmirrored else "unknown"
+        return str(each.unreplicated)
+    return f">= {each.unreplicated}" if each.unreplicated else "unknown"
 
 
 def _is_committed(each: PartitionMove) -> bool:
@@ -270,30 +270,30 @@ def _is_committed(each: PartitionMove) -> bool:
 
 
 def _format_state(group: GroupMove, each: PartitionMove) -> str:
-    if group.barred is not None:
-        return f"stays: group is {group.barred.value} there"
-    why = each.why or ("no answer there" if each.unheard else "")
-    return each.way.value + (f": {why}" if why else "")
+    if group.blocking_state is not None:
+        return f"stays: group is {group.blocking_state.value} there"
+    why = each.reason or ("no answer there" if each.unanswered_reason else "")
+    return each.action.value + (f": {why}" if why else "")
 
 
 def _format_totals(found: MovePlan) -> Iterator[str]:
-    there = found.wanted.destination
+    there = found.request.destination
     point = format_rpo(
         there, lag_records=found.lag_records, lag_ms=found.lag_ms, newest_ms=found.newest_ms
     )
-    waits = found.wanted.planned and found.lag_records
+    waits = found.request.is_planned and found.lag_records
     yield point + (" now; the move waits until all records are replicated" if waits else "")
     if not found.groups:
         return
     again = reread_estimate.describe_rereads(
         [_group_to_json(each) for each in found.groups],
         at_ms=found.at_ms,
-        planned=found.wanted.planned,
+        planned=found.request.is_planned,
         all_known=_are_all_groups_known(found),
     )
     yield f"{plurals.format_count(len(found.groups), 'group')}, re-read: {again}"
-    missing = plurals.format_count(sum(each.unmirrored for each in found.groups), "record")
-    if any(each.origin is not PositionBasis.COMMITTED for each in found.groups):
+    missing = plurals.format_count(sum(each.unreplicated for each in found.groups), "record")
+    if any(each.basis is not PositionBasis.COMMITTED for each in found.groups):
         missing = "unknown" if missing.startswith("0 ") else f"at least {missing}"
     yield f"already read, but not on {there}: {missing}"
 
@@ -302,7 +302,7 @@ def _are_all_groups_known(found: MovePlan) -> bool:
     return reread_estimate.are_all_groups_known(
         [_group_to_json(each) for each in found.groups],
         [_finding_to_json(each) for each in found.findings],
-        silent=found.silent,
+        silent=found.origin_error,
     )
 
 
@@ -319,7 +319,7 @@ def _build_tail_row(each: UnreplicatedRecords) -> tuple[str, ...]:
 
 
 def _format_tail_records(each: UnreplicatedRecords) -> str:
-    if each.why:
+    if each.unknown_reason:
         return text_format.UNKNOWN_NUMBER
     return f">= {each.at_least}" if each.records is None else str(each.records)
 
@@ -334,7 +334,7 @@ def _tail_to_json(each: UnreplicatedRecords) -> dict[str, Any]:
         "at_least": each.at_least,
         "first_ms": each.first_ms,
         "last_ms": each.last_ms,
-        "why": each.why,
+        "why": each.unknown_reason,
     }
 
 
@@ -343,18 +343,18 @@ def _mirror_to_json(each: MirroredPartition, now_ms: int) -> dict[str, Any]:
         "topic": each.partition.topic,
         "partition": each.partition.partition,
         "mirror": each.mirror.topic,
-        "mirror_exists": None if each.unheard else each.there is not None,
-        "source_end": None if each.here is None else each.here.end,
+        "mirror_exists": None if each.mirror_error else each.mirror_bounds is not None,
+        "source_end": None if each.source_bounds is None else each.source_bounds.end,
         "copied_to": each.copied_to,
         "lag_records": each.lag_records,
         "lag_ms": each.lag_ms(now_ms),
-        "stopped": each.stopped,
+        "stopped": each.stop_reason,
     }
 
 
 def _finding_to_json(each: PlanFinding) -> dict[str, Any]:
     return {
-        "weight": each.weight.value,
+        "weight": each.severity.value,
         "code": each.code,
         "group": each.group,
         "text": each.text,
@@ -371,19 +371,19 @@ def _build_unmoved_rows(each: UnmovedGroup) -> Iterator[tuple[str, ...]]:
 
 def _unmoved_to_json(each: UnmovedGroup) -> dict[str, Any]:
     topics = None if each.topics is None else dict(each.topics)
-    return {"group": each.name, "type": each.type, "topics": topics, "unread": each.unread}
+    return {"group": each.name, "type": each.type, "topics": topics, "unread": each.unread_reason}
 
 
 def _group_to_json(group: GroupMove) -> dict[str, Any]:
     return {
         "group": group.group,
-        "origin": group.origin.value,
-        "checkpointed_ms": group.written_ms,
-        "read_again_max": group.again_max,
-        "read_again_known_max": group.again_known_max,
+        "origin": group.basis.value,
+        "checkpointed_ms": group.checkpoint_ms,
+        "read_again_max": group.max_rereads,
+        "read_again_known_max": group.max_known_rereads,
         "state": group.state.value,
-        "barred": None if group.barred is None else group.barred.value,
-        "unread": group.unread_why,
+        "barred": None if group.blocking_state is None else group.blocking_state.value,
+        "unread": group.unread_reason,
         "kafka_streams": group.is_streams,
         "topics": _map_subscriptions(group),
         "partitions": [
@@ -392,18 +392,18 @@ def _group_to_json(group: GroupMove) -> dict[str, Any]:
                 "partition": each.partition.partition,
                 "committed": each.committed,
                 "basis": each.basis.value,
-                "checkpointed_ms": each.written_ms,
+                "checkpointed_ms": each.checkpoint_ms,
                 "metadata": each.metadata,
                 "mirror": None if each.mirror is None else each.mirror.topic,
-                "goes_on_at": each.to,
-                "now_at": each.at,
-                "read_again_max": each.again_max,
-                "missing": each.unmirrored if _is_committed(each) else None,
-                "missing_at_least": each.unmirrored,
+                "goes_on_at": each.target_offset,
+                "now_at": each.current_offset,
+                "read_again_max": each.max_rereads,
+                "missing": each.unreplicated if _is_committed(each) else None,
+                "missing_at_least": each.unreplicated,
                 "unread": each.unread,
-                "deleted": each.gone,
-                "state": each.way.name.lower().replace("_", "-"),
-                "why": each.why,
+                "deleted": each.deleted,
+                "state": each.action.name.lower().replace("_", "-"),
+                "why": each.reason,
             }
             for each in group.partitions
         ],

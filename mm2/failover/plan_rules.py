@@ -27,26 +27,28 @@ _MAX_TOPICS_NAMED = 5
 
 
 def check_group(
-    wanted: MoveRequest, found: ClusterPairSnapshot, group: GroupMove, *, final: bool
+    request: MoveRequest, snapshot: ClusterPairSnapshot, group: GroupMove, *, final: bool
 ) -> Iterator[PlanFinding]:
     """Yield the findings of one group; `final`: the flow is already stopped and fenced."""
-    yield from _check_missing_positions(wanted, found, group)
-    yield from _check_group_state(wanted, group, final=final)
+    yield from _check_missing_positions(request, snapshot, group)
+    yield from _check_group_state(request, group, final=final)
     if group.is_streams:
-        yield _describe_streams_group(wanted, group)
-    yield from _check_position_basis(wanted, found, group)
+        yield _describe_streams_group(request, group)
+    yield from _check_position_basis(request, snapshot, group)
     for move in group.partitions:
-        yield from _check_partition_move(wanted, group, move, waits=wanted.planned and not final)
+        yield from _check_partition_move(
+            request, group, move, waits=request.is_planned and not final
+        )
 
 
 def describe_unmoved_group(
-    wanted: MoveRequest, found: ClusterPairSnapshot, group: UnmovedGroup
+    request: MoveRequest, snapshot: ClusterPairSnapshot, group: UnmovedGroup
 ) -> PlanFinding:
     """Describe a share or streams group, which is not moved."""
-    name, here, there = group.name, wanted.origin, wanted.destination
+    name, here, there = group.name, request.origin, request.destination
     topics = sorted(group.topics or ())
-    if group.unread:
-        reads = f"its topics on {here} are unknown ({group.unread})"
+    if group.unread_reason:
+        reads = f"its topics on {here} are unknown ({group.unread_reason})"
     elif topics:
         more = len(topics) - _MAX_TOPICS_NAMED
         reads = f"it reads {', '.join(topics[:_MAX_TOPICS_NAMED])}" + f" and {more} more" * (
@@ -60,40 +62,40 @@ def describe_unmoved_group(
             "at the log's end by default (share.auto.offset.reset)",
         )
         mirrors = sorted((group.topics or {}).values()) or ["TOPIC"]
-        do = f"to let it start earlier: {found.tools.reset_share_group(name, mirrors)}"
+        do = f"to let it start earlier: {snapshot.target_commands.reset_share_group(name, mirrors)}"
     else:
         code, starts = (
             plan_findings.STREAMS_GROUP,
             "where auto.offset.reset says, with empty state stores",
         )
-        offsets = operator_commands.build_translate_command(name, found.flow, file=wanted.file)
-        reset = found.tools.reset_streams_group(name, "FILE")
+        offsets = operator_commands.build_translate_command(name, snapshot.flow, file=request.file)
+        reset = snapshot.target_commands.reset_streams_group(name, "FILE")
         do = f"to let it resume at its offsets: {offsets} > FILE && {reset}"
     text = (
         f"{group.type} group {name} is not moved: mm2 moves only consumer groups; {reads}. On "
         f"{there} it starts {starts}; {do}. Then add --accept {code}:{name}"
     )
-    return _GroupFinding(weight=_GroupSeverity.FORBIDS, code=code, text=text, group=name)
+    return _GroupFinding(severity=_GroupSeverity.FORBIDS, code=code, text=text, group=name)
 
 
 def _check_missing_positions(
     wanted: MoveRequest, found: ClusterPairSnapshot, group: GroupMove
 ) -> Iterator[PlanFinding]:
     """Find partitions of the group's topics without a committed offset."""
-    stands = {each.partition for each in group.partitions if each.way is not _Action.NO_OFFSET}
+    stands = {each.partition for each in group.partitions if each.action is not _Action.NO_OFFSET}
     topics = {each.topic for each in stands}
     nowhere = [
         each.partition
         for each in found.mirrored
         if each.partition.topic in topics
         and each.partition not in stands
-        and each.there is not None
-        and each.there.high_watermark > each.there.start
+        and each.mirror_bounds is not None
+        and each.mirror_bounds.high_watermark > each.mirror_bounds.start
     ]
     if nowhere:
         more = f" and {len(nowhere) - 1} more" if len(nowhere) > 1 else ""
         yield _GroupFinding(
-            weight=_GroupSeverity.NOTE,
+            severity=_GroupSeverity.NOTE,
             code="no-position",
             text=f"group {group.group} has no committed offset for {min(nowhere)}{more}: on "
             f"{wanted.destination} it starts where auto.offset.reset says; with latest, it "
@@ -111,7 +113,7 @@ _BLOCKED_REASONS = {
 
 def _describe_streams_group(wanted: MoveRequest, group: GroupMove) -> PlanFinding:
     return _GroupFinding(
-        weight=_GroupSeverity.COSTS,
+        severity=_GroupSeverity.COSTS,
         code="streams-state",
         text=f"group {group.group} is a Kafka Streams application: its offsets are moved, its "
         f"state stores are not. On {wanted.destination} it starts with empty state stores; to "
@@ -124,16 +126,18 @@ def _check_group_state(
     wanted: MoveRequest, group: GroupMove, *, final: bool
 ) -> Iterator[PlanFinding]:
     name = group.group
-    if group.barred is not None:
-        code, words = _BLOCKED_REASONS[group.barred]
+    if group.blocking_state is not None:
+        code, words = _BLOCKED_REASONS[group.blocking_state]
         text = f"group {name} on {wanted.destination} {words}"
-        if group.there_unread:
-            text += f" ({group.there_unread}): try again, or grant mm2 DESCRIBE on the group"
-        yield _GroupFinding(weight=_GroupSeverity.FORBIDS, code=code, text=text, group=name)
-    reads_on = group.state is GroupState.ACTIVE and group.barred is None
-    if reads_on and (final or not wanted.planned):
+        if group.target_unread_reason:
+            text += (
+                f" ({group.target_unread_reason}): try again, or grant mm2 DESCRIBE on the group"
+            )
+        yield _GroupFinding(severity=_GroupSeverity.FORBIDS, code=code, text=text, group=name)
+    reads_on = group.state is GroupState.ACTIVE and group.blocking_state is None
+    if reads_on and (final or not wanted.is_planned):
         yield _GroupFinding(
-            weight=_GroupSeverity.FORBIDS if final else _GroupSeverity.COSTS,
+            severity=_GroupSeverity.FORBIDS if final else _GroupSeverity.COSTS,
             code="group-still-here",
             text=f"group {name} still has members on {wanted.origin}: records that they read from "
             "now on are re-read",
@@ -145,11 +149,11 @@ def _check_position_basis(
     wanted: MoveRequest, found: ClusterPairSnapshot, group: GroupMove
 ) -> Iterator[PlanFinding]:
     """Report groups whose committed offsets are unknown, and what is used instead."""
-    name, why = group.group, group.unread_why
+    name, why = group.group, group.unread_reason
     then = "its last checkpoint is used" if group.partitions else "it has no checkpoint"
-    if why and group.refused:
+    if why and group.is_access_denied:
         yield _GroupFinding(
-            weight=_GroupSeverity.FORBIDS,
+            severity=_GroupSeverity.FORBIDS,
             code="group-refused",
             text=f"not authorized to read the offsets of group {name} on {wanted.origin} ({why}): "
             f"grant mm2 DESCRIBE on the group there ({then})",
@@ -157,28 +161,28 @@ def _check_position_basis(
         )
     elif why:
         yield _GroupFinding(
-            weight=_GroupSeverity.FORBIDS
-            if wanted.planned or not group.partitions
+            severity=_GroupSeverity.FORBIDS
+            if wanted.is_planned or not group.partitions
             else _GroupSeverity.COSTS,
             code="group-unread",
             text=f"offsets of group {name} could not be read on {wanted.origin} ({why}); {then}",
             group=name,
         )
-    if group.origin is PositionBasis.CHECKPOINTED and not group.partitions:
+    if group.basis is PositionBasis.CHECKPOINTED and not group.partitions:
         yield _GroupFinding(
-            weight=_GroupSeverity.COSTS,
+            severity=_GroupSeverity.COSTS,
             code="as-of-checkpoint",
             text=f"group {name} starts on {wanted.destination} where auto.offset.reset says; the "
             "number of re-read records is unknown",
             group=name,
         )
-    elif group.origin is PositionBasis.CHECKPOINTED:
+    elif group.basis is PositionBasis.CHECKPOINTED:
         last = "its last checkpoint"
-        if group.written_ms is not None:
-            last += f", {reread_estimate.format_age(found.at_ms - group.written_ms)} old"
+        if group.checkpoint_ms is not None:
+            last += f", {reread_estimate.format_age(found.at_ms - group.checkpoint_ms)} old"
         many = "their number is unknown"
-        if group.again_known_max is not None:
-            held = plurals.format_count(group.again_known_max, "record")
+        if group.max_known_rereads is not None:
+            held = plurals.format_count(group.max_known_rereads, "record")
             many += f", at most the {held} on {wanted.destination} after the checkpoint"
         if group.may_read_more:
             many += (
@@ -186,7 +190,7 @@ def _check_position_basis(
                 "earliest re-reads all their records, latest skips them"
             )
         yield _GroupFinding(
-            weight=_GroupSeverity.COSTS,
+            severity=_GroupSeverity.COSTS,
             code="as-of-checkpoint",
             text=f"group {name} resumes at {last}; records it read later are re-read: {many}",
             group=name,
@@ -205,36 +209,44 @@ def _check_partition_move(
         *_check_rereads(wanted, each, waits=waits),
     ):
         told = f"group {group.group}, {each.partition}: {text}"
-        yield _GroupFinding(weight=weight, code=code, text=told, group=group.group)
+        yield _GroupFinding(severity=weight, code=code, text=told, group=group.group)
 
 
 def _check_action(
     wanted: MoveRequest, each: PartitionMove
 ) -> Iterator[tuple[PlanSeverity, str, str]]:
-    if each.unheard:
-        place = f", {each.to} by the offset map," if each.to is not None else ""
+    if each.unanswered_reason:
+        place = (
+            f", {each.target_offset} by the offset map," if each.target_offset is not None else ""
+        )
         text = (
-            f"{wanted.destination} does not answer for {each.mirror} ({each.unheard}), so the "
+            f"{wanted.destination} does not answer for {each.mirror} ({each.unanswered_reason}), so the "
             f"position there{place} cannot be checked: try again when its leader is available"
         )
         yield _GroupSeverity.FORBIDS, plan_findings.MIRROR_UNKNOWN, text
-    match each.way:
+    match each.action:
         case _Action.UNTRANSLATED:
-            text = f"its offset {each.committed} cannot be translated ({each.why})"
+            text = f"its offset {each.committed} cannot be translated ({each.reason})"
             yield _GroupSeverity.FORBIDS, "untranslated", text
         case _Action.MISSING | _Action.PAST_THE_END:
-            text = f"its position there, {each.mirror} at {each.to}, does not exist"
+            text = f"its position there, {each.mirror} at {each.target_offset}, does not exist"
             yield _GroupSeverity.FORBIDS, "no-place", text
         case _Action.IS_AHEAD:
-            count = plurals.format_count((each.at or 0) - (each.to or 0), "offset")
+            count = plurals.format_count(
+                (each.current_offset or 0) - (each.target_offset or 0), "offset"
+            )
             text = (
-                f"it is at {each.at} there, {count} beyond its translated position {each.to}, and "
+                f"it is at {each.current_offset} there, {count} beyond its translated position {each.target_offset}, and "
                 "is not moved: records in between that it has not read are skipped (--set-back "
                 "moves it back)"
             )
             yield _GroupSeverity.COSTS, "is-ahead", text
-        case _Action.MOVES if each.at is not None and each.to is not None and each.to < each.at:
-            text = f"it is at {each.at} there, and is set back to its translated position {each.to}"
+        case _Action.MOVES if (
+            each.current_offset is not None
+            and each.target_offset is not None
+            and each.target_offset < each.current_offset
+        ):
+            text = f"it is at {each.current_offset} there, and is set back to its translated position {each.target_offset}"
             yield _GroupSeverity.NOTE, "set-back", text
         case _Action.NOT_MIRRORED:
             yield _GroupSeverity.NOTE, "not-mirrored", "it is not mirrored"
@@ -247,31 +259,39 @@ def _check_rereads(
 ) -> Iterator[tuple[PlanSeverity, str, str]]:
     """`waits`: the move waits for unreplicated records before it reads final positions."""
     weight, waited = _GroupSeverity.COSTS, ""
-    if waits and each.unmirrored:
+    if waits and each.unreplicated:
         weight, waited = (
             _GroupSeverity.NOTE,
             " now; the move waits until all records are replicated",
         )
-    if each.stopped:
-        text = f"how much of {each.mirror} it has read is unknown: {each.stopped}"
+    if each.outdated_reason:
+        text = f"how much of {each.mirror} it has read is unknown: {each.outdated_reason}"
         yield _GroupSeverity.FORBIDS, "stopped", text
-    if each.unsure:
-        yield _GroupSeverity.FORBIDS, "shared-names", each.unsure
-    if each.oldest:
+    if each.local_records_reason:
+        yield _GroupSeverity.FORBIDS, "shared-names", each.local_records_reason
+    if each.is_before_map:
         text = f"its offset {each.committed} is older than the offset map: it resumes at the"
-        yield _GroupSeverity.COSTS, "too-old", f"{text} first available record, {each.to}"
-    elif each.again_max and each.basis is PositionBasis.COMMITTED and each.to is not None:
-        count = plurals.format_count(each.again_max, "record", "are")
+        yield (
+            _GroupSeverity.COSTS,
+            "too-old",
+            f"{text} first available record, {each.target_offset}",
+        )
+    elif (
+        each.max_rereads
+        and each.basis is PositionBasis.COMMITTED
+        and each.target_offset is not None
+    ):
+        count = plurals.format_count(each.max_rereads, "record", "are")
         yield weight, "again", f"up to {count} re-read{waited}"
-    if each.unmirrored:
-        count = plurals.format_count(each.unmirrored, "record")
+    if each.unreplicated:
+        count = plurals.format_count(each.unreplicated, "record")
         if each.basis is not PositionBasis.COMMITTED:
             count = f"at least {count}"
-        are = plurals.conjugate(each.unmirrored, "are")
+        are = plurals.conjugate(each.unreplicated, "are")
         text = f"{count} that it has read {are} not on {wanted.destination}{waited}"
         yield weight, "unmirrored", text
-    if each.gone:
-        count = plurals.format_count(each.gone, "record", "were")
+    if each.deleted:
+        count = plurals.format_count(each.deleted, "record", "were")
         yield _GroupSeverity.COSTS, "gone", f"{count} deleted there before it could read them"
 
 
@@ -290,23 +310,23 @@ began, so the operator has not accepted them."""
 
 
 def check_plan(
-    wanted: MoveRequest,
-    found: ClusterPairSnapshot,
+    request: MoveRequest,
+    snapshot: ClusterPairSnapshot,
     groups: Sequence[GroupMove],
     *,
-    settled: AgreedEnds | None,
+    agreed_ends: AgreedEnds | None,
 ) -> Iterator[PlanFinding]:
     """Yield all findings before acceptance is applied.
 
-    `settled`: see `move_plan.build_plan`."""
-    before = found.before
-    for each in _apply_rules(wanted, found, groups, settled=settled):
+    `agreed_ends`: see `move_plan.build_plan`."""
+    before = snapshot.baseline
+    for each in _apply_rules(request, snapshot, groups, settled=agreed_ends):
         known = before is None or (each.code, each.group) in before.findings
         if known or each.code not in _LESS_INFORMATION_CODES:
             yield each
         else:
             text = f"{each.text}; this was not so when the move began"
-            yield dataclasses.replace(each, weight=_Severity.FORBIDS, text=text)
+            yield dataclasses.replace(each, severity=_Severity.FORBIDS, text=text)
 
 
 def _apply_rules(
@@ -320,7 +340,7 @@ def _apply_rules(
     yield from _check_group_list(wanted, found, groups)
     for each in found.mirrored:
         yield from _check_mirror(wanted, each)
-        if not found.silent:
+        if not found.origin_error:
             yield from _check_lag(wanted, each, settled)
     for tail in found.unreplicated:
         yield from _check_unreplicated(wanted, tail)
@@ -329,7 +349,7 @@ def _apply_rules(
     yield from _check_vanished_groups(wanted, found, groups)
     for group in groups:
         yield from check_group(wanted, found, group, final=settled is not None)
-    for unmoved in found.unmoved:
+    for unmoved in found.unmoved_groups:
         yield describe_unmoved_group(wanted, found, unmoved)
 
 
@@ -337,36 +357,36 @@ def _check_clusters(wanted: MoveRequest, found: ClusterPairSnapshot) -> Iterator
     here, there = wanted.origin, wanted.destination
     if not found.mirrored:
         yield _PlanFinding(
-            weight=_Severity.FORBIDS,
+            severity=_Severity.FORBIDS,
             code="nothing-mirrored",
             text=f"the flow {found.flow} has not replicated anything to {there} yet",
         )
-    if found.silent:
+    if found.origin_error:
         yield _PlanFinding(
-            weight=_Severity.FORBIDS if wanted.planned else _Severity.COSTS,
+            severity=_Severity.FORBIDS if wanted.is_planned else _Severity.COSTS,
             code="origin-unreachable",
-            text=f"{here} does not answer ({found.silent}): unreplicated records cannot be "
+            text=f"{here} does not answer ({found.origin_error}): unreplicated records cannot be "
             "counted; groups without checkpoints, and all share and streams groups, are unknown"
             + (
                 "; a planned move needs both clusters (omit --planned if it is lost)"
-                * wanted.planned
+                * wanted.is_planned
             ),
         )
-    for topic, why in sorted(found.left_out.items()):
+    for topic, why in sorted(found.excluded_topics.items()):
         yield _PlanFinding(
-            weight=_Severity.NOTE, code="left-out", text=f"{topic} was replicated earlier: {why}"
+            severity=_Severity.NOTE, code="left-out", text=f"{topic} was replicated earlier: {why}"
         )
     for partition, why in sorted(found.unfenced.items()):
         yield _PlanFinding(
-            weight=_Severity.COSTS,
+            severity=_Severity.COSTS,
             code="unfenced",
             text=f"{partition}: writers are not fenced ({why}); a process that copies it may go on",
         )
-    if found.losses:
+    if found.loss_count:
         yield _PlanFinding(
-            weight=_Severity.NOTE,
+            severity=_Severity.NOTE,
             code="losses",
-            text=f"{plurals.format_count(found.losses, 'incident', 'report')} lost records: "
+            text=f"{plurals.format_count(found.loss_count, 'incident', 'report')} lost records: "
             "see mm2 incidents",
         )
 
@@ -374,8 +394,8 @@ def _check_clusters(wanted: MoveRequest, found: ClusterPairSnapshot) -> Iterator
 def _check_group_list(
     wanted: MoveRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
 ) -> Iterator[PlanFinding]:
-    why = found.unlisted
-    if found.silent and not groups and not why:
+    why = found.incomplete_reason
+    if found.origin_error and not groups and not why:
         why = (
             f"it does not answer, and no group of the flow has a checkpoint on {wanted.destination}"
         )
@@ -383,7 +403,7 @@ def _check_group_list(
         return
     known = "only those with checkpoints are" if groups else "none is"
     yield _PlanFinding(
-        weight=_Severity.FORBIDS if wanted.planned or not groups else _Severity.COSTS,
+        severity=_Severity.FORBIDS if wanted.is_planned or not groups else _Severity.COSTS,
         code="groups-unlisted",
         text=f"the list of groups of {wanted.origin} may be incomplete ({why}): {known} known",
     )
@@ -394,34 +414,34 @@ def _check_partial_source(
 ) -> Iterator[PlanFinding]:
     """Report what an available but partly failing source did not answer."""
     here = wanted.origin
-    weight = _Severity.FORBIDS if wanted.planned else _Severity.COSTS
-    for topic, why in sorted(found.untold.items()):
+    weight = _Severity.FORBIDS if wanted.is_planned else _Severity.COSTS
+    for topic, why in sorted(found.unlisted_topics.items()):
         text = f"{topic}: {here} did not list its partitions ({why}), so its lag is unknown"
-        yield _PlanFinding(weight=weight, code="lag-unknown", text=text)
-    if found.way_back:
+        yield _PlanFinding(severity=weight, code="lag-unknown", text=text)
+    if found.reverse_flow_error:
         yield _PlanFinding(
-            weight=weight,
+            severity=weight,
             code="way-back-unknown",
-            text=f"the progress of the reverse flow on {here} is unknown ({found.way_back}): "
+            text=f"the progress of the reverse flow on {here} is unknown ({found.reverse_flow_error}): "
             f"groups that read records from {wanted.destination} may re-read more of them",
         )
-    if found.unsynced:
+    if found.offset_syncs_error:
         yield _PlanFinding(
-            weight=_Severity.NOTE,
+            severity=_Severity.NOTE,
             code="syncs-unread",
             text="whether MirrorMaker 2 has replicated since mm2 did is unknown "
-            f"({found.unsynced})",
+            f"({found.offset_syncs_error})",
         )
     partly = (
-        found.unlisted
-        or found.untold
-        or found.way_back
-        or any(each.here is None for each in found.mirrored)
-        or any(each.unread_why and not each.refused for each in groups)
+        found.incomplete_reason
+        or found.unlisted_topics
+        or found.reverse_flow_error
+        or any(each.source_bounds is None for each in found.mirrored)
+        or any(each.unread_reason and not each.is_access_denied for each in groups)
     )
-    if partly and not found.silent and not wanted.planned:
+    if partly and not found.origin_error and not wanted.is_planned:
         yield _PlanFinding(
-            weight=_Severity.NOTE,
+            severity=_Severity.NOTE,
             code="half-lost",
             text=f"{here} answers only in part; with --origin-lost it is not queried, and all "
             "groups are moved by their last checkpoints",
@@ -430,29 +450,33 @@ def _check_partial_source(
 
 def _check_mirror(wanted: MoveRequest, each: MirroredPartition) -> Iterator[PlanFinding]:
     name = f"{each.partition}"
-    if each.stopped:
+    if each.stop_reason:
         yield _PlanFinding(
-            weight=_Severity.FORBIDS, code="stopped", text=f"{name} is halted: {each.stopped}"
+            severity=_Severity.FORBIDS, code="stopped", text=f"{name} is halted: {each.stop_reason}"
         )
-    if each.unheard:
+    if each.mirror_error:
         yield _PlanFinding(
-            weight=_Severity.FORBIDS,
+            severity=_Severity.FORBIDS,
             code="mirror-unknown",
             text=f"{name}: {wanted.destination} does not answer for {each.mirror} "
-            f"({each.unheard}): try again when its leader is available. If this is accepted, "
+            f"({each.mirror_error}): try again when its leader is available. If this is accepted, "
             "groups are moved by the offset map alone, and its writers are not fenced",
         )
-    elif each.there is None:
+    elif each.mirror_bounds is None:
         yield _PlanFinding(
-            weight=_Severity.FORBIDS,
+            severity=_Severity.FORBIDS,
             code="mirror-missing",
             text=f"{name}: {each.mirror} does not exist on {wanted.destination}",
         )
-    if each.here is not None and each.copied_to is not None and each.copied_to > each.here.end:
+    if (
+        each.source_bounds is not None
+        and each.copied_to is not None
+        and each.copied_to > each.source_bounds.end
+    ):
         yield _PlanFinding(
-            weight=_Severity.FORBIDS,
+            severity=_Severity.FORBIDS,
             code="origin-truncated",
-            text=f"{name} ends at {each.here.end} on {wanted.origin}, but was copied up to "
+            text=f"{name} ends at {each.source_bounds.end} on {wanted.origin}, but was copied up to "
             f"{each.copied_to}: it was truncated (after broker failures) or recreated. If nothing "
             f"was written there since, {wanted.destination} has all records that it lost, and this "
             "may be accepted",
@@ -463,29 +487,29 @@ def _check_lag(
     wanted: MoveRequest, each: MirroredPartition, settled: AgreedEnds | None
 ) -> Iterator[PlanFinding]:
     """Report unreplicated records; a planned move waits for them, so its final check has none."""
-    name, here = f"{each.partition}", each.here
+    name, here = f"{each.partition}", each.source_bounds
     if here is None:
         yield _PlanFinding(
-            weight=_Severity.FORBIDS if wanted.planned else _Severity.COSTS,
+            severity=_Severity.FORBIDS if wanted.is_planned else _Severity.COSTS,
             code="lag-unknown",
             text=f"{name}: the number of records on {wanted.origin} that {wanted.destination} "
-            f"lacks is unknown ({each.unknown or 'no answer'})",
+            f"lacks is unknown ({each.source_error or 'no answer'})",
         )
         return
     weight, waited = _Severity.COSTS, ""
-    if wanted.planned:
+    if wanted.is_planned:
         weight = _Severity.NOTE if settled is None else _Severity.FORBIDS
         waited = " yet; the move waits for them" if settled is None else ""
     if each.lag_records:
         yield _PlanFinding(
-            weight=weight,
+            severity=weight,
             code="lag",
             text=f"{name}: {plurals.format_count(each.lag_records, 'record')} of {wanted.origin} "
             f"{plurals.conjugate(each.lag_records, 'are')} not on {wanted.destination}{waited}",
         )
     if here.pending:
         yield _PlanFinding(
-            weight=weight,
+            severity=weight,
             code="open-transactions",
             text=f"{name}: {plurals.format_count(here.pending, 'offset', 'are')} after the start "
             f"of an open transaction on {wanted.origin}: later commits are not replicated",
@@ -493,7 +517,7 @@ def _check_lag(
     agreed = None if settled is None else settled.ends.get(each.partition)
     if settled is not None and agreed != here.end:
         yield _PlanFinding(
-            weight=_Severity.FORBIDS,
+            severity=_Severity.FORBIDS,
             code="ends-moved",
             text=f"{name} ends at {here.end} on {wanted.origin}, but ended at {agreed} when both "
             "clusters were equal: a producer is still writing",
@@ -508,26 +532,28 @@ def _check_unreplicated(wanted: MoveRequest, each: UnreplicatedRecords) -> Itera
     count = least + plurals.format_count(each.records or each.at_least, "record")
     text = f"{count} of {there} never reached {here}; consumers that start there read them"
     if each.records is None and not each.at_least:
-        why = each.why or "the scan did not reach the end in time"
+        why = each.unknown_reason or "the scan did not reach the end in time"
         text = f"records of {there} that never reached {here} are not counted: {why}"
     yield _PlanFinding(
-        weight=_Severity.COSTS, code="unreplicated", text=f"{each.partition}: {text}"
+        severity=_Severity.COSTS, code="unreplicated", text=f"{each.partition}: {text}"
     )
 
 
 def _check_requested_groups(
     wanted: MoveRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
 ) -> Iterator[PlanFinding]:
-    if not groups and not found.silent:
+    if not groups and not found.origin_error:
         yield _PlanFinding(
-            weight=_Severity.NOTE, code="no-groups", text="no group has a committed offset to move"
+            severity=_Severity.NOTE,
+            code="no-groups",
+            text="no group has a committed offset to move",
         )
-    named = {group.name for group in found.unmoved}
-    named |= {group.group for group in groups if group.partitions or group.unread_why}
+    named = {group.name for group in found.unmoved_groups}
+    named |= {group.group for group in groups if group.partitions or group.unread_reason}
     nowhere = wanted.groups.difference(named)
     for name in sorted(nowhere):
         yield _PlanFinding(
-            weight=_Severity.FORBIDS,
+            severity=_Severity.FORBIDS,
             code="no-such-group",
             text=f"group {name} has no committed offset on {wanted.origin}: check the name",
             group=name,
@@ -537,10 +563,10 @@ def _check_requested_groups(
 def _check_vanished_groups(
     wanted: MoveRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
 ) -> Iterator[PlanFinding]:
-    before = frozenset[str]() if found.before is None else frozenset(found.before.positions)
+    before = frozenset[str]() if found.baseline is None else frozenset(found.baseline.positions)
     for name in sorted(before.difference(group.group for group in groups)):
         yield _PlanFinding(
-            weight=_Severity.FORBIDS,
+            severity=_Severity.FORBIDS,
             code="group-gone",
             text=f"group {name} had committed offsets on {wanted.origin} when the move began, and "
             "has none now: it would not be moved",

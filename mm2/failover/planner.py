@@ -30,105 +30,112 @@ from mm2.operator_commands import ClusterCommands
 class ClosedFlow:
     """What is known after the flow has been stopped and fenced."""
 
-    locked: FencingSummary
+    fencing: FencingSummary
     """Result of fencing the flow's writers."""
-    settled: AgreedEnds | None = None
+    agreed_ends: AgreedEnds | None = None
     """See `move_plan.build_plan`."""
-    before: PlanBaseline | None = None
+    baseline: PlanBaseline | None = None
     """See `ClusterPairSnapshot`."""
 
 
-_OPEN_FLOW = ClosedFlow(locked=FencingSummary())
+_OPEN_FLOW = ClosedFlow(fencing=FencingSummary())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovePlanner:
     """Plans moves of one flow's groups; makes no changes."""
 
-    both: FlowClusters
-    find: FindUnreplicated
+    clusters: FlowClusters
+    find_unreplicated: FindUnreplicated
     """Finds records of the destination that never reached the origin."""
     clock: Clock
     timeout_s: float
     """How long collecting one snapshot may take."""
-    lost: str = ""
+    lost_reason: str = ""
     """Why the origin is not queried, "" if it is."""
-    ways: OffsetSources = field(default_factory=OffsetSources)
+    offset_sources: OffsetSources = field(default_factory=OffsetSources)
     """Where the configuration says that offsets of the reverse flow are found."""
     tools: ClusterCommands = field(default_factory=ClusterCommands)
 
-    def make(self, wanted: MoveRequest, closed: ClosedFlow | None = None) -> MovePlan:
+    def build_plan(self, wanted: MoveRequest, closed: ClosedFlow | None = None) -> MovePlan:
         """Collect a snapshot and build the plan.
 
         Raises `RetriableError` or `FatalError` if the destination does not answer, or either
         cluster denies access."""
-        return self.look(wanted, closed)[0]
+        return self.build_plan_with_tails(wanted, closed)[0]
 
-    def look(
+    def build_plan_with_tails(
         self, wanted: MoveRequest, closed: ClosedFlow | None = None
     ) -> tuple[MovePlan, Mapping[TopicPartition, UnreplicatedTail]]:
-        """As `make`, and the unreplicated records of the destination, if they were counted."""
-        known, both = closed or _OPEN_FLOW, self.both
+        """As `build_plan`, and the unreplicated records of the destination, if they were counted."""
+        known, both = closed or _OPEN_FLOW, self.clusters
         end = Deadline.after(self.timeout_s, now_s=self.clock.now_s())
         found = mirror_state.collect_mirror_state(
-            both, clock=self.clock, timeout_s=self.timeout_s, lost=self.lost
+            both, clock=self.clock, timeout_s=self.timeout_s, lost_reason=self.lost_reason
         )
-        standing = self._collect_groups(wanted, known.before, found, timeout_s=self._left_s(end))
+        standing = self._collect_groups(wanted, known.baseline, found, timeout_s=self._left_s(end))
         topics = {place.topic for group in standing.groups for place in group.positions}
         opposite = ReverseFlowCollector(
-            both=both, find=self.find, ways=self.ways, timeout_s=self.timeout_s
-        ).look(wanted, found, topics)
+            clusters=both,
+            find_unreplicated=self.find_unreplicated,
+            offset_sources=self.offset_sources,
+            timeout_s=self.timeout_s,
+        ).collect(wanted, found, topics)
         own, why_no_syncs = self._read_own_syncs(found)
         mirrored = mirror_state.mark_contradicted(
-            fencing_results.apply_counted_tails(found.mirrored, known.locked), found.known, own
+            fencing_results.apply_counted_tails(found.mirrored, known.fencing),
+            found.offset_map,
+            own,
         )
         where = PositionTranslator(
             flow=both.flow,
-            known=found.known,
+            offset_map=found.offset_map,
             mirrored={each.partition: each for each in mirrored},
-            back=opposite.back,
-            left=opposite.left,
-            still=closed is not None,
+            reverse=opposite.reverse,
+            unreplicated=opposite.tails,
+            is_stopped=closed is not None,
         )
-        ends = self._fetch_log_ends(where.of_groups(standing.groups), self._left_s(end))
+        ends = self._fetch_log_ends(
+            where.list_target_partitions(standing.groups), self._left_s(end)
+        )
         what = ClusterPairSnapshot(
             at_ms=self.clock.wall_ms(),
             flow=both.flow.name,
             mirrored=mirrored,
             groups=standing.groups,
-            unmoved=standing.unmoved,
-            tools=self.tools,
-            logs=ends.done,
-            unheard=log_end_offsets.list_unanswered(ends),
-            silent=self._explain_silence(found),
-            unlisted=standing.unlisted,
+            unmoved_groups=standing.unmoved,
+            target_commands=self.tools,
+            target_bounds=ends.succeeded,
+            unanswered=log_end_offsets.list_unanswered(ends),
+            origin_error=self._explain_silence(found),
+            incomplete_reason=standing.incomplete_reason,
             checkpointed_ms=standing.checkpointed_ms,
-            untold=found.untold,
-            way_back=opposite.why,
-            unsynced=why_no_syncs,
-            left_out=found.left_out,
-            unfenced=known.locked.unfenced,
+            unlisted_topics=found.unlisted_topics,
+            reverse_flow_error=opposite.unknown_reason,
+            offset_syncs_error=why_no_syncs,
+            excluded_topics=found.excluded_topics,
+            unfenced=known.fencing.unfenced,
             unreplicated=opposite.unreplicated if wanted.kind is MoveKind.BACK else (),
-            losses=found.losses,
-            before=known.before,
+            loss_count=found.loss_count,
+            baseline=known.baseline,
         )
         return move_plan.build_plan(
-            wanted, what, where.translate, settled=known.settled
-        ), opposite.left
+            wanted, what, where.translate, agreed_ends=known.agreed_ends
+        ), opposite.tails
 
     def _fetch_log_ends(
         self, places: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
         """Fetch log ends on the destination."""
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
-        side = self.both.target
+        side = self.clusters.target
         topics = side.admin.describe_topics({each.topic for each in places}, timeout_s)
         led = log_end_offsets.find_leaders(places, topics)
         return log_end_offsets.fetch_log_ends(side, led, end=end, clock=self.clock)
 
     def _left_s(self, end: Deadline) -> float:
         """Time left for the next query, with a minimum for the last ones."""
-        return max(reverse_flow_state.LOG_ENDS_TIMEOUT_S, end.left_s(self.clock.now_s()))
+        return max(reverse_flow_state.LOG_ENDS_TIMEOUT_S, end.remaining_s(self.clock.now_s()))
 
     def _collect_groups(
         self,
@@ -139,29 +146,29 @@ class MovePlanner:
         timeout_s: float,
     ) -> GroupPositions:
         return group_state.collect_group_positions(
-            self.both,
-            origin_answers=not found.silent,
+            self.clusters,
+            origin_answers=not found.source_error,
             names=wanted.groups,
-            stable=wanted.planned,
-            before=None if before is None else before.positions,
+            stable=wanted.is_planned,
+            earlier_positions=None if before is None else before.positions,
             streams=() if before is None else before.streams,
-            topics={*found.left_out, *(each.partition.topic for each in found.mirrored)},
+            topics={*found.excluded_topics, *(each.partition.topic for each in found.mirrored)},
             clock=self.clock,
             timeout_s=timeout_s,
         )
 
     def _explain_silence(self, found: MirrorState) -> str:
-        if not found.silent or self.lost:
-            return found.silent
+        if not found.source_error or self.lost_reason:
+            return found.source_error
         asked_s = mirror_state.compute_source_timeout_s(self.timeout_s)
-        return f"{found.silent}; waited for {asked_s:g} s, use --look to wait longer"
+        return f"{found.source_error}; waited for {asked_s:g} s, use --look to wait longer"
 
     def _read_own_syncs(self, found: MirrorState) -> tuple[ReverseOffsetSyncs, str]:
         """Read the flow's own offset syncs; the second value is the reason if that fails."""
-        flow, here = self.both.flow, self.ways.syncs_here
-        if here and found.silent:
+        flow, here = self.clusters.flow, self.offset_sources.syncs_on_source
+        if here and found.source_error:
             return {}, ""
-        side = self.both.source if here else self.both.target
+        side = self.clusters.source if here else self.clusters.target
         topic = flow.policy.offset_syncs_topic(flow.target if here else flow.source)
         try:
             return mirror_state.read_offset_syncs(

@@ -40,15 +40,15 @@ class LocalRecords:
     """End of the reverse flow's map: local records from here on may not have reached the origin."""
     end: int
     """End of the destination's log."""
-    stretches: Sequence[RecordRange] | None
+    ranges: Sequence[RecordRange] | None
     """The local records, None if they were not counted."""
 
     @property
     def first(self) -> int:
         """All local records before this offset have reached the origin."""
-        if self.stretches is None:
+        if self.ranges is None:
             return self.through
-        return min((each.first for each in self.stretches), default=self.end)
+        return min((each.first for each in self.ranges), default=self.end)
 
 
 def translate_shared_name(
@@ -80,10 +80,10 @@ def translate_shared_name(
     highest = max(lowest, highest, forward.downstream)
     if not read_all_copied:
         lowest = min(lowest, forward.downstream)
-    unread = divergence.count_records_within(local.stretches or (), lowest, highest)
+    unread = divergence.count_records_within(local.ranges or (), lowest, highest)
     again_max = highest - lowest - unread + _get_reread_bound(forward)
     if again_max:
-        return EarlierOffset(downstream=lowest, again_max=again_max)
+        return EarlierOffset(downstream=lowest, reread_max=again_max)
     return ExactOffset(downstream=lowest)
 
 
@@ -92,7 +92,7 @@ def _get_highest_offset(found: ExactOffset | EarlierOffset) -> int:
 
 
 def _get_reread_bound(found: ExactOffset | EarlierOffset) -> int:
-    return found.again_max if isinstance(found, EarlierOffset) else 0
+    return found.reread_max if isinstance(found, EarlierOffset) else 0
 
 
 ReverseOffsetSyncs = Mapping[TopicPartition, Sequence[OffsetSync]]
@@ -103,18 +103,18 @@ ReverseOffsetSyncs = Mapping[TopicPartition, Sequence[OffsetSync]]
 class OffsetSources:
     """Where the configuration keeps the offsets of the reverse flow."""
 
-    back: Flow | None = None
+    reverse_flow: Flow | None = None
     """The reverse flow, None if it is not in the configuration."""
-    syncs_there: bool = False
+    reverse_syncs_on_destination: bool = False
     """True if the reverse flow keeps its offset syncs on the destination, its source, and the topic
     is its alone."""
-    syncs_here: bool = True
+    syncs_on_source: bool = True
     """True if the flow keeps its own offset syncs on its source."""
 
     @property
-    def both(self) -> bool:
+    def has_reverse_flow(self) -> bool:
         """True if the reverse flow is configured."""
-        return self.back is not None
+        return self.reverse_flow is not None
 
 
 def find_offset_sources(
@@ -128,23 +128,25 @@ def find_offset_sources(
         for name in (flow.name, back_name)
     )
     back = next((each for each in of_file if each.name == back_name), None)
-    return OffsetSources(back=back, syncs_there=here and there, syncs_here=here)
+    return OffsetSources(
+        reverse_flow=back, reverse_syncs_on_destination=here and there, syncs_on_source=here
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseFlowMap:
     """What is known of the reverse flow's progress."""
 
-    known: OffsetMap | None
+    offset_map: OffsetMap | None
     """Its offset map, which is stored on the origin; None if it cannot be read."""
     exists: bool = False
     """True if the reverse flow is known to exist, even without its map."""
     syncs: ReverseOffsetSyncs = field(default_factory=dict)
     """Its offset syncs, for partitions that are not in the map."""
-    stopped: Mapping[TopicPartition, str] = field(default_factory=dict)
+    outdated: Mapping[TopicPartition, str] = field(default_factory=dict)
     """Partitions of the destination whose map entries are outdated, and why."""
 
-    def arrived(self, partition: TopicPartition, offset: int) -> EarlierOffset | None:
+    def translate_by_syncs(self, partition: TopicPartition, offset: int) -> EarlierOffset | None:
         """Translate by offset syncs: the last offset on the destination before which all local
         records are before `offset` on the origin; None if the syncs do not cover it.
 
@@ -156,7 +158,7 @@ class ReverseFlowMap:
             lowest = each.upstream if lowest is None else min(lowest, each.upstream)
             if each.downstream <= offset:
                 again_max = each.upstream - lowest + offset - each.downstream
-                return EarlierOffset(downstream=lowest, again_max=again_max)
+                return EarlierOffset(downstream=lowest, reread_max=again_max)
         return None
 
 
@@ -170,7 +172,7 @@ def needs_reverse_map(flow: Flow, topics: Collection[str]) -> bool:
 
 def to_target_partition(flow: Flow, partition: TopicPartition) -> TopicPartition:
     """Returns the target partition to which the flow replicates a source partition."""
-    return TopicPartition(flow.remote_topic(partition.topic), partition.partition)
+    return TopicPartition(flow.format_remote_topic(partition.topic), partition.partition)
 
 
 def to_source_partition(flow: Flow, partition: TopicPartition) -> TopicPartition:
@@ -184,14 +186,14 @@ class PositionTranslator:
     """Translates positions on the origin to positions on the destination."""
 
     flow: Flow
-    known: OffsetMap
+    offset_map: OffsetMap
     """The flow's offset map."""
     mirrored: Mapping[TopicPartition, MirroredPartition]
     """Mirrored partitions, by partition of the origin."""
-    back: ReverseFlowMap
-    left: Mapping[TopicPartition, UnreplicatedTail] = field(default_factory=dict)
+    reverse: ReverseFlowMap
+    unreplicated: Mapping[TopicPartition, UnreplicatedTail] = field(default_factory=dict)
     """Records that never left the destination, by partition there."""
-    still: bool = False
+    is_stopped: bool = False
     """True if the flow is stopped and fenced."""
 
     def translate(self, partition: TopicPartition, offset: int) -> TranslatedPosition | None:
@@ -202,16 +204,16 @@ class PositionTranslator:
         place = self._translate_forward(partition, offset)
         if flow.policy.renames_topics:
             return place
-        back = self.back.known
-        if back is None or not back.partition(place.partition).eras:
+        back = self.reverse.offset_map
+        if back is None or not back.get_partition(place.partition).eras:
             return self._translate_by_syncs(
                 partition, offset, place
             )  # the reverse flow may be MirrorMaker 2
         return self._translate_shared(
-            partition, offset, place, opposite=back.partition(place.partition)
+            partition, offset, place, opposite=back.get_partition(place.partition)
         )
 
-    def of_groups(self, groups: Iterable[GroupSnapshot]) -> set[TopicPartition]:
+    def list_target_partitions(self, groups: Iterable[GroupSnapshot]) -> set[TopicPartition]:
         """Returns the partitions of the destination that the groups will read."""
         return {
             place.partition
@@ -223,38 +225,40 @@ class PositionTranslator:
 
     def _translate_forward(self, partition: TopicPartition, offset: int) -> TranslatedPosition:
         """Translate by the flow's own offset map."""
-        known = MapTranslator(self.known.partition(partition))
+        known = MapTranslator(self.offset_map.get_partition(partition))
         outcome = known.translate(offset)
         old = outcome is Untranslated.TOO_OLD
         return TranslatedPosition(
             partition=to_target_partition(self.flow, partition),
             outcome=group_plan.cap_rereads(outcome, offset, self.mirrored.get(partition)),
-            known_from=known.first_behind(offset) if old else None,
+            known_from=known.find_first_after(offset) if old else None,
         )
 
     def _translate_backward(
         self, partition: TopicPartition, offset: int
     ) -> TranslatedPosition | None:
         topic = _find_origin_topic(self.flow, partition.topic)
-        opposite = self.back.known
-        if topic is None or (opposite is None and not self.back.exists):
+        opposite = self.reverse.offset_map
+        if topic is None or (opposite is None and not self.reverse.exists):
             return None
         born = TopicPartition(topic, partition.partition)
         if opposite is None:
-            arrived = self.back.arrived(born, offset)
+            arrived = self.reverse.translate_by_syncs(born, offset)
             return TranslatedPosition(partition=born, outcome=arrived or Untranslated.UNKNOWN)
-        if born in self.back.stopped:
+        if born in self.reverse.outdated:
             return self._locate_recreated(born)
-        tail = self.left.get(born)
-        if tail is not None and tail.first is not None and offset >= tail.behind:
+        tail = self.unreplicated.get(born)
+        if tail is not None and tail.first is not None and offset >= tail.origin_end:
             return TranslatedPosition(partition=born, outcome=ExactOffset(downstream=tail.first))
-        outcome = translation.translate_to_source(opposite.partition(born), offset)
+        outcome = translation.translate_to_source(opposite.get_partition(born), offset)
         return TranslatedPosition(partition=born, outcome=outcome)
 
     def _locate_recreated(self, born: TopicPartition) -> TranslatedPosition:
         """The topic was recreated: all its records may be unread."""
         old = Untranslated.TOO_OLD
-        return TranslatedPosition(partition=born, outcome=old, stopped=self.back.stopped[born])
+        return TranslatedPosition(
+            partition=born, outcome=old, outdated_reason=self.reverse.outdated[born]
+        )
 
     def _translate_shared(
         self,
@@ -266,25 +270,25 @@ class PositionTranslator:
     ) -> TranslatedPosition:
         """Combine both maps; `place` is the translation by the flow's own map."""
         mirror = place.partition
-        if mirror in self.back.stopped:
+        if mirror in self.reverse.outdated:
             return self._locate_recreated(mirror)
-        mine, tail = self.mirrored.get(partition), self.left.get(mirror)
+        mine, tail = self.mirrored.get(partition), self.unreplicated.get(mirror)
         copied_to = None if mine is None else mine.copied_to
-        through = opposite.copied_to or 0
+        through = opposite.replicated_to or 0
         outcome = translate_shared_name(
             place.outcome,
             translation.translate_to_source(opposite, offset),
             LocalRecords(
                 through=through,
                 end=through if tail is None else tail.end,
-                stretches=None if tail is None else tail.stretches,
+                ranges=None if tail is None else tail.ranges,
             ),
-            read_all_copied=self.still
+            read_all_copied=self.is_stopped
             and mine is not None
-            and mine.tail == 0
+            and mine.unrecorded == 0
             and copied_to is not None
             and offset >= copied_to,
-            past_all_back=tail is not None and offset >= tail.behind,
+            past_all_back=tail is not None and offset >= tail.origin_end,
         )
         return TranslatedPosition(partition=mirror, outcome=outcome)
 
@@ -296,15 +300,15 @@ class PositionTranslator:
         unsure, mirror = self._explain_uncertainty(), place.partition
         if not unsure:
             return place
-        sync, mine = self.back.arrived(mirror, offset), self.mirrored.get(partition)
-        if sync is None or mine is None or mine.there is None:
-            return dataclasses.replace(place, unsure=unsure)
+        sync, mine = self.reverse.translate_by_syncs(mirror, offset), self.mirrored.get(partition)
+        if sync is None or mine is None or mine.mirror_bounds is None:
+            return dataclasses.replace(place, local_records_reason=unsure)
         arrived = sync.downstream
-        end = max(arrived, mine.there.high_watermark)
+        end = max(arrived, mine.mirror_bounds.high_watermark)
         outcome = translate_shared_name(
             place.outcome,
-            EarlierOffset(downstream=arrived, again_max=end - arrived),
-            LocalRecords(through=arrived, end=end, stretches=None),
+            EarlierOffset(downstream=arrived, reread_max=end - arrived),
+            LocalRecords(through=arrived, end=end, ranges=None),
             read_all_copied=False,
             past_all_back=False,
         )
@@ -314,7 +318,7 @@ class PositionTranslator:
         """Explain why the topics may hold local records; "" if they do not. The reverse flow may be
         missing in this configuration."""
         flow = self.flow
-        if not (self.back.exists or flow.target_topics is TargetTopicAccess.SHARED):
+        if not (self.reverse.exists or flow.target_topics is TargetTopicAccess.SHARED):
             return ""
         return (
             f"{flow.target} may have local records in this topic, and which of them were read on "

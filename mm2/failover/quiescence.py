@@ -26,39 +26,39 @@ class EndsAgreement:
 
     settle_s: float
     """Minimum seconds between the first and the last check with equal ends."""
-    leaves_unheard: bool = False
+    ignores_unanswered: bool = False
     """Ignore partitions that the origin does not answer for, if it answers for others."""
-    why: str = "not checked yet"
+    reason: str = "not checked yet"
     """Why the clusters are not equal yet."""
-    moved: str = ""
+    last_change: str = ""
     """The last change of an end between two checks with equal ends, "" if none."""
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     """Ends of the newest check in which the clusters were equal."""
     _since_s: float | None = None
 
-    def look(self, mirrored: Iterable[MirroredPartition], now_s: float) -> bool:
+    def evaluate(self, mirrored: Iterable[MirroredPartition], now_s: float) -> bool:
         """Evaluate one snapshot; returns True once ends have been equal for long enough."""
         ends: dict[TopicPartition, int] = {}
         looked = list(mirrored)
-        heard = any(each.here is not None for each in looked)
+        heard = any(each.source_bounds is not None for each in looked)
         for each in looked:
-            if each.here is None:
-                if self.leaves_unheard and heard:
+            if each.source_bounds is None:
+                if self.ignores_unanswered and heard:
                     continue
                 return self._start_over(f"{each.partition}: the origin does not answer")
-            if each.here.pending:
-                pending = plurals.format_count(each.here.pending, "offset", "are")
+            if each.source_bounds.pending:
+                pending = plurals.format_count(each.source_bounds.pending, "offset", "are")
                 return self._start_over(
                     f"{each.partition}: {pending} after the start of an open transaction"
                 )
             if each.lag_records:
                 lag = plurals.format_count(each.lag_records, "record")
                 return self._start_over(f"{each.partition}: {lag} not replicated")
-            ends[each.partition] = each.here.end
+            ends[each.partition] = each.source_bounds.end
         if self._since_s is None or ends != self.ends:
             self._record_moved_end(ends)
-            self.why = f"equal, but not for {self.settle_s:g} s yet{self.moved and ': '}"
-            self.why += self.moved
+            self.reason = f"equal, but not for {self.settle_s:g} s yet{self.last_change and ': '}"
+            self.reason += self.last_change
             self.ends, self._since_s = ends, now_s
         return now_s - self._since_s >= self.settle_s
 
@@ -66,37 +66,37 @@ class EndsAgreement:
         for partition, end in sorted(ends.items()):
             before = self.ends.get(partition, end)
             if end != before:
-                self.moved = (
+                self.last_change = (
                     f"{partition} ended at {before} on both, and ends at {end} now: a producer "
                     "is still writing"
                 )
                 return
 
     def _start_over(self, why: str) -> bool:
-        self.why, self._since_s = why, None
+        self.reason, self._since_s = why, None
         return False
 
 
 def wait_for_idle_groups(
-    about: MoveContext, wanted: MoveRequest, names: Sequence[str]
+    context: MoveContext, request: MoveRequest, names: Sequence[str]
 ) -> list[str]:
     """Wait until none of these groups has members on the origin; returns the idle groups.
 
     Groups that may keep reading, as accepted, are not waited for. Raises `ConnectError`."""
-    groups, timeout_s = about.both.source.groups, about.planner.timeout_s
+    groups, timeout_s = context.clusters.source.groups, context.planner.timeout_s
     found: list[str] = []
     busy: list[str] = []
 
     def is_idle() -> bool:
-        states = groups.states(names, timeout_s)
+        states = groups.describe_states(names, timeout_s)
         for name, failure in sorted(states.failed.items()):
             known = (plan_findings.GROUP_UNREAD, plan_findings.GROUP_REFUSED)
-            if not any(wanted.accepts(code, name) for code in known):
+            if not any(request.accepts(code, name) for code in known):
                 raise failure
-        active = [name for name, state in states.done.items() if state is GroupState.ACTIVE]
-        found[:] = sorted(states.done.keys() - set(active))
+        active = [name for name, state in states.succeeded.items() if state is GroupState.ACTIVE]
+        found[:] = sorted(states.succeeded.keys() - set(active))
         busy[:] = [
-            name for name in active if not wanted.accepts(plan_findings.GROUP_STILL_HERE, name)
+            name for name in active if not request.accepts(plan_findings.GROUP_STILL_HERE, name)
         ]
         return not busy
 
@@ -106,30 +106,30 @@ def wait_for_idle_groups(
             f"--accept {plan_findings.GROUP_STILL_HERE}:{busy[0]}"
         )
 
-    about.await_(is_idle, why)
+    context.wait_until(is_idle, why)
     return found
 
 
-def wait_for_equal_ends(about: MoveContext, wanted: MoveRequest) -> EndsAgreement:
+def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EndsAgreement:
     """Wait until both clusters have had equal ends for long enough. Raises `ConnectError`."""
-    both, timeout_s = about.both, about.planner.timeout_s
+    both, timeout_s = context.clusters, context.planner.timeout_s
     seen_before = EndsAgreement(
-        settle_s=about.settle_s, leaves_unheard=wanted.accepts(plan_findings.LAG_UNKNOWN)
+        settle_s=context.settle_s, ignores_unanswered=request.accepts(plan_findings.LAG_UNKNOWN)
     )
-    with contextlib.closing(both.target.map_reader(both.flow.source)) as reader:
+    with contextlib.closing(both.target.create_map_reader(both.flow.source)) as reader:
 
         def agrees() -> bool:
             known = reader.read(timeout_s)
             found = mirror_state.collect_mirror_state(
-                both, clock=about.clock, timeout_s=timeout_s, known=known
+                both, clock=context.clock, timeout_s=timeout_s, offset_map=known
             )
-            return seen_before.look(found.mirrored, about.clock.now_s())
+            return seen_before.evaluate(found.mirrored, context.clock.now_s())
 
         def why() -> str:
-            said = f"the clusters are not equal: {seen_before.why}"
-            if seen_before.moved and not both.flow.policy.renames_topics:
-                said += f". Stop producers on {wanted.destination}, too: their records come here"
+            said = f"the clusters are not equal: {seen_before.reason}"
+            if seen_before.last_change and not both.flow.policy.renames_topics:
+                said += f". Stop producers on {request.destination}, too: their records come here"
             return said
 
-        about.await_(agrees, why)
+        context.wait_until(agrees, why)
     return seen_before

@@ -20,7 +20,7 @@ class UnfinishedMove:
     """A journal of a move between the same clusters that is not finished."""
 
     path: str
-    wanted: MoveRequest
+    request: MoveRequest
     busy: bool
     """True if a process is executing the move now."""
 
@@ -40,16 +40,16 @@ class MoveReadiness:
     """Transactional ids that mm2 is not authorized for."""
     denied_groups: Sequence[str] = ()
     """Groups whose offsets mm2 may not write."""
-    no_journal: str = ""
+    journal_error: str = ""
     """Why the journal cannot be created, "" if it can."""
-    no_export: str = ""
+    export_error: str = ""
     """Why the export file cannot be created, "" if it can."""
-    no_hooks: Mapping[str, str] = field(default_factory=dict)
+    hook_errors: Mapping[str, str] = field(default_factory=dict)
     """Why a hook command cannot be run, by step."""
-    others: Sequence[UnfinishedMove] = ()
+    unfinished_moves: Sequence[UnfinishedMove] = ()
     """Unfinished moves between the same clusters."""
     clusters: ClusterIds = field(default_factory=ClusterIds)
-    unlooked: Sequence[str] = ()
+    unchecked: Sequence[str] = ()
     """What could not be checked, and why."""
     worker: ClusterCommands = field(default_factory=ClusterCommands)
     """Commands for the destination with the login that stops the flow."""
@@ -68,14 +68,16 @@ def explain_no_connectors(flow: str, destination: str) -> str:
     )
 
 
-def check_readiness(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[PlanFinding]:
+def check_readiness(request: MoveRequest, ready: MoveReadiness) -> Iterator[PlanFinding]:
     """Yield readiness findings before acceptance is applied, the most severe first."""
-    yield from _check_clusters(wanted, ready)
+    yield from _check_clusters(request, ready)
     yield from _check_files(ready)
-    yield from _check_authorization(wanted, ready)
-    for each in ready.unlooked:
+    yield from _check_authorization(request, ready)
+    for each in ready.unchecked:
         yield _ReadinessFinding(
-            weight=_Severity.NOTE, code="not-looked-at", text=f"not checked, may fail later: {each}"
+            severity=_Severity.NOTE,
+            code="not-looked-at",
+            text=f"not checked, may fail later: {each}",
         )
 
 
@@ -83,45 +85,45 @@ def _check_clusters(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[PlanF
     ids = ready.clusters
     if ids.origin and ids.origin == ids.destination:
         text = f"{wanted.origin} and {wanted.destination} are the same cluster, {ids.origin}"
-        yield _ReadinessFinding(weight=_Severity.FORBIDS, code="one-cluster", text=text)
-    for each in ready.others:
+        yield _ReadinessFinding(severity=_Severity.FORBIDS, code="one-cluster", text=text)
+    for each in ready.unfinished_moves:
         if each.busy:
             text = f"{each.path}: another process is moving groups between these clusters; wait"
-            yield _ReadinessFinding(weight=_Severity.FORBIDS, code="other-move", text=text)
+            yield _ReadinessFinding(severity=_Severity.FORBIDS, code="other-move", text=text)
             continue
-        begun = dataclasses.replace(each.wanted, file=wanted.file)
+        begun = dataclasses.replace(each.request, file=wanted.file)
         go_on = begun.command("--resume", "--journal", each.path)
         text = (
-            f"{each.path}: a {each.wanted.kind.value} between these clusters is not finished: "
+            f"{each.path}: a {each.request.kind.value} between these clusters is not finished: "
             f"resume it ({go_on}), or move the file away if it was abandoned"
         )
-        yield _ReadinessFinding(weight=_Severity.COSTS, code="unfinished-move", text=text)
+        yield _ReadinessFinding(severity=_Severity.COSTS, code="unfinished-move", text=text)
     if not ready.connectors and ready.config_topic:
         text = explain_no_connectors(ready.flow, wanted.destination)
-        yield _ReadinessFinding(weight=_Severity.FORBIDS, code=NO_CONNECTORS_CODE, text=text)
+        yield _ReadinessFinding(severity=_Severity.FORBIDS, code=NO_CONNECTORS_CODE, text=text)
 
 
 def _check_files(ready: MoveReadiness) -> Iterator[PlanFinding]:
-    for code, why in (("no-journal", ready.no_journal), (NO_EXPORT_CODE, ready.no_export)):
+    for code, why in (("no-journal", ready.journal_error), (NO_EXPORT_CODE, ready.export_error)):
         if why:
-            yield _ReadinessFinding(weight=_Severity.FORBIDS, code=code, text=why)
-    for step, why in sorted(ready.no_hooks.items()):
+            yield _ReadinessFinding(severity=_Severity.FORBIDS, code=code, text=why)
+    for step, why in sorted(ready.hook_errors.items()):
         text = f"the hook {step} cannot be run: {why}"
-        yield _ReadinessFinding(weight=_Severity.FORBIDS, code="no-hook", text=text)
+        yield _ReadinessFinding(severity=_Severity.FORBIDS, code="no-hook", text=text)
 
 
 def _check_authorization(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[PlanFinding]:
     there = wanted.destination
     if ready.may_stop is False:
         yield _ReadinessFinding(
-            weight=_Severity.FORBIDS,
+            severity=_Severity.FORBIDS,
             code="may-not-stop",
             text=f"the flow cannot be stopped: not authorized to write {ready.config_topic} on "
             f"{there}; {_format_grant(ready.worker.allow_topic(ready.config_topic, 'Write'))}",
         )
     for group in ready.denied_groups:
         yield _ReadinessFinding(
-            weight=_Severity.FORBIDS,
+            severity=_Severity.FORBIDS,
             code="group-denied",
             text=f"group {group} cannot be moved: not authorized to write its offsets on "
             f"{there}; {_format_grant(ready.admin.allow_named_groups([group], 'Read'))}",
@@ -130,7 +132,7 @@ def _check_authorization(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[
     if ready.denied_ids:
         prefix = f"mm2-{ready.flow}-"
         yield _ReadinessFinding(
-            weight=_Severity.COSTS,
+            severity=_Severity.COSTS,
             code="unfenced",
             text=f"not authorized for transactional ids on {there}, so their writers cannot be "
             f"fenced: {_summarize_names(ready.denied_ids)}; "

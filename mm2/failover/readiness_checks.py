@@ -44,11 +44,11 @@ MAX_TRANSACTIONAL_IDS = 1_000
 class AuthorizationReader(Protocol):
     """Reads the authorized operations of one login: `AuthorizedOperationsClient`."""
 
-    def of_topics(
+    def read_for_topics(
         self, names: Sequence[str], timeout_s: float
     ) -> Mapping[str, AuthorizedOperations]: ...
 
-    def of_groups(
+    def read_for_groups(
         self, names: Sequence[str], timeout_s: float
     ) -> Mapping[str, AuthorizedOperations]: ...
 
@@ -61,23 +61,23 @@ class ReadinessChecks:
 
     flow: str
     config_topic: str
-    workers: Callable[[], ConnectGroupSnapshot]
+    read_connect_group: Callable[[], ConnectGroupSnapshot]
     """Reads the flow's Connect group."""
-    clusters: Callable[[bool], ClusterIds]
+    fetch_cluster_ids: Callable[[bool], ClusterIds]
     """Fetches cluster ids; the argument is True if the origin is known not to answer."""
     transactional_id: Callable[[TopicPartition], str]
-    denied_ids: Callable[[Sequence[str]], Sequence[str]]
+    find_denied_ids: Callable[[Sequence[str]], Sequence[str]]
     """Selects the transactional ids that mm2 is not authorized for."""
-    as_worker: Callable[[], AuthorizationReader]
+    connect_as_worker: Callable[[], AuthorizationReader]
     """Connects with the login that stops the flow."""
-    as_admin: Callable[[], AuthorizationReader]
+    connect_as_admin: Callable[[], AuthorizationReader]
     """Connects with the login that writes offsets."""
-    known_as: Mapping[str, ClusterCommands]
+    commands_by_login: Mapping[str, ClusterCommands]
     """Commands for the operator by login; see `MoveReadiness`."""
     hooks: HookCommands
     timeout_s: float
 
-    def look(
+    def collect(
         self,
         wanted: MoveRequest,
         journal: pathlib.Path,
@@ -104,33 +104,33 @@ class ReadinessChecks:
             flow=self.flow,
             config_topic=self.config_topic,
             connectors=ask(
-                lambda: flow_stop.list_configured_connectors(self.workers()),
+                lambda: flow_stop.list_configured_connectors(self.read_connect_group()),
                 flow_stop.STOPPED_CONNECTORS,
             ),
             may_stop=ask(self._may_stop, None),
-            denied_ids=ask(lambda: self.denied_ids(names), ()),
+            denied_ids=ask(lambda: self.find_denied_ids(names), ()),
             denied_groups=ask(lambda: self._denied_groups(sorted(groups)), ()),
-            no_journal=journal_file.explain_unusable_path(journal),
-            no_export=explain_unwritable_export(wanted.export),
-            no_hooks=explain_missing_hooks(
+            journal_error=journal_file.explain_unusable_path(journal),
+            export_error=explain_unwritable_export(wanted.export),
+            hook_errors=explain_missing_hooks(
                 self.hooks, move_steps.order_steps(wanted, sorted(self.hooks))
             ),
-            others=journal_file.find_unfinished_moves(
-                journal.absolute().parent, (wanted.origin, wanted.destination), but=journal
+            unfinished_moves=journal_file.find_unfinished_moves(
+                journal.absolute().parent, (wanted.origin, wanted.destination), excluded=journal
             ),
-            clusters=ask(lambda: self.clusters(silent), ClusterIds()),
-            unlooked=unlooked,
-            **self.known_as,
+            clusters=ask(lambda: self.fetch_cluster_ids(silent), ClusterIds()),
+            unchecked=unlooked,
+            **self.commands_by_login,
         )
 
     def _may_stop(self) -> bool | None:
-        with contextlib.closing(self.as_worker()) as asking:
-            held = asking.of_topics([self.config_topic], self.timeout_s)[self.config_topic]
+        with contextlib.closing(self.connect_as_worker()) as asking:
+            held = asking.read_for_topics([self.config_topic], self.timeout_s)[self.config_topic]
         return _is_authorized(held, "WRITE")
 
     def _denied_groups(self, names: Sequence[str]) -> Sequence[str]:
-        with contextlib.closing(self.as_admin()) as asking:
-            held = asking.of_groups(names, self.timeout_s)
+        with contextlib.closing(self.connect_as_admin()) as asking:
+            held = asking.read_for_groups(names, self.timeout_s)
         return [name for name in names if _is_authorized(held[name], "READ") is False]
 
 
@@ -146,12 +146,12 @@ def explain_unwritable_export(path: str) -> str:
     return ""
 
 
-def explain_missing_hooks(given: HookCommands, order: Collection[MoveStep]) -> dict[str, str]:
+def explain_missing_hooks(hooks: HookCommands, order: Collection[MoveStep]) -> dict[str, str]:
     """Explain which hook commands of the move's steps do not exist, by step."""
     return {
-        step.value: f"the command {given[step.value].command[0]} does not exist"
+        step.value: f"the command {hooks[step.value].command[0]} does not exist"
         for step in order
-        if step.value in given and shutil.which(given[step.value].command[0]) is None
+        if step.value in hooks and shutil.which(hooks[step.value].command[0]) is None
     }
 
 

@@ -35,90 +35,97 @@ _TailsByPartition = Mapping[TopicPartition, UnreplicatedTail]
 class ReverseFlowState:
     """What was collected about the reverse flow."""
 
-    back: ReverseFlowMap
-    left: _TailsByPartition = field(default_factory=dict)
+    reverse: ReverseFlowMap
+    tails: _TailsByPartition = field(default_factory=dict)
     """Records that never left the destination."""
-    why: str = ""
+    unknown_reason: str = ""
     """Why some of it is unknown, "" if everything needed is known."""
 
     @property
     def unreplicated(self) -> tuple[UnreplicatedRecords, ...]:
         """Unreplicated records, for the plan."""
-        return tuple(each.told() for _, each in sorted(self.left.items()))
+        return tuple(each.summarize() for _, each in sorted(self.tails.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseFlowCollector:
     """Collects the state of the reverse flow; see `MovePlanner` for the fields."""
 
-    both: FlowClusters
-    find: FindUnreplicated
-    ways: OffsetSources
+    clusters: FlowClusters
+    find_unreplicated: FindUnreplicated
+    offset_sources: OffsetSources
     timeout_s: float
 
-    def look(
+    def collect(
         self, wanted: MoveRequest, found: MirrorState, topics: Collection[str]
     ) -> ReverseFlowState:
         """Collect what is needed to fail back, or to move groups that read these `topics`.
 
         A planned move needs everything and raises `RetriableError`; in an emergency, a partial
         result is returned if the origin answers only in part."""
-        flow, back = self.both.flow, wanted.kind is MoveKind.BACK
+        flow, back = self.clusters.flow, wanted.kind is MoveKind.BACK
         if not (back or position_translation.needs_reverse_map(flow, topics)):
-            return ReverseFlowState(ReverseFlowMap(known=None))
+            return ReverseFlowState(ReverseFlowMap(offset_map=None))
         known, why = self._read_map(wanted, found)
         if known is None:
-            exists = self.ways.both or bool(why)
-            way = ReverseFlowMap(known=None, exists=exists, syncs=self._read_syncs())
-            return ReverseFlowState(way, why=why)
+            exists = self.offset_sources.has_reverse_flow or bool(why)
+            way = ReverseFlowMap(offset_map=None, exists=exists, syncs=self._read_syncs())
+            return ReverseFlowState(way, unknown_reason=why)
         counts = back or not flow.policy.renames_topics
         told = self._read_syncs() if counts else {}
-        way = ReverseFlowMap(known=known, exists=self.ways.both, syncs=told)
+        way = ReverseFlowMap(
+            offset_map=known, exists=self.offset_sources.has_reverse_flow, syncs=told
+        )
         try:
             there = self._describe_target_topics(known, every=back)
             stopped = self._find_outdated(known, there)
-            way = ReverseFlowMap(known=known, exists=self.ways.both, syncs=told, stopped=stopped)
+            way = ReverseFlowMap(
+                offset_map=known,
+                exists=self.offset_sources.has_reverse_flow,
+                syncs=told,
+                outdated=stopped,
+            )
             if not counts:
                 return ReverseFlowState(way)
             left = self._find_unreplicated(
-                way, found.known, there if back else {}, whole=wanted.planned
+                way, found.offset_map, there if back else {}, whole=wanted.is_planned
             )
-            return ReverseFlowState(way, left=left)
+            return ReverseFlowState(way, tails=left)
         except RetriableError as error:
-            if wanted.planned:
+            if wanted.is_planned:
                 raise
-            return ReverseFlowState(way, why=str(error))
+            return ReverseFlowState(way, unknown_reason=str(error))
 
     def _read_map(self, wanted: MoveRequest, found: MirrorState) -> tuple[OffsetMap | None, str]:
         """Read its offset map; the second value is the reason if that fails."""
-        if found.silent:
+        if found.source_error:
             return None, ""
         try:
             return mirror_state.read_offset_map(
-                self.both.source, self.both.flow.target, self.timeout_s
+                self.clusters.source, self.clusters.flow.target, self.timeout_s
             ), ""
         except RetriableError as error:
-            if wanted.planned:
+            if wanted.is_planned:
                 raise
             return None, str(error)
 
     def _read_syncs(self) -> ReverseOffsetSyncs:
         """Read the offset syncs that the reverse flow keeps on the destination."""
-        if not self.ways.syncs_there:
+        if not self.offset_sources.reverse_syncs_on_destination:
             return {}
-        flow = self.both.flow
+        flow = self.clusters.flow
         topic = flow.policy.offset_syncs_topic(flow.source)
-        return mirror_state.read_offset_syncs(self.both.target, topic, self.timeout_s)
+        return mirror_state.read_offset_syncs(self.clusters.target, topic, self.timeout_s)
 
     def _describe_target_topics(self, known: OffsetMap, *, every: bool) -> _TopicsByName:
         """Describe the topics that it has begun; `every`: also those that it would replicate."""
-        side, policy = self.both.target.admin, self.both.flow.policy
+        side, policy = self.clusters.target.admin, self.clusters.flow.policy
         names = {
             each.topic for each in unreplicated_tails.list_reverse_flow_partitions(known, policy)
         }
-        if every and self.ways.back is not None:
+        if every and self.offset_sources.reverse_flow is not None:
             names |= unreplicated_tails.select_topics_to_replicate(
-                self.ways.back, side.list_topics(self.timeout_s)
+                self.offset_sources.reverse_flow, side.list_topics(self.timeout_s)
             )
         return _describe_topics(side, names, self.timeout_s)
 
@@ -126,16 +133,16 @@ class ReverseFlowCollector:
         self, known: OffsetMap, there: _TopicsByName
     ) -> Mapping[TopicPartition, str]:
         """Find partitions of the destination whose map entries are outdated, and why."""
-        flow = self.both.flow
+        flow = self.clusters.flow
         mirror = {
             each: position_translation.to_source_partition(flow, each)
             for each in unreplicated_tails.list_reverse_flow_partitions(known, flow.policy)
         }
         names = {each.topic for each in mirror.values()}
-        here = _describe_topics(self.both.source.admin, names, self.timeout_s)
+        here = _describe_topics(self.clusters.source.admin, names, self.timeout_s)
         why = {
             each: mirror_state.describe_recreation(
-                known.partition(each),
+                known.get_partition(each),
                 source=_get_topic_id(there, each),
                 target=_get_topic_id(here, mirror[each]),
             )
@@ -155,28 +162,32 @@ class ReverseFlowCollector:
 
         `there`: topics to scan even if the flow has not begun them. `whole`: raise if the origin
         does not answer for a partition."""
-        flow, opposite = self.both.flow, way.known
+        flow, opposite = self.clusters.flow, way.offset_map
         assert opposite is not None, "the map was read"
         asked = unreplicated_tails.list_reverse_flow_partitions(opposite, flow.policy) | {
             TopicPartition(name, number)
             for name, topic in there.items()
             for number in range(topic.partitions)
         }
-        found = self.both.target.logs.ends(asked, LOG_ENDS_TIMEOUT_S)
+        found = self.clusters.target.logs.fetch_bounds(asked, LOG_ENDS_TIMEOUT_S)
         mirror = {each: position_translation.to_source_partition(flow, each) for each in asked}
         here = _fill_missing(
-            self.both.source.logs.ends(set(mirror.values()), LOG_ENDS_TIMEOUT_S), whole=whole
+            self.clusters.source.logs.fetch_bounds(set(mirror.values()), LOG_ENDS_TIMEOUT_S),
+            whole=whole,
         )
         looked = TailScan(
-            opposite=opposite,
-            known=known,
-            mirror=mirror,
-            there=found.done,
-            here=here,
-            stopped=way.stopped.keys(),
+            reverse_map=opposite,
+            offset_map=known,
+            mirrors=mirror,
+            target_bounds=found.succeeded,
+            mirror_bounds=here,
+            outdated=way.outdated.keys(),
             syncs=way.syncs,
         )
-        return {**looked.uncounted(_list_unanswered(found)), **self.find(looked.begins())}
+        return {
+            **looked.build_uncounted_tails(_list_unanswered(found)),
+            **self.find_unreplicated(looked.build_scan_starts()),
+        }
 
 
 def _describe_topics(side: Admin, names: Collection[str], timeout_s: float) -> _TopicsByName:
@@ -185,7 +196,7 @@ def _describe_topics(side: Admin, names: Collection[str], timeout_s: float) -> _
     for _, error in sorted(found.failed.items()):
         if isinstance(error, RetriableError):
             raise error
-    return found.done
+    return found.succeeded
 
 
 def _get_topic_id(topics: _TopicsByName, partition: TopicPartition) -> uuid.UUID | None:
@@ -209,4 +220,4 @@ def _fill_missing(
     if silent and whole:
         raise found.failed[min(silent)]
     missing = found.failed.keys() - silent.keys()
-    return {**found.done, **dict.fromkeys(missing)}
+    return {**found.succeeded, **dict.fromkeys(missing)}

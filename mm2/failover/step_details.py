@@ -139,7 +139,7 @@ _READ_BACK_TEXTS: Mapping[MoveStep, Callable[[_ReadBackDetail], str]] = {
     _Step.AGREE: _describe_agree,
     _Step.STOP_FLOW: _describe_stop_flow,
     _Step.FENCE: _describe_fence,
-    _Step.LOOK_AGAIN: _describe_look_again,
+    _Step.FINAL_POSITIONS: _describe_look_again,
     _Step.MOVE_GROUPS: _describe_move_groups,
     _Step.VERIFY: _describe_verify,
     _Step.START_CONSUMERS: _describe_hook,
@@ -157,29 +157,31 @@ class FinalPositions:
 
     positions: Mapping[TopicPartition, OffsetAndMetadata]
     """By partition of the destination."""
-    back: frozenset[TopicPartition]
+    set_back: frozenset[TopicPartition]
     """Partitions where the group is set back."""
 
-    def is_to_be_written(self, place: TopicPartition, stands: OffsetAndMetadata | None) -> bool:
+    def should_write(self, place: TopicPartition, stands: OffsetAndMetadata | None) -> bool:
         """Returns True if the position is to be written: a group that has read further keeps its
         position, except where it is to be set back. `stands` is the current position."""
         at = self.positions[place].offset
         if stands is None or stands.offset < at:
             return True
-        return stands.offset > at and place in self.back
+        return stands.offset > at and place in self.set_back
 
-    def to_write(self, stands: CommittedPositions) -> dict[TopicPartition, OffsetAndMetadata]:
+    def select_outdated(
+        self, stands: CommittedPositions
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Select the positions that differ from the current ones (`stands`)."""
         return {
             place: at
             for place, at in self.positions.items()
-            if self.is_to_be_written(place, stands.get(place))
+            if self.should_write(place, stands.get(place))
         }
 
 
 def is_group_moved(move: GroupMove) -> bool:
     """Returns True if the group is moved: writing is not barred, and its positions are known."""
-    return move.barred is None and (bool(move.partitions) or not move.unread_why)
+    return move.blocking_state is None and (bool(move.partitions) or not move.unread_reason)
 
 
 def encode_group(move: GroupMove) -> StepDetail:
@@ -193,9 +195,9 @@ def encode_group(move: GroupMove) -> StepDetail:
                 "partition": place.partition,
                 "offset": offset,
                 "metadata": metadata[place],
-                "back": place in move.sets_back,
+                "back": place in move.set_back_partitions,
             }
-            for place, offset in sorted(move.expected.items())
+            for place, offset in sorted(move.minimum_offsets.items())
         ],
     }
 
@@ -210,7 +212,7 @@ def decode_final_positions(detail: StepDetail) -> dict[str, FinalPositions]:
                 )
                 for at in each["positions"]
             },
-            back=frozenset(_decode_partition(at) for at in each["positions"] if at["back"]),
+            set_back=frozenset(_decode_partition(at) for at in each["positions"] if at["back"]),
         )
         for each in detail["groups"]
     }
@@ -284,9 +286,9 @@ def encode_fencing_result(each: FencingResult) -> StepDetail:
         "topic": each.partition.topic,
         "partition": each.partition.partition,
         "marker": each.marker,
-        "order": list(each.order),
+        "order": list(each.owner_order),
         "tail": each.tail,
-        "unfenced": each.unfenced,
+        "unfenced": each.unfenced_reason,
     }
 
 
@@ -295,9 +297,9 @@ def decode_fencing_results(detail: StepDetail) -> list[FencingResult]:
         FencingResult(
             partition=_decode_partition(each),
             marker=each["marker"],
-            order=(each["order"][0], each["order"][1]),
+            owner_order=(each["order"][0], each["order"][1]),
             tail=each["tail"],
-            unfenced=each["unfenced"],
+            unfenced_reason=each["unfenced"],
         )
         for each in detail["partitions"]
     ]
@@ -318,8 +320,8 @@ def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[
     """Build the report of a finished move: durations, verification of each step, recovery point,
     and the result for each group."""
     moved = found.moved
-    assert found.begun is not None, "the move has begun"
-    wanted = found.begun.wanted
+    assert found.identity is not None, "the move has begun"
+    wanted = found.identity.request
     groups = [each for each in final["groups"] if each["group"] in moved]
     all_known = reread_estimate.are_all_groups_known(
         final["groups"], final["findings"], silent=final["silent"]
@@ -329,18 +331,20 @@ def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[
         "kind": wanted.kind.value,
         "from": wanted.origin,
         "to": wanted.destination,
-        "flow": found.begun.flow,
+        "flow": found.identity.flow,
         "begun_at_ms": found.begun_at_ms,
         "ended_at_ms": now_ms,
         "took_ms": now_ms - found.begun_at_ms,
-        "steps": [_report_step(found, step) for step in found.begun.order if step in found.details],
+        "steps": [
+            _report_step(found, step) for step in found.identity.steps if step in found.details
+        ],
         "failures": [{"step": step.value, "error": error} for step, error in found.failures],
         "lag_records": final["lag_records"],
         "lag_ms": final["lag_ms"],
         "newest_ms": final["newest_ms"],
         "read_again_max": reread_estimate.bound_rereads(groups, all_known=all_known),
         "read_again": reread_estimate.describe_rereads(
-            groups, at_ms=final["at_ms"], planned=wanted.planned, all_known=all_known
+            groups, at_ms=final["at_ms"], planned=wanted.is_planned, all_known=all_known
         ),
         "findings": final["findings"],
         "verified": found.details[MoveStep.VERIFY]["positions"],

@@ -44,9 +44,9 @@ FindUnreplicated = Callable[
 class UnreplicatedFinder:
     """Finds unreplicated records, with connections to both clusters."""
 
-    there: BoundedPool
+    destination_pool: BoundedPool
     """Scans the destination."""
-    here: BoundedPool
+    origin_pool: BoundedPool
     """Scans the origin."""
 
     def find(
@@ -63,22 +63,22 @@ class UnreplicatedFinder:
         ) -> ReplicatedBack | None:
             return self._find_replicated_back(questions, begins[each], end)
 
-        more = self.here.run(arrived, begins, timeout_s=FIND_TIMEOUT_S).done
+        more = self.origin_pool.run(arrived, begins, timeout_s=FIND_TIMEOUT_S).done
 
         def work(
             questions: BlockingClient,
             each: TopicPartition,
             end: Deadline,
         ) -> UnreplicatedTail:
-            found, clock = begins[each].born(), self.there.clock
+            found, clock = begins[each].scan_local_records(), self.destination_pool.clock
             place = _open_partition(questions, each, clock)
-            whole = divergence.scan_log(place, found, clock=clock, end=end, room=room)
-            return begins[each].tail(each, found, more.get(each), whole=whole)
+            whole = divergence.scan_log(place, found, clock=clock, end=end, budget=room)
+            return begins[each].build_tail(each, found, more.get(each), whole=whole)
 
         room = ScanBudget()
-        told = self.there.run(work, begins, timeout_s=FIND_TIMEOUT_S).done
+        told = self.destination_pool.run(work, begins, timeout_s=FIND_TIMEOUT_S).done
         unread = {
-            each: begin.tail(each, begin.born(), more.get(each), whole=False)
+            each: begin.build_tail(each, begin.scan_local_records(), more.get(each), whole=False)
             for each, begin in begins.items()
             if each not in told
         }
@@ -91,18 +91,18 @@ class UnreplicatedFinder:
         end: Deadline,
     ) -> ReplicatedBack | None:
         """Find what the reverse flow replicated after the end of its map; None if unknown."""
-        found, clock = begin.behind_the_map(), self.here.clock
+        found, clock = begin.scan_after_map_end(), self.origin_pool.clock
         if found is None:
             return ReplicatedBack(0, begin.mirror_next)
         place = _open_partition(questions, begin.mirror, clock)
         if not divergence.scan_log(place, found, clock=clock, end=end):
             return None
-        if found.mine:
-            return ReplicatedBack(found.mine, found.mine_end)
-        before = begin.before_the_map_ends()
+        if found.flow_records:
+            return ReplicatedBack(found.flow_records, found.flow_end)
+        before = begin.scan_before_map_end()
         if before is None or not divergence.scan_log(place, before, clock=clock, end=end):
             return ReplicatedBack(0, begin.mirror_next)
-        return ReplicatedBack(0, before.mine_end)
+        return ReplicatedBack(0, before.flow_end)
 
 
 def export_records(
@@ -189,12 +189,12 @@ def _read_tail_lines(
     place: PartitionFencer, tail: UnreplicatedTail, clock: Clock
 ) -> Iterator[dict[str, Any]]:
     """Read the tail's records in one pass; a range begins and ends at batch boundaries."""
-    waiting = sorted(tail.stretches or (), reverse=True)
+    waiting = sorted(tail.ranges or (), reverse=True)
     at = waiting[-1].first if waiting else 0
     still_s = clock.now_s()
     while waiting and at < tail.end:
         before = at
-        for header, batch in place.batches(at):
+        for header, batch in place.read_batches(at):
             at = max(at, header.last_offset + 1)
             while waiting and waiting[-1].last < header.base_offset:
                 waiting.pop()

@@ -30,38 +30,38 @@ class UnreplicatedTail:
     """The end of one partition of the destination that the reverse flow has not replicated."""
 
     partition: TopicPartition
-    through: int
+    map_end: int
     """End of the reverse flow's offset map."""
     end: int
     """Last stable offset."""
-    behind: int
+    origin_end: int
     """On the origin, no record of the reverse flow is at this offset or later."""
-    stretches: tuple[RecordRange, ...] | None
+    ranges: tuple[RecordRange, ...] | None
     """Unreplicated records; None if not all could be counted."""
     counted: int
     """Number of unreplicated records found so far."""
-    why: str = ""
+    unknown_reason: str = ""
     """Why not all could be counted, if known."""
 
     @property
     def first(self) -> int | None:
         """All local records before this offset have been replicated; None if unknown."""
-        if self.stretches is None:
+        if self.ranges is None:
             return None
-        return min((each.first for each in self.stretches), default=self.end)
+        return min((each.first for each in self.ranges), default=self.end)
 
-    def told(self) -> UnreplicatedRecords:
+    def summarize(self) -> UnreplicatedRecords:
         """Summarize for the plan."""
-        found = self.stretches or ()
+        found = self.ranges or ()
         return UnreplicatedRecords(
             partition=self.partition,
-            start=min((each.first for each in found), default=self.through),
+            start=min((each.first for each in found), default=self.map_end),
             end=self.end,
-            records=None if self.stretches is None else self.counted,
+            records=None if self.ranges is None else self.counted,
             at_least=self.counted,
             first_ms=min((each.first_ms for each in found), default=None),
             last_ms=max((each.last_ms for each in found), default=None),
-            why=self.why,
+            unknown_reason=self.unknown_reason,
         )
 
 
@@ -69,7 +69,7 @@ class ReplicatedBack(NamedTuple):
     """Records that the reverse flow replicated after the end of its map."""
 
     records: int
-    behind: int
+    end: int
     """None of them is at this offset or later."""
 
 
@@ -79,9 +79,9 @@ class ScanStart:
 
     ends: LogBounds
     """Log bounds of the partition."""
-    through: int
+    map_end: int
     """End of the reverse flow's map."""
-    ours: Collection[int]
+    flow_producers: Collection[int]
     """Producer ids of the flow itself, if both flows use one topic name."""
     mirror: TopicPartition
     """Where the reverse flow replicates the partition to."""
@@ -89,17 +89,22 @@ class ScanStart:
     """Log bounds of that mirror; None if it does not exist."""
     mirror_next: int
     """Where the reverse flow's map ends on the mirror."""
-    theirs: Collection[int]
+    reverse_producers: Collection[int]
     """Producer ids of the reverse flow."""
 
-    def behind_the_map(self) -> Provenance | None:
+    def scan_after_map_end(self) -> Provenance | None:
         """Returns the scan of the mirror after the map's end; None if there is no mirror."""
         if self.mirror_ends is None:
             return None
         end = self.mirror_ends.end
-        return Provenance(ours=self.theirs, start=self.mirror_next, end=end, keeps_others=False)
+        return Provenance(
+            flow_producers=self.reverse_producers,
+            start=self.mirror_next,
+            end=end,
+            collects_foreign=False,
+        )
 
-    def before_the_map_ends(self) -> Provenance | None:
+    def scan_before_map_end(self) -> Provenance | None:
         """Returns the scan before the map's end, if nothing was found after it: the last record may
         be followed by markers and foreign records. None if the range is empty."""
         assert self.mirror_ends is not None, "the mirror was scanned"
@@ -107,14 +112,16 @@ class ScanStart:
         if start >= self.mirror_next:
             return None
         end = self.mirror_next
-        return Provenance(ours=self.theirs, start=start, end=end, keeps_others=False)
+        return Provenance(
+            flow_producers=self.reverse_producers, start=start, end=end, collects_foreign=False
+        )
 
-    def born(self) -> Provenance:
+    def scan_local_records(self) -> Provenance:
         """Returns the scan of the partition itself for local records."""
-        start = max(self.through, self.ends.start)
-        return Provenance(ours=self.ours, start=start, end=self.ends.end)
+        start = max(self.map_end, self.ends.start)
+        return Provenance(flow_producers=self.flow_producers, start=start, end=self.ends.end)
 
-    def tail(
+    def build_tail(
         self,
         partition: TopicPartition,
         found: Provenance,
@@ -125,14 +132,14 @@ class ScanStart:
         """Evaluate a scan of local records; `whole`: it reached the end.
 
         `arrived` None: unknown, so records may have been replicated up to the mirror's end."""
-        left = divergence.skip_records(found.others, arrived.records if arrived else 0)
+        left = divergence.skip_records(found.foreign, arrived.records if arrived else 0)
         mirror_end = self.mirror_next if self.mirror_ends is None else self.mirror_ends.end
         return UnreplicatedTail(
             partition=partition,
-            through=self.through,
-            end=max(self.through, self.ends.end),
-            behind=max(self.mirror_next, mirror_end) if arrived is None else arrived.behind,
-            stretches=tuple(left) if whole else None,
+            map_end=self.map_end,
+            end=max(self.map_end, self.ends.end),
+            origin_end=max(self.mirror_next, mirror_end) if arrived is None else arrived.end,
+            ranges=tuple(left) if whole else None,
             counted=sum(each.records for each in left),
         )
 
@@ -144,8 +151,8 @@ def list_reverse_flow_partitions(
     no loss."""
     return {
         each
-        for each in opposite.partitions()
-        if opposite.partition(each).eras and not naming.is_heartbeats_topic(policy, each.topic)
+        for each in opposite.list_partitions()
+        if opposite.get_partition(each).eras and not naming.is_heartbeats_topic(policy, each.topic)
     }
 
 
@@ -165,38 +172,38 @@ _NO_OFFSET = 2**63 - 1
 class TailScan:
     """What is known before the scans, by partition of the destination."""
 
-    opposite: OffsetMap
+    reverse_map: OffsetMap
     """Offset map of the reverse flow."""
-    known: OffsetMap
+    offset_map: OffsetMap
     """Offset map of the flow, with its producer ids."""
-    mirror: Mapping[TopicPartition, TopicPartition]
+    mirrors: Mapping[TopicPartition, TopicPartition]
     """Where the reverse flow replicates each partition to."""
-    there: Mapping[TopicPartition, LogBounds]
+    target_bounds: Mapping[TopicPartition, LogBounds]
     """Log bounds on the destination."""
-    here: Mapping[TopicPartition, LogBounds | None]
+    mirror_bounds: Mapping[TopicPartition, LogBounds | None]
     """Log bounds of the mirrors on the origin; None if a mirror does not exist, no entry if it did
     not answer."""
-    stopped: Collection[TopicPartition] = ()
+    outdated: Collection[TopicPartition] = ()
     """Partitions whose map entries are outdated: nothing is known to have been replicated."""
     syncs: Mapping[TopicPartition, Sequence[OffsetSync]] = field(default_factory=dict)
     """Offset syncs of the reverse flow."""
 
-    def begins(self) -> dict[TopicPartition, ScanStart]:
+    def build_scan_starts(self) -> dict[TopicPartition, ScanStart]:
         """Returns the scans: partitions whose mirror is known, or that nobody replicated."""
         return {
             each: self._build_scan_start(each, ends)
-            for each, ends in self.there.items()
-            if (self._is_replicated(each) and self.mirror[each] in self.here)
+            for each, ends in self.target_bounds.items()
+            if (self._is_replicated(each) and self.mirrors[each] in self.mirror_bounds)
             or not (self._is_replicated(each) or self._has_foreign_copies(each))
         }
 
-    def uncounted(
+    def build_uncounted_tails(
         self, silent: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, UnreplicatedTail]:
         """Returns the partitions that cannot be counted; `silent` did not answer, and why."""
         others = {
             each: "replicated by another tool than this flow, without a map of how far"
-            for each in self.there
+            for each in self.target_bounds
             if not self._is_replicated(each) and self._has_foreign_copies(each)
         }
         return {
@@ -205,40 +212,43 @@ class TailScan:
         }
 
     def _is_replicated(self, partition: TopicPartition) -> bool:
-        return bool(self.opposite.partition(partition).eras)
+        return bool(self.reverse_map.get_partition(partition).eras)
 
     def _has_foreign_copies(self, partition: TopicPartition) -> bool:
         """Returns True if another tool has replicated a partition that the flow has not begun."""
-        mirror = self.mirror[partition]
-        ends = self.here.get(mirror)
+        mirror = self.mirrors[partition]
+        ends = self.mirror_bounds.get(mirror)
         named = mirror != partition and ends is not None and ends.high_watermark > ends.start
         return named or bool(self.syncs.get(partition))
 
     def _build_scan_start(self, partition: TopicPartition, ends: LogBounds) -> ScanStart:
-        mine, mirror = self.opposite.partition(partition), self.mirror[partition]
-        holds = partition not in self.stopped and bool(mine.eras)
-        anchor = mine.anchor if holds else None
-        same = self.known.partition(mirror).producers if mirror == partition else ()
+        mine, mirror = self.reverse_map.get_partition(partition), self.mirrors[partition]
+        holds = partition not in self.outdated and bool(mine.eras)
+        anchor = mine.resume_point if holds else None
+        same = self.offset_map.get_partition(mirror).producers if mirror == partition else ()
         return ScanStart(
             ends=ends,
-            through=(mine.copied_to or 0) if holds else 0,
-            ours=frozenset(same),
+            map_end=(mine.replicated_to or 0) if holds else 0,
+            flow_producers=frozenset(same),
             mirror=mirror,
-            mirror_ends=self.here[mirror] if holds else None,
+            mirror_ends=self.mirror_bounds[mirror] if holds else None,
             mirror_next=0 if anchor is None else anchor.segment.target_next,
-            theirs=frozenset(mine.producers),
+            reverse_producers=frozenset(mine.producers),
         )
 
     def _build_uncounted_tail(self, partition: TopicPartition, why: str) -> UnreplicatedTail:
         told = max((each.upstream for each in self.syncs.get(partition, ())), default=0)
-        through = max(self.opposite.partition(partition).copied_to or 0, told)
-        ends, mirror_ends = self.there.get(partition), self.here.get(self.mirror[partition])
+        through = max(self.reverse_map.get_partition(partition).replicated_to or 0, told)
+        ends, mirror_ends = (
+            self.target_bounds.get(partition),
+            self.mirror_bounds.get(self.mirrors[partition]),
+        )
         return UnreplicatedTail(
             partition=partition,
-            through=through,
+            map_end=through,
             end=through if ends is None else max(through, ends.end),
-            behind=_NO_OFFSET if mirror_ends is None else mirror_ends.high_watermark,
-            stretches=None,
+            origin_end=_NO_OFFSET if mirror_ends is None else mirror_ends.high_watermark,
+            ranges=None,
             counted=0,
-            why=why,
+            unknown_reason=why,
         )

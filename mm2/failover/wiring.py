@@ -44,7 +44,7 @@ class MoveTimeouts:
     """How long both clusters must have equal ends."""
     wait_s: float = 600.0
     """How long to wait for applications and unavailable brokers."""
-    look_s: float = 60.0
+    snapshot_s: float = 60.0
     """How long collecting one snapshot of both clusters may take."""
 
 
@@ -53,54 +53,54 @@ class MoveWiring:
     """Builds the parts of a move of one flow from the configuration."""
 
     settings: Mm2Settings
-    both: FlowPair
+    pair: FlowPair
     clock: Clock
-    patience: MoveTimeouts = field(default_factory=MoveTimeouts)
+    timeouts: MoveTimeouts = field(default_factory=MoveTimeouts)
     lost: bool = False
     """True if the cluster to leave is not queried."""
-    tell: ReportProgress = lambda _: None
+    report_progress: ReportProgress = lambda _: None
     """Prints progress of long operations."""
 
     @property
     def planner(self) -> MovePlanner:
         """The planner of this flow's moves."""
         finder = UnreplicatedFinder(
-            there=self._build_pool(
-                self._connect_target, f"counting on {self.both.flow.target}", self.tell
+            destination_pool=self._build_pool(
+                self._connect_target, f"counting on {self.pair.flow.target}", self.report_progress
             ),
-            here=self._build_pool(
-                self._connect_source, f"counting on {self.both.flow.source}", self.tell
+            origin_pool=self._build_pool(
+                self._connect_source, f"counting on {self.pair.flow.source}", self.report_progress
             ),
         )
         return MovePlanner(
-            both=self.both,
-            find=finder.find,
+            clusters=self.pair,
+            find_unreplicated=finder.find,
             clock=self.clock,
-            timeout_s=self.patience.look_s,
-            lost=SOURCE_DECLARED_LOST if self.lost else "",
-            tools=operator_access.build_cluster_access(
+            timeout_s=self.timeouts.snapshot_s,
+            lost_reason=SOURCE_DECLARED_LOST if self.lost else "",
+            tools=operator_access.build_cluster_commands(
                 cluster_clients.build_client_access(
-                    self.settings.clients_of(self.both.flow).target_admin, self.both.flow.target
+                    self.settings.get_clients(self.pair.flow).target_admin, self.pair.flow.target
                 )
             ),
-            ways=position_translation.find_offset_sources(
-                self.settings.flat.props, self.both.flow, self.settings.flows
+            offset_sources=position_translation.find_offset_sources(
+                self.settings.flat.props, self.pair.flow, self.settings.flows
             ),
         )
 
-    def clusters(self, *, silent: bool) -> ClusterIds:
+    def fetch_cluster_ids(self, *, silent: bool) -> ClusterIds:
         """Fetch the cluster ids; `silent`: the cluster to leave is known not to answer.
 
         See `readiness_checks.fetch_cluster_ids`."""
         lost = self.lost or silent
         return readiness_checks.fetch_cluster_ids(
-            self.both, lost=lost, timeout_s=self.patience.look_s
+            self.pair, lost=lost, timeout_s=self.timeouts.snapshot_s
         )
 
-    def beforehand(self) -> ReadinessChecks:
-        """Build the readiness checks. Raises as `tools`."""
-        flow, target = self.both.flow, self.both.target
-        clients, props = self.settings.clients_of(flow), self._worker_props
+    def build_readiness_checks(self) -> ReadinessChecks:
+        """Build the readiness checks. Raises as `build_context`."""
+        flow, target = self.pair.flow, self.pair.target
+        clients, props = self.settings.get_clients(flow), self._worker_props
         known_as = {
             "worker": self.settings.clusters[flow.target],
             "admin": clients.target_admin,
@@ -109,20 +109,24 @@ class MoveWiring:
         return ReadinessChecks(
             flow=flow.name,
             config_topic=props["config.storage.topic"],
-            workers=lambda: self._read_connect_group(props),
-            clusters=lambda silent: self.clusters(silent=silent),
-            transactional_id=flow.transactional_id,
-            denied_ids=lambda names: writer_fencing.find_denied_ids(self._connect_target, names),
-            as_worker=lambda: target.rights(administering=False),
-            as_admin=lambda: target.rights(administering=True),
-            known_as={
-                name: operator_access.build_cluster_access(
+            read_connect_group=lambda: self._read_connect_group(props),
+            fetch_cluster_ids=lambda silent: self.fetch_cluster_ids(silent=silent),
+            transactional_id=flow.format_transactional_id,
+            find_denied_ids=lambda names: writer_fencing.find_denied_ids(
+                self._connect_target, names
+            ),
+            connect_as_worker=lambda: target.create_authorized_operations_client(
+                administering=False
+            ),
+            connect_as_admin=lambda: target.create_authorized_operations_client(administering=True),
+            commands_by_login={
+                name: operator_access.build_cluster_commands(
                     cluster_clients.build_client_access(each, flow.target)
                 )
                 for name, each in known_as.items()
             },
             hooks=self.settings.hooks,
-            timeout_s=self.patience.look_s,
+            timeout_s=self.timeouts.snapshot_s,
         )
 
     @property
@@ -130,67 +134,69 @@ class MoveWiring:
         """Properties of the flow's Connect worker."""
         (plan,) = flow_plan.plan_flows(
             self.settings,
-            FlowSelection(names=(self.both.flow.name,)),
+            FlowSelection(names=(self.pair.flow.name,)),
             environment=os.environ,
         )
         return plan.worker_props
 
-    def tools(self, tell: Callable[[str], object]) -> MoveContext:
+    def build_context(self, tell: Callable[[str], object]) -> MoveContext:
         """Build the context of a move.
 
         Raises `SettingsError` and `ConfigError` if the worker's properties cannot be derived."""
         props = self._worker_props
         return MoveContext(
-            both=self.both,
-            map_reader=self.both.target.map_reader(self.both.flow.source),
+            clusters=self.pair,
+            map_reader=self.pair.target.create_map_reader(self.pair.flow.source),
             planner=self.planner,
-            stop=lambda: flow_stop.stop_connectors(
-                self.both.target, props, clock=self.clock, timeout_s=move_context.WRITE_TIMEOUT_S
+            stop_connectors=lambda: flow_stop.stop_connectors(
+                self.pair.target, props, clock=self.clock, timeout_s=move_context.WRITE_TIMEOUT_S
             ),
-            running=lambda: flow_stop.list_running_tasks(self._read_connect_group(props)),
-            fence=lambda known, partitions: writer_fencing.fence_partitions(
-                self.both.flow,
+            list_running_tasks=lambda: flow_stop.list_running_tasks(
+                self._read_connect_group(props)
+            ),
+            fence_partitions=lambda known, partitions: writer_fencing.fence_partitions(
+                self.pair.flow,
                 known,
                 partitions,
-                crew=self._build_pool(self._connect_target, "fencing", tell),
+                pool=self._build_pool(self._connect_target, "fencing", tell),
                 timeout_s=FENCING_TIMEOUT_S,
             ),
-            export=lambda path, found, move: unreplicated_records.export_records(
+            export_records=lambda path, found, move: unreplicated_records.export_records(
                 path,
                 found,
                 move=move,
-                cluster=self.both.flow.target,
+                cluster=self.pair.flow.target,
                 connect=self._connect_target,
                 clock=self.clock,
             ),
             clock=self.clock,
-            pause=threading.Event().wait,
-            tell=tell,
+            sleep=threading.Event().wait,
+            print_line=tell,
             hooks=self.settings.hooks,
-            settle_s=self.patience.settle_s,
-            wait_s=self.patience.wait_s,
+            settle_s=self.timeouts.settle_s,
+            wait_s=self.timeouts.wait_s,
             file=self.settings.file,
         )
 
     def _connect_target(self) -> BlockingClient:
-        flow = self.both.flow
-        clients = self.settings.clients_of(flow)
+        flow = self.pair.flow
+        clients = self.settings.get_clients(flow)
         return self._connect(clients.producer, flow.target)
 
     def _connect_source(self) -> BlockingClient:
-        flow = self.both.flow
-        return self._connect(self.settings.clients_of(flow).consumer, flow.source)
+        flow = self.pair.flow
+        return self._connect(self.settings.get_clients(flow).consumer, flow.source)
 
     def _connect(self, cluster: ClusterSettings, alias: str) -> BlockingClient:
-        client_id = f"mm2-{self.both.flow.name}-failover"
+        client_id = f"mm2-{self.pair.flow.name}-failover"
         wire = cluster_clients.build_connection_settings(cluster, alias, client_id=client_id)
         return BlockingClient(wire, clock=self.clock, random=random.SystemRandom())
 
     def _read_connect_group(self, props: Mapping[str, str]) -> ConnectGroupSnapshot:
-        timeout_s = self.patience.look_s
+        timeout_s = self.timeouts.snapshot_s
         return connect_group.read_connect_group(
-            self.both.target, props, clock=self.clock, timeout_s=timeout_s
+            self.pair.target, props, clock=self.clock, timeout_s=timeout_s
         )
 
     def _build_pool(self, connect: ConnectClient, doing: str, tell: ReportProgress) -> BoundedPool:
-        return BoundedPool(connect=connect, clock=self.clock, doing=doing, tell=tell)
+        return BoundedPool(connect=connect, clock=self.clock, activity=doing, report_progress=tell)

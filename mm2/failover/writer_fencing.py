@@ -62,20 +62,20 @@ class PartlyFencedError(RetriableError):
         silent: Mapping[TopicPartition, str] | None = None,
         refused: Mapping[TopicPartition, str] | None = None,
     ) -> None:
-        """`silent`: partitions that did not answer, with the error; `refused`: partitions that
+        """`unanswered`: partitions that did not answer, with the error; `refused`: partitions that
         answered with an error. Others were not attempted."""
         super().__init__(said)
         self.fenced = fenced
-        self.silent = silent or {}
+        self.unanswered = silent or {}
         self.refused = refused or {}
 
 
 def fence_partitions(
     flow: Flow,
-    known: OffsetMap,
+    offset_map: OffsetMap,
     partitions: Sequence[TopicPartition],
     *,
-    crew: BoundedPool,
+    pool: BoundedPool,
     timeout_s: float,
 ) -> list[FencingResult]:
     """Fence partitions in the given order; repeating it does no harm.
@@ -90,21 +90,23 @@ def fence_partitions(
     ) -> FencingResult:
         place = PartitionFencer(
             questions,
-            TopicPartition(flow.remote_topic(each.topic), each.partition),
-            transactional_id=flow.transactional_id(each),
-            clock=crew.clock,
+            TopicPartition(flow.format_remote_topic(each.topic), each.partition),
+            transactional_id=flow.format_transactional_id(each),
+            clock=pool.clock,
         )
         try:
-            return _fence_partition(each, known.partition(each), place, clock=crew.clock, end=end)
+            return _fence_partition(
+                each, offset_map.get_partition(each), place, clock=pool.clock, end=end
+            )
         except FencingRefusedError:
             answered.add(each)
             raise
 
     answered: set[TopicPartition] = set()
-    found = crew.run(work, partitions, timeout_s=timeout_s)
+    found = pool.run(work, partitions, timeout_s=timeout_s)
     fenced = [found.done[each] for each in sorted(found.done)]
-    if found.left:
-        failed = {each: why for each, why in found.left.items() if why}
+    if found.unfinished:
+        failed = {each: why for each, why in found.unfinished.items() if why}
         raise PartlyFencedError(
             f"fencing for {timeout_s:g} s: {found}",
             fenced,
@@ -132,16 +134,16 @@ def find_partitions_to_fence(
 
 
 def find_unanswered_partitions(
-    both: FlowClusters, led: PartitionLeaders, *, clock: Clock
+    both: FlowClusters, leaders: PartitionLeaders, *, clock: Clock
 ) -> dict[TopicPartition, str]:
     """Find the partitions whose leader does not answer, and why, so that a hanging broker is waited
-    for once, not once per partition. `led` is the result of `find_partitions_to_fence`."""
-    names = _map_to_mirrors(both.flow, led)
+    for once, not once per partition. `leaders` is the result of `find_partitions_to_fence`."""
+    names = _map_to_mirrors(both.flow, leaders)
     patience_s = LEADER_TIMEOUT_S * len(
-        {leader for leader in led.values() if isinstance(leader, int)}
+        {leader for leader in leaders.values() if isinstance(leader, int)}
     )
     end = Deadline.after(patience_s, now_s=clock.now_s())
-    asked = {names[each]: leader for each, leader in led.items()}
+    asked = {names[each]: leader for each, leader in leaders.items()}
     failed = log_end_offsets.fetch_log_ends(both.target, asked, end=end, clock=clock).failed
     return {
         each: str(failed[name])
@@ -154,7 +156,8 @@ def _map_to_mirrors(
     flow: Flow, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, TopicPartition]:
     return {
-        each: TopicPartition(flow.remote_topic(each.topic), each.partition) for each in partitions
+        each: TopicPartition(flow.format_remote_topic(each.topic), each.partition)
+        for each in partitions
     }
 
 
@@ -168,7 +171,7 @@ def _fence_partition(
 ) -> FencingResult:
     mirror = place.partition
     try:
-        locked = place.lock_out()
+        locked = place.fence_partition()
     except BrokerResponseError as error:
         if error.error_code in _MISSING_RIGHTS:
             raise _build_refusal(mirror, error.error_code) from error
@@ -182,10 +185,10 @@ def _fence_partition(
     return fencing_results.build_fencing_result(
         partition,
         known,
-        producer_id=locked.owner.id,
-        epoch=locked.owner.epoch,
-        marker=locked.marker,
-        tail=_count_tail(place, known, locked.marker, clock=clock, end=end),
+        producer_id=locked.producer.id,
+        epoch=locked.producer.epoch,
+        marker=locked.marker_offset,
+        tail=_count_tail(place, known, locked.marker_offset, clock=clock, end=end),
     )
 
 
@@ -206,12 +209,14 @@ def _count_tail(
     clock: Clock,
     end: Deadline,
 ) -> int | None:
-    anchor = known.anchor
+    anchor = known.resume_point
     if anchor is None:
         return 0
     start = anchor.segment.target_next
-    found = Provenance(ours=known.producers, start=start, end=marker, keeps_others=False)
-    return found.mine if divergence.scan_log(place, found, clock=clock, end=end) else None
+    found = Provenance(
+        flow_producers=known.producers, start=start, end=marker, collects_foreign=False
+    )
+    return found.flow_records if divergence.scan_log(place, found, clock=clock, end=end) else None
 
 
 def find_denied_ids(connect: ConnectClient, names: Sequence[str]) -> list[str]:
@@ -225,12 +230,12 @@ def find_denied_ids(connect: ConnectClient, names: Sequence[str]) -> list[str]:
             message = request_builders.find_coordinators(
                 request_builders.TRANSACTION_COORDINATOR, names
             )
-            found = questions.ask(AnyNodeTarget(), message).coordinators
+            found = questions.request(AnyNodeTarget(), message).coordinators
         except UnsupportedVersion:
             message = request_builders.find_coordinator(
                 request_builders.TRANSACTION_COORDINATOR, names[0]
             )
-            answer = questions.ask(AnyNodeTarget(), message)
+            answer = questions.request(AnyNodeTarget(), message)
             return [names[0]] * (int(answer.error_code) == TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return [
         str(each.key)
@@ -255,9 +260,9 @@ class FencingRounds:
         `UNREACHABLE_TIMEOUT_S`, and at once if it has no leader; otherwise it is waited for."""
         self._context = about
         self._may_leave = leaves
-        self.found: dict[TopicPartition, FencingResult] = {}
+        self.results: dict[TopicPartition, FencingResult] = {}
         """Partitions that are fenced or left unfenced."""
-        self.late: set[TopicPartition] = set()
+        self.unfinished: set[TopicPartition] = set()
         """Partitions of the last round that are neither."""
         self._unanswered_since_s: dict[TopicPartition, float] = {}
         """When each partition was first queried without an answer."""
@@ -269,40 +274,40 @@ class FencingRounds:
         """Partitions that answered with an error when they were last fenced."""
         self._acquired: set[TopicPartition] = set()
 
-    def turn(self) -> bool:
+    def run_round(self) -> bool:
         """Execute one round; returns True if all partitions are fenced and none was acquired since.
 
         Raises `RetriableError`, and `FatalError` if an authorization is missing."""
-        self.late = set()
+        self.unfinished = set()
         about = self._context
-        about.stop()
-        known = about.known()
+        about.stop_connectors()
+        known = about.read_offset_map()
         led = list_partitions_to_fence(about, known)
-        late = {each for each in led if each in self._acquired or each not in self.found}
+        late = {each for each in led if each in self._acquired or each not in self.results}
         self._query_leaders({each: led[each] for each in late})
-        self.late = late
+        self.unfinished = late
         if self._may_leave:
             self._leave_unfenced(
                 {each for each in late if self._is_given_up(each, led[each])}, known
             )
-        self._fence(self.late - self._unanswered.keys(), known)
-        if self.late:
+        self._fence(self.unfinished - self._unanswered.keys(), known)
+        if self.unfinished:
             raise RetriableError(self._describe_unanswered())
-        about.pause(move_context.POLL_INTERVAL_S)
-        known = about.known()
-        found = self.found
+        about.sleep(move_context.POLL_INTERVAL_S)
+        known = about.read_offset_map()
+        found = self.results
         self._acquired = {
             each for each in found if fencing_results.is_acquired_since(known, found[each])
         }
         self._acquired.update(list_partitions_to_fence(about, known).keys() - found.keys())
         return not self._acquired
 
-    def leave_late(self) -> None:
+    def leave_unanswered(self) -> None:
         """Leave partitions unfenced that have not answered until the end.
 
         Raises `RetriableError` if some answered but are not fenced: that is not what was
         accepted."""
-        about, refused = self._context, sorted(self.late & self._refused.keys())
+        about, refused = self._context, sorted(self.unfinished & self._refused.keys())
         if refused:
             more = len(refused) - MAX_NAMES
             names = ", ".join(map(str, refused[:MAX_NAMES])) + f" and {more} more" * (more > 0)
@@ -311,9 +316,9 @@ class FencingRounds:
                 f"({self._refused[refused[0]]}). Only partitions without an answer are left "
                 "unfenced"
             )
-        self._leave_unfenced(set(self.late), about.known())
+        self._leave_unfenced(set(self.unfinished), about.read_offset_map())
 
-    def why(self) -> str:
+    def describe_wait(self) -> str:
         """Why the last round was not final."""
         return f"another process still replicates {min(self._acquired)}, though the flow is stopped"
 
@@ -323,7 +328,7 @@ class FencingRounds:
         self._record_results(
             [
                 fencing_results.build_unfenced_result(
-                    each, known.partition(each), fencing_results.explain_unanswered(why[each])
+                    each, known.get_partition(each), fencing_results.explain_unanswered(why[each])
                 )
                 for each in partitions
             ]
@@ -331,7 +336,7 @@ class FencingRounds:
 
     def _query_leaders(self, led: PartitionLeaders) -> None:
         about = self._context
-        self._unanswered = find_unanswered_partitions(about.both, led, clock=about.clock)
+        self._unanswered = find_unanswered_partitions(about.clusters, led, clock=about.clock)
         for each in self._unanswered:
             self._refused.pop(each, None)
         now_s, before = about.clock.now_s(), self._unanswered_since_s
@@ -356,34 +361,34 @@ class FencingRounds:
         """Fence these partitions, first those that have not failed yet."""
         due = sorted(partitions, key=lambda each: (each in self._failed, each))
         try:
-            fenced = self._context.fence(known, due)
+            fenced = self._context.fence_partitions(known, due)
         except PartlyFencedError as error:
             self._record_results(error.fenced)
-            for each in (*error.silent, *error.refused):
+            for each in (*error.unanswered, *error.refused):
                 self._failed.pop(each, None)
                 self._refused.pop(each, None)
-            self._failed.update(error.silent)
+            self._failed.update(error.unanswered)
             self._refused.update(error.refused)
-            way_on = self._acceptance_hint if error.silent else ""
+            way_on = self._acceptance_hint if error.unanswered else ""
             raise RetriableError(f"{error}{way_on}") from error
         self._record_results(fenced)
 
     def _record_results(self, fenced: Collection[FencingResult]) -> None:
         done = [each.partition for each in fenced]
-        self.found.update(zip(done, fenced, strict=True))
-        self.late.difference_update(done)
+        self.results.update(zip(done, fenced, strict=True))
+        self.unfinished.difference_update(done)
         self._acquired.difference_update(done)
         for each in done:
             self._failed.pop(each, None)
             self._refused.pop(each, None)
 
     def _describe_unanswered(self) -> str:
-        first = min(self.late)
-        more = f" and {len(self.late) - 1} more" if len(self.late) > 1 else ""
+        first = min(self.unfinished)
+        more = f" and {len(self.unfinished) - 1} more" if len(self.unfinished) > 1 else ""
         said = f"the mirror of {first}{more} does not answer ({self._unanswered[first]})"
         if not self._may_leave:
             return said + self._acceptance_hint
-        left_s = max(0.0, max(map(self._left_s, self.late)))
+        left_s = max(0.0, max(map(self._left_s, self.unfinished)))
         return f"{said}; left unfenced after {left_s:.0f} s more, as accepted"
 
     @property
@@ -394,7 +399,7 @@ class FencingRounds:
 
 
 def list_partitions_to_fence(
-    about: MoveContext, known: OffsetMap
+    context: MoveContext, known: OffsetMap
 ) -> Mapping[TopicPartition, int | ConnectError]:
     """As `find_partitions_to_fence`, with the context's timeout."""
-    return find_partitions_to_fence(about.both, known, timeout_s=about.planner.timeout_s)
+    return find_partitions_to_fence(context.clusters, known, timeout_s=context.planner.timeout_s)

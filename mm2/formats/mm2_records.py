@@ -55,14 +55,16 @@ def decode_offset_sync(key: bytes, value: bytes) -> OffsetSync:
     """Decode an offset sync. Raises `MalformedRecordError`."""
     fields = FieldReader(value)
     return OffsetSync(
-        partition=decode_offset_sync_key(key), upstream=fields.int64(), downstream=fields.int64()
+        partition=decode_offset_sync_key(key),
+        upstream=fields.read_int64(),
+        downstream=fields.read_int64(),
     )
 
 
 def decode_offset_sync_key(key: bytes) -> TopicPartition:
     """Decode the source partition of an offset sync. Raises `MalformedRecordError`."""
     fields = FieldReader(key)
-    return TopicPartition(fields.string(), fields.int32())
+    return TopicPartition(fields.read_string(), fields.read_int32())
 
 
 CHECKPOINT_VERSION = 0
@@ -112,22 +114,24 @@ def decode_checkpoint(key: bytes, value: bytes) -> Checkpoint:
     """Decode a checkpoint. Raises `MalformedRecordError` and its subclass
     `UnknownRecordVersionError`."""
     fields = FieldReader(value)
-    fields.version(CHECKPOINT_VERSION)
+    fields.check_version(CHECKPOINT_VERSION)
     about = decode_checkpoint_key(key)
     return Checkpoint(
         group=about.group,
         partition=about.partition,
-        upstream=fields.int64(),
-        downstream=fields.int64(),
-        metadata=fields.string(),
+        upstream=fields.read_int64(),
+        downstream=fields.read_int64(),
+        metadata=fields.read_string(),
     )
 
 
 def decode_checkpoint_key(key: bytes) -> CheckpointKey:
     """Decode the key of a checkpoint. Raises `MalformedRecordError`."""
     fields = FieldReader(key)
-    group = fields.string()
-    return CheckpointKey(group=group, partition=TopicPartition(fields.string(), fields.int32()))
+    group = fields.read_string()
+    return CheckpointKey(
+        group=group, partition=TopicPartition(fields.read_string(), fields.read_int32())
+    )
 
 
 HEARTBEAT_VERSION = 0
@@ -156,7 +160,7 @@ def decode_heartbeat(key: bytes, value: bytes) -> Heartbeat:
     """Decode a heartbeat. Raises `MalformedRecordError` and its subclass
     `UnknownRecordVersionError`."""
     fields = FieldReader(value)
-    fields.version(HEARTBEAT_VERSION)
-    at_ms = fields.int64()
+    fields.check_version(HEARTBEAT_VERSION)
+    at_ms = fields.read_int64()
     names = FieldReader(key)
-    return Heartbeat(source=names.string(), target=names.string(), at_ms=at_ms)
+    return Heartbeat(source=names.read_string(), target=names.read_string(), at_ms=at_ms)

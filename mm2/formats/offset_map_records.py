@@ -193,7 +193,7 @@ class MapSegment:
     """Leader epoch of the last source batch before `through`; -1 if unknown."""
     owner: bytes
     """Random bytes that identify one worker process."""
-    take_start: int
+    acquired_from: int
     """Source offset at which the owner acquired the partition: segments of older owners count
     below it only."""
     through: int
@@ -211,7 +211,7 @@ class MapSegment:
     it."""
 
     @property
-    def thinned(self) -> bool:
+    def is_thinned(self) -> bool:
         """Returns whether runs were removed, so that translation is approximate."""
         return self.below > 0 or self.above > 0
 
@@ -219,8 +219,8 @@ class MapSegment:
 class MapSegmentHead(NamedTuple):
     """The fields of a segment that are read without decoding its runs."""
 
-    thinned: bool
-    take_start: int
+    is_thinned: bool
+    acquired_from: int
     through: int
     target_next: int
     slack: int
@@ -387,18 +387,18 @@ def _encode_segment(segment: MapSegment) -> bytes:
     )
     out = bytearray(
         _SEGMENT_VALUE.pack(
-            THINNED_SEGMENT_VERSION if segment.thinned else VERSION,
+            THINNED_SEGMENT_VERSION if segment.is_thinned else VERSION,
             flags,
             segment.leader_epoch,
             segment.source_epoch,
             segment.owner,
-            segment.take_start,
+            segment.acquired_from,
             segment.through,
             segment.target_next,
             segment.last_crc or 0,
         )
     )
-    if segment.thinned:
+    if segment.is_thinned:
         primitive_types.append_unsigned_varint(out, segment.below)
         primitive_types.append_unsigned_varint(out, segment.above)
     primitive_types.append_unsigned_varint(out, len(segment.runs))
@@ -412,8 +412,8 @@ def read_segment_head(data: bytes) -> MapSegmentHead:
     below, above, at = _read_segment_bounds(data)
     count, at = primitive_types.read_unsigned_varint(data, at)
     return MapSegmentHead(
-        thinned=version == THINNED_SEGMENT_VERSION,
-        take_start=take_start,
+        is_thinned=version == THINNED_SEGMENT_VERSION,
+        acquired_from=take_start,
         through=through,
         target_next=target_next,
         slack=below + above,
@@ -444,7 +444,7 @@ def _decode_segment(first_source: int, data: bytes) -> MapSegment:
         leader_epoch=epoch,
         source_epoch=source_epoch,
         owner=owner,
-        take_start=take_start,
+        acquired_from=take_start,
         through=through,
         target_next=target_next,
         last_crc=crc if flags & _HAS_CRC_FLAG else None,

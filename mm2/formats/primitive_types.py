@@ -57,31 +57,31 @@ class FieldReader:
         self._data = data
         self._at = 0
 
-    def int16(self) -> int:
+    def read_int16(self) -> int:
         return self._read_number(_INT16)
 
-    def int32(self) -> int:
+    def read_int32(self) -> int:
         return self._read_number(_INT32)
 
-    def int64(self) -> int:
+    def read_int64(self) -> int:
         return self._read_number(_INT64)
 
-    def string(self) -> str:
-        size = self.int16()
+    def read_string(self) -> str:
+        size = self.read_int16()
         if not 0 <= size <= len(self._data) - self._at:
             left = len(self._data) - self._at
             raise MalformedRecordError(f"a string of {size} bytes, but only {left} bytes are left")
         self._at += size
         return self._data[self._at - size : self._at].decode(errors="replace")
 
-    def version(self, known: int) -> None:
-        """Read a version (INT16). Raises `UnknownRecordVersionError` unless it is `known`.
+    def check_version(self, expected: int) -> None:
+        """Read a version (INT16). Raises `UnknownRecordVersionError` unless it is `expected`.
 
         Java only asserts it, so in production it reads any version like the known one.
         """
-        found = self.int16()
-        if found != known:
-            raise UnknownRecordVersionError(f"unknown record version {found}, expected {known}")
+        found = self.read_int16()
+        if found != expected:
+            raise UnknownRecordVersionError(f"unknown record version {found}, expected {expected}")
 
     def _read_number(self, kind: struct.Struct) -> int:
         try:

@@ -56,7 +56,7 @@ def convert_legacy_message(message: memoryview) -> bytearray:
     timestamp, content = _read_message_content(message, magic)
     if codec == compression.NONE:
         return records.encode_batch(
-            [BatchRecord(offset, timestamp, content)], codec=codec, sparse=True
+            [BatchRecord(offset, timestamp, content)], codec=codec, keep_offsets=True
         )
     appended = bool(attributes & record_batch.LOG_APPEND_TIME)
     found = _decode_inner_messages(content, codec=codec, stamped=timestamp if appended else None)
@@ -65,7 +65,7 @@ def convert_legacy_message(message: memoryview) -> bytearray:
         found = [each._replace(offset=each.offset + shift) for each in found]
     if found[0].offset < 0:
         raise MalformedLegacyMessageError("the inner messages begin before offset 0")
-    return records.encode_batch(found, codec=codec, sparse=True)
+    return records.encode_batch(found, codec=codec, keep_offsets=True)
 
 
 def _read_message_header(message: memoryview) -> tuple[int, int, int, int, int]:

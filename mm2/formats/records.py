@@ -123,25 +123,25 @@ class BatchDecoder:
         self._before = -1
         self.size = len(self._data)
         """Bytes held; decreases while reading."""
-        self.left = _check_record_count(header.record_count, self._data)
+        self.remaining = _check_record_count(header.record_count, self._data)
         """Number of unread records."""
 
     def read(self, count: int, *, max_bytes: int = sys.maxsize) -> list[BatchRecord]:
         """Decode the next records: at most `count`, and about `max_bytes` by average size, but
         at least one while any are left."""
         header = self._header
-        average = max(1, (self.size - self._at) // max(1, self.left))
-        count = min(count, self.left, max(1, max_bytes // average))
+        average = max(1, (self.size - self._at) // max(1, self.remaining))
+        count = min(count, self.remaining, max(1, max_bytes // average))
         found: list[BatchRecord] = []
         base = (header.base_offset, header.base_timestamp)
         place = (self._at, self._before)
         self._at, self._before, far = _parse_records(
             self._data, found, count=count, base=base, place=place
         )
-        self.left -= len(found)
-        if not self.left:
+        self.remaining -= len(found)
+        if not self.remaining:
             _check_end(self._data, self._at)
-        if not self.left or self._at > len(self._data) // 2:
+        if not self.remaining or self._at > len(self._data) // 2:
             self._data = self._data[self._at :]
             self._at, self.size = 0, len(self._data)
         found = _wrap_timestamps(found, far=far, base_timestamp=header.base_timestamp)
@@ -284,17 +284,19 @@ def _parse_records_unchecked(
     return at, before, far
 
 
-def encode_batch(records: Sequence[BatchRecord], *, codec: int, sparse: bool = False) -> bytearray:
+def encode_batch(
+    records: Sequence[BatchRecord], *, codec: int, keep_offsets: bool = False
+) -> bytearray:
     """Encode at least one record into a batch without a producer, with a valid CRC.
 
-    Offsets count from 0, whatever the records' offsets are; with `sparse`, they are kept with
+    Offsets count from 0, whatever the records' offsets are; with `keep_offsets`, they are kept with
     their gaps.
     """
     base_offset, base_timestamp, _ = records[0]
     newest = base_timestamp
     parts: list[bytes] = []
     for index, (offset, timestamp, body) in enumerate(records):
-        place = offset - base_offset if sparse else index
+        place = offset - base_offset if keep_offsets else index
         delta = timestamp - base_timestamp
         if delta:
             if timestamp > newest:
@@ -309,10 +311,10 @@ def encode_batch(records: Sequence[BatchRecord], *, codec: int, sparse: bool = F
             behind,
             body,
         )
-    last = records[-1].offset - base_offset if sparse else len(records) - 1
+    last = records[-1].offset - base_offset if keep_offsets else len(records) - 1
     return _assemble_batch(
         compression.compress(codec, b"".join(parts)),
-        base_offset=base_offset if sparse else 0,
+        base_offset=base_offset if keep_offsets else 0,
         attributes=codec,
         last=last,
         timestamps=(base_timestamp, newest),

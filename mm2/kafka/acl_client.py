@@ -36,31 +36,31 @@ class KafkaAclAdmin:
         *,
         client_id: str,
         clock: Clock,
-        gone: Callable[[], bool] = lambda: False,
+        is_shutting_down: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Once `gone` returns True, every call ends soon. Raises
+        """Once `is_shutting_down` returns True, every call ends soon. Raises
         `FatalError` for unsupported settings."""
         self._where = access.where
         self._calls = AdminRequestClient(
-            access.connection(client_id),
+            access.to_connection_settings(client_id),
             clock=clock,
             rng=random.Random(),  # noqa: S311  # spreads waits, no secret
             where=access.where,
             advice=_ERROR_ADVICE,
-            gone=gone,
+            is_cancelled=is_shutting_down,
         )
 
-    def of_topics(self, timeout_s: float) -> list[TopicAcl]:
+    def list_topic_acls(self, timeout_s: float) -> list[TopicAcl]:
         """See `AclAdmin`; also for the methods below."""
         request = AdminRequest(
             to=AnyNodeTarget(),
             message=acl_requests.describe_topic_acls(),
             doing="reading the ACLs of topics",
         )
-        answer = self._calls.ask(request, timeout_s)
-        return sorted(map(_to_acl, acl_requests.read_described_acls(answer)))
+        answer = self._calls.send(request, timeout_s)
+        return sorted(map(_to_acl, acl_requests.decode_acls(answer)))
 
-    def create(
+    def create_acls(
         self, wanted: Collection[TopicAcl], timeout_s: float
     ) -> Mapping[TopicAcl, ConnectError]:
         acls = list(wanted)
@@ -68,16 +68,18 @@ class KafkaAclAdmin:
             acls[at : at + _MAX_ACLS_PER_REQUEST]
             for at in range(0, len(acls), _MAX_ACLS_PER_REQUEST)
         ]
-        answers = self._calls.ask_all(
+        answers = self._calls.send_all(
             [self._build_creation_request(chunk) for chunk in chunks], timeout_s
         )
         refused: dict[TopicAcl, ConnectError] = {}
         for chunk, answer in zip(chunks, answers, strict=True):
             if isinstance(answer, ConnectError):
                 raise answer
-            for each, code in zip(chunk, acl_requests.read_creation_errors(answer), strict=True):
+            for each, code in zip(chunk, acl_requests.decode_creation_errors(answer), strict=True):
                 if code:
-                    refused[each] = self._calls.refusal(code, f"creating the ACL: {each}")
+                    refused[each] = self._calls.translate_error_code(
+                        code, f"creating the ACL: {each}"
+                    )
         return refused
 
     def close(self) -> None:
@@ -88,7 +90,7 @@ class KafkaAclAdmin:
             to=ControllerTarget(),
             message=acl_requests.create_acls(map(_to_wire_binding, chunk)),
             doing=f"creating {len(chunk)} ACLs",
-            error=_ignore_request_error,
+            get_error_code=_ignore_request_error,
         )
 
 

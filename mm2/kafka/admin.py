@@ -59,22 +59,28 @@ class KafkaAdmin:
         client_id: str,
         clock: Clock,
         topics_per_request: int = _TOPICS_PER_REQUEST,
-        gone: Callable[[], bool] = lambda: False,
+        is_shutting_down: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Once `gone` returns True, calls end soon with
+        """Once `is_shutting_down` returns True, calls end soon with
         `RetriableError`."""
         self._clock = clock
         self._chunk = topics_per_request
         self._calls = BatchedAdminClient(
-            access, client_id=client_id, clock=clock, gone=gone, advice=_ADVICE
+            access,
+            client_id=client_id,
+            clock=clock,
+            is_shutting_down=is_shutting_down,
+            advice=_ADVICE,
         )
 
     def cluster_id(self, timeout_s: float) -> str:
         """See `Admin`; also for the methods below."""
-        return str(self._calls.metadata(timeout_s, doing="reading the cluster id").cluster_id)
+        return str(
+            self._calls.read_metadata(timeout_s, operation="reading the cluster id").cluster_id
+        )
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
-        return frozenset(self._calls.metadata(timeout_s, doing="listing topics").topics)
+        return frozenset(self._calls.read_metadata(timeout_s, operation="listing topics").topics)
 
     def describe_topics(
         self, names: Collection[str], timeout_s: float
@@ -103,10 +109,10 @@ class KafkaAdmin:
     def broker_configs(
         self, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
-        end = self._calls.deadline(timeout_s)
-        brokers = sorted(self._calls.metadata(timeout_s, doing="listing brokers").brokers)
+        end = self._calls.create_deadline(timeout_s)
+        brokers = sorted(self._calls.read_metadata(timeout_s, operation="listing brokers").brokers)
         for tried, broker in enumerate(brokers, start=1):
-            left_s = end.left_s(self._clock.now_s())
+            left_s = end.remaining_s(self._clock.now_s())
             last = tried == len(brokers)
             try:
                 return self._read_broker_configs(broker, names, left_s if last else left_s / 2)
@@ -118,7 +124,7 @@ class KafkaAdmin:
         )
 
     def create_topics(
-        self, topics: Collection[NewTopic], timeout_s: float, *, only_try: bool = False
+        self, topics: Collection[NewTopic], timeout_s: float, *, validate_only: bool = False
     ) -> PerTopicResult[None]:
         specs = {topic.name: topic for topic in topics}
 
@@ -127,7 +133,7 @@ class KafkaAdmin:
                 [_to_library_topic(specs[name]) for name in chunk],
                 request_timeout=left_s,
                 operation_timeout=left_s,
-                validate_only=only_try,
+                validate_only=validate_only,
             )
 
         created = self._send_batched(
@@ -139,9 +145,11 @@ class KafkaAdmin:
             else error
             for name, error in created.failed.items()
         }
-        return PerTopicResult(done=created.done, failed=failed)
+        return PerTopicResult(succeeded=created.succeeded, failed=failed)
 
-    def grow_topics(self, partitions: Mapping[str, int], timeout_s: float) -> PerTopicResult[None]:
+    def add_partitions(
+        self, partitions: Mapping[str, int], timeout_s: float
+    ) -> PerTopicResult[None]:
         def request(chunk: Sequence[str], left_s: float) -> _Futures:
             return self._calls.client.create_partitions(
                 [library.NewPartitions(name, partitions[name]) for name in chunk],
@@ -149,21 +157,21 @@ class KafkaAdmin:
                 operation_timeout=left_s,
             )
 
-        end = self._calls.deadline(timeout_s)
+        end = self._calls.create_deadline(timeout_s)
         grown = self._send_batched(
             partitions, request, timeout_s, doing="adding partitions to", read=_discard_result
         )
         if not grown.failed:
             return grown
         # Kafka refuses to increase to the present count; another process may have been faster.
-        described = self.describe_topics(list(grown.failed), end.left_s(self._clock.now_s()))
+        described = self.describe_topics(list(grown.failed), end.remaining_s(self._clock.now_s()))
         enough = {
             name: None
-            for name, topic in described.done.items()
+            for name, topic in described.succeeded.items()
             if topic.partitions >= partitions[name]
         }
         failed = {name: error for name, error in grown.failed.items() if name not in enough}
-        return PerTopicResult(done={**grown.done, **enough}, failed=failed)
+        return PerTopicResult(succeeded={**grown.succeeded, **enough}, failed=failed)
 
     def alter_configs(
         self, changes: Mapping[str, ConfigChange], timeout_s: float
@@ -199,7 +207,7 @@ class KafkaAdmin:
             return None
         if failure is not None:
             raise failure
-        entries = found.done[str(broker)]
+        entries = found.succeeded[str(broker)]
         return {name: entries[name].value if name in entries else None for name in names}
 
     def _send_batched(
@@ -211,10 +219,10 @@ class KafkaAdmin:
         doing: str,
         read: Callable[[Any], T],
     ) -> PerTopicResult[T]:
-        done, failed = self._calls.each(
-            names, request, timeout_s, doing=doing, read=read, at_once=self._chunk
+        done, failed = self._calls.send_batched(
+            names, request, timeout_s, operation=doing, read=read, batch_size=self._chunk
         )
-        return PerTopicResult(done=done, failed=failed)
+        return PerTopicResult(succeeded=done, failed=failed)
 
 
 def _key_by_name(waiting: Mapping[library.ConfigResource, futures.Future[Any]]) -> _Futures:

@@ -50,13 +50,13 @@ class BatchedAdminClient:
         *,
         client_id: str,
         clock: Clock,
-        gone: Callable[[], bool] = lambda: False,
+        is_shutting_down: Callable[[], bool] = lambda: False,
         advice: Mapping[int, ErrorAdvice] | None = None,
     ) -> None:
-        """Once `gone` returns True, calls end soon with
+        """Once `is_shutting_down` returns True, calls end soon with
         `RetriableError`. `advice` explains error codes to the caller."""
         self.where = access.where
-        self._gone = gone
+        self._gone = is_shutting_down
         self._clock = clock
         self._advice = advice or {}
         self._reports = ConnectionReports()
@@ -68,52 +68,52 @@ class BatchedAdminClient:
         """Serve remaining callbacks; librdkafka closes the connections itself."""
         self.client.poll(0)
 
-    def deadline(self, timeout_s: float) -> Deadline:
+    def create_deadline(self, timeout_s: float) -> Deadline:
         """Deadline `timeout_s` seconds from now."""
         return Deadline.after(timeout_s, now_s=self._clock.now_s())
 
-    def metadata(self, timeout_s: float, *, doing: str) -> library.ClusterMetadata:
+    def read_metadata(self, timeout_s: float, *, operation: str) -> library.ClusterMetadata:
         """Read the cluster's metadata; retries until the timeout."""
-        end = self.deadline(timeout_s)
+        end = self.create_deadline(timeout_s)
         while True:
-            left_s = end.left_s(self._clock.now_s())
+            left_s = end.remaining_s(self._clock.now_s())
             try:
                 metadata = self.client.list_topics(timeout=max(0.01, min(left_s, 1.0)))
             except confluent_kafka.KafkaException as error:
-                self._poll_and_check(doing)
+                self._poll_and_check(operation)
                 if left_s == 0.0 or not client_errors.is_retriable(error.args[0]):
-                    raise self._translate(error.args[0], doing) from error
+                    raise self._translate(error.args[0], operation) from error
             else:
                 self._record_success()
                 return metadata
 
-    def each(
+    def send_batched(
         self,
         keys: Iterable[K],
         request: Callable[[Sequence[K], float], Mapping[K, futures.Future[Any]]],
         timeout_s: float,
         *,
-        doing: str,
+        operation: str,
         read: Callable[[Any], T],
-        at_once: int,
+        batch_size: int,
     ) -> KeyedResults[K, T]:
         """Send requests in batches; a batch that is refused as a whole is retried in halves.
 
         Raises errors that concern the whole cluster.
         """
-        end = self.deadline(timeout_s)
+        end = self.create_deadline(timeout_s)
         done: dict[K, T] = {}
         failed: dict[K, ConnectError] = {}
-        chunks = _split_into_chunks(sorted(set(keys)), at_once)
+        chunks = _split_into_chunks(sorted(set(keys)), batch_size)
         while chunks:
             chunk = chunks.pop()
-            answers = self._send(chunk, request, end, doing=doing)
+            answers = self._send(chunk, request, end, doing=operation)
             if len(chunk) > 1 and _is_whole_request_refused(answers.values()):
                 chunks += _split_into_chunks(chunk, (len(chunk) + 1) // 2)
                 continue
             for key, answer in answers.items():
                 if isinstance(answer, confluent_kafka.KafkaError):
-                    failed[key] = self._translate(answer, f"{doing} {key}")
+                    failed[key] = self._translate(answer, f"{operation} {key}")
                 else:
                     done[key] = read(answer)
         return done, failed
@@ -129,7 +129,7 @@ class BatchedAdminClient:
         """Send one request and return a result or error per key; raises errors that concern the
         whole cluster."""
         doing = f"{doing} {chunk[0]}" + (f" and {len(chunk) - 1} more" if len(chunk) > 1 else "")
-        left_s = max(0.01, end.left_s(self._clock.now_s()))
+        left_s = max(0.01, end.remaining_s(self._clock.now_s()))
         try:
             waiting = request(chunk, left_s)
         except confluent_kafka.KafkaException as error:
@@ -154,7 +154,7 @@ class BatchedAdminClient:
                 return error.args[0]
             except TimeoutError:
                 self._poll_and_check(doing)
-                if end.passed(self._clock.now_s() - 2.0):
+                if end.is_expired(self._clock.now_s() - 2.0):
                     return client_errors.create_timeout_error()
                 if self._clock.now_s() >= refresh_s:
                     self._refresh_metadata()
@@ -171,17 +171,17 @@ class BatchedAdminClient:
         self.client.poll(0)
         if self._gone():
             raise RetriableError(f"{doing} on {self.where} was canceled by shutdown")
-        refused = self._reports.refused()
+        refused = self._reports.get_refusal()
         if refused is not None:
             raise self._translate(refused, doing)
 
     def _record_success(self) -> None:
         self.client.poll(0)
-        self._reports.forget()
+        self._reports.clear()
 
     def _translate(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
         return client_errors.translate_error(
-            error, doing, where=self.where, reports=self._reports, own=self._advice
+            error, doing, where=self.where, reports=self._reports, advice_overrides=self._advice
         )
 
 

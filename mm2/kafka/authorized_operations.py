@@ -34,13 +34,15 @@ class AuthorizedOperationsClient:
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
         self._where = access.where
         self._calls = AdminRequestClient(
-            access.connection(client_id),
+            access.to_connection_settings(client_id),
             clock=clock,
             rng=random.Random(),  # noqa: S311  # spreads waits, no secret
             where=access.where,
         )
 
-    def of_topics(self, names: Sequence[str], timeout_s: float) -> dict[str, AuthorizedOperations]:
+    def read_for_topics(
+        self, names: Sequence[str], timeout_s: float
+    ) -> dict[str, AuthorizedOperations]:
         """Authorized operations per topic, whether it exists or not. Raises `RetriableError`
         after a timeout, and `FatalError`."""
         chunks = [
@@ -52,12 +54,12 @@ class AuthorizedOperationsClient:
                 to=AnyNodeTarget(),
                 message=acl_requests.describe_topic_operations(chunk),
                 doing=f"reading the authorized operations on topics of {self._where}",
-                error=_ignore_request_error,
+                get_error_code=_ignore_request_error,
             )
             for chunk in chunks
         ]
         found: dict[str, AuthorizedOperations] = {}
-        for answer in self._calls.ask_all(questions, timeout_s):
+        for answer in self._calls.send_all(questions, timeout_s):
             if isinstance(answer, ConnectError):
                 raise answer
             for topic in answer.topics:
@@ -68,19 +70,21 @@ class AuthorizedOperationsClient:
                 )
         return found
 
-    def of_groups(self, names: Sequence[str], timeout_s: float) -> dict[str, AuthorizedOperations]:
-        """Authorized operations per group; raises the errors of `of_topics`."""
+    def read_for_groups(
+        self, names: Sequence[str], timeout_s: float
+    ) -> dict[str, AuthorizedOperations]:
+        """Authorized operations per group; raises the errors of `read_for_topics`."""
         questions = [
             AdminRequest(
                 to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, name),
                 message=acl_requests.describe_group_operations(name),
                 doing=f"reading the authorized operations on group {name} of {self._where}",
-                error=_ignore_request_error,
+                get_error_code=_ignore_request_error,
             )
             for name in names
         ]
         found: dict[str, AuthorizedOperations] = {}
-        for name, answer in zip(names, self._calls.ask_all(questions, timeout_s), strict=True):
+        for name, answer in zip(names, self._calls.send_all(questions, timeout_s), strict=True):
             if _is_refusal(answer):
                 found[name] = AuthorizedOperations(operations=frozenset())
                 continue
@@ -91,8 +95,8 @@ class AuthorizedOperationsClient:
             found[name] = AuthorizedOperations(operations=held)
         return found
 
-    def of_cluster(self, timeout_s: float) -> AuthorizedOperations:
-        """Authorized operations on the cluster; raises the errors of `of_topics`. Brokers
+    def read_for_cluster(self, timeout_s: float) -> AuthorizedOperations:
+        """Authorized operations on the cluster; raises the errors of `read_for_topics`. Brokers
         before 2.8 do not report them."""
         question = AdminRequest(
             to=AnyNodeTarget(),
@@ -100,7 +104,7 @@ class AuthorizedOperationsClient:
             doing=f"reading the authorized operations on the cluster {self._where}",
         )
         try:
-            answer = self._calls.ask(question, timeout_s)
+            answer = self._calls.send(question, timeout_s)
         except UnsupportedVersion:
             return AuthorizedOperations(operations=None)
         return AuthorizedOperations(

@@ -27,7 +27,7 @@ class CheckpointWriteTimes:
         """Time of the newest checkpoint of all groups; None if there is none."""
         self._found: dict[str, dict[TopicPartition, int]] = {}
 
-    def note(self, record: TopicRecord) -> None:
+    def record(self, record: TopicRecord) -> None:
         """Record the timestamp of a checkpoint record."""
         if record.time_ms < 0 or record.key is None:
             return
@@ -36,7 +36,7 @@ class CheckpointWriteTimes:
             about = mm2_records.decode_checkpoint_key(record.key)
             self._found.setdefault(about.group, {})[about.partition] = record.time_ms
 
-    def of(self, group: str) -> Mapping[TopicPartition, int]:
+    def get_group(self, group: str) -> Mapping[TopicPartition, int]:
         """Write times of one group's checkpoints, by the partition's name on the target."""
         return self._found.get(group, {})
 
@@ -46,12 +46,12 @@ def read_checkpoints(
     policy: ReplicationPolicy,
     remote_alias: str,
     *,
-    takes_group: NamePredicate,
+    group_filter: NamePredicate,
     clock: Clock,
     timeout_s: float,
-    noted: Callable[[TopicRecord], object] = lambda _: None,
+    on_record: Callable[[TopicRecord], object] = lambda _: None,
 ) -> CheckpointTable:
-    """Read the checkpoints of groups that `takes_group` accepts; `noted` is called with each
+    """Read the checkpoints of groups that `group_filter` accepts; `on_record` is called with each
     record.
 
     Raises `TopicMissingError`, which names the existing checkpoints topics, if there is none for
@@ -68,10 +68,10 @@ def read_checkpoints(
             "the target cluster, that the alias and replication.policy.* are those of "
             "the flow, and that DESCRIBE on the topic is authorized"
         )
-    found = CheckpointTable(takes_group=takes_group)
-    for record in topics.read_topic(topic, end.left_s(clock.now_s())):
+    found = CheckpointTable(group_filter=group_filter)
+    for record in topics.read_topic(topic, end.remaining_s(clock.now_s())):
         _apply_checkpoint(found, record)
-        noted(record)
+        on_record(record)
     return found
 
 

@@ -67,7 +67,7 @@ class PerTopicResult(Generic[T]):
     `FatalError` or `RetriableError` with the broker's message.
     """
 
-    done: Mapping[str, T]
+    succeeded: Mapping[str, T]
     failed: Mapping[str, ConnectError]
 
     def first_failure(self) -> ConnectError | None:
@@ -141,15 +141,17 @@ class Admin(Protocol):
         """
 
     def create_topics(
-        self, topics: Collection[NewTopic], timeout_s: float, *, only_try: bool = False
+        self, topics: Collection[NewTopic], timeout_s: float, *, validate_only: bool = False
     ) -> PerTopicResult[None]:
         """Create topics; a topic is `done` once the controller has stored it, before all brokers
         know it.
 
-        With `only_try`, topics are validated only.
+        With `validate_only`, topics are validated only.
         """
 
-    def grow_topics(self, partitions: Mapping[str, int], timeout_s: float) -> PerTopicResult[None]:
+    def add_partitions(
+        self, partitions: Mapping[str, int], timeout_s: float
+    ) -> PerTopicResult[None]:
         """Increase topics to at least the given partition counts."""
 
     def alter_configs(
@@ -171,10 +173,10 @@ def observe_topics(
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     described = admin.describe_topics(names, timeout_s)
-    configs = admin.topic_configs(list(described.done), end.left_s(clock.now_s()))
+    configs = admin.topic_configs(list(described.succeeded), end.remaining_s(clock.now_s()))
     done: dict[str, ObservedTopic] = {}
     failed = dict(described.failed)
-    for name, topic in described.done.items():
+    for name, topic in described.succeeded.items():
         failure = configs.failed.get(name)
         if failure is not None and not isinstance(failure, NotAuthorizedError):
             failed[name] = failure
@@ -183,14 +185,14 @@ def observe_topics(
             name=name,
             partitions=topic.partitions,
             topic_id=topic.topic_id,
-            configs=configs.done.get(name),
+            configs=configs.succeeded.get(name),
         )
-    return PerTopicResult(done=done, failed=failed)
+    return PerTopicResult(succeeded=done, failed=failed)
 
 
 OffsetsToWrite = Mapping[TopicPartition, OffsetAndMetadata]
 ReportedPositions = dict[str, bytes]
-"""Encoded positions per group, opaque to callers of `ConsumerGroups.news`.
+"""Encoded positions per group, opaque to callers of `ConsumerGroups.fetch_changed_positions`.
 Start with an empty one; remove a group to have it returned again."""
 RefusedOffsets = Mapping[TopicPartition, ConnectError]
 """Partitions whose offset was not changed, with the error; usually none."""
@@ -200,7 +202,7 @@ RefusedOffsets = Mapping[TopicPartition, ConnectError]
 class PerGroupResult(Generic[T]):
     """Result per group: every requested group is in exactly one of the two maps."""
 
-    done: Mapping[str, T]
+    succeeded: Mapping[str, T]
     failed: Mapping[str, ConnectError]
 
     def first_failure(self) -> ConnectError | None:
@@ -219,18 +221,22 @@ class ConsumerGroups(Protocol):
         """All groups for which DESCRIBE is authorized, in any state. Queries every broker, and
         all must respond."""
 
-    def states(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[GroupState]:
+    def describe_states(
+        self, groups: Collection[str], timeout_s: float
+    ) -> PerGroupResult[GroupState]:
         """Current state of each group; `UNKNOWN` only for states that mm2 does not know."""
 
-    def members(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[tuple[str, ...]]:
+    def list_member_hosts(
+        self, groups: Collection[str], timeout_s: float
+    ) -> PerGroupResult[tuple[str, ...]]:
         """Hosts of each group's members, one per member, also for Connect workers; none for
         groups of the new protocol (KIP-848)."""
 
-    def assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
+    def list_assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
         """Assignor of each classic group, such as `range`, or `stream` for Kafka Streams; ""
         without members and for other groups."""
 
-    def positions(
+    def fetch_positions(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> PerGroupResult[CommittedPositions]:
         """All committed offsets of each group; none for a group that does not exist.
@@ -239,7 +245,7 @@ class ConsumerGroups(Protocol):
         (2.5).
         """
 
-    def share_partitions(
+    def list_share_partitions(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[frozenset[TopicPartition]]:
         """Partitions that share groups (KIP-932) read: those with a start offset, or waiting for
@@ -249,16 +255,16 @@ class ConsumerGroups(Protocol):
         read.
         """
 
-    def news(
+    def fetch_changed_positions(
         self, groups: Collection[str], timeout_s: float, *, seen: ReportedPositions
     ) -> PerGroupResult[CommittedPositions]:
-        """Like `positions`, but without groups whose offsets have not changed since `seen`
+        """Like `fetch_positions`, but without groups whose offsets have not changed since `seen`
         was updated.
 
         Unchanged groups are in neither map, if brokers support batched requests (3.0).
         """
 
-    def write(
+    def commit_offsets(
         self, offsets: Mapping[str, OffsetsToWrite], timeout_s: float
     ) -> PerGroupResult[RefusedOffsets]:
         """Commit offsets for groups; groups that do not exist are created.
@@ -275,7 +281,7 @@ class ConsumerGroups(Protocol):
 class PerPartitionResult(Generic[T]):
     """Result per partition: every requested partition is in exactly one of the two maps."""
 
-    done: Mapping[TopicPartition, T]
+    succeeded: Mapping[TopicPartition, T]
     failed: Mapping[TopicPartition, ConnectError]
 
 
@@ -286,12 +292,12 @@ class LogOffsets(Protocol):
     credentials or certificates are rejected. Needs DESCRIBE; timestamps need READ.
     """
 
-    def ends(
+    def fetch_bounds(
         self, partitions: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
         """Current log start and end offsets."""
 
-    def offsets_at(
+    def find_offsets_by_time(
         self, moments_ms: Mapping[TopicPartition, int], timeout_s: float
     ) -> PerPartitionResult[int | None]:
         """First offset with a timestamp at or after the given one; None if there is none.
@@ -299,7 +305,7 @@ class LogOffsets(Protocol):
         It may be a transaction marker's, whose timestamp is the transaction's end.
         """
 
-    def times_ms(
+    def read_timestamps(
         self, offsets: Mapping[TopicPartition, int], timeout_s: float
     ) -> Mapping[TopicPartition, int]:
         """Timestamps of the first committed records at or after these offsets.
@@ -307,7 +313,7 @@ class LogOffsets(Protocol):
         Partitions without such a record, not authorized, or not read in time are left out.
         """
 
-    def newest_ms(
+    def read_newest_timestamps(
         self, ends: Mapping[TopicPartition, LogBounds], timeout_s: float
     ) -> Mapping[TopicPartition, int]:
         """Timestamps of the last committed records before these ends, ignoring transaction markers.
@@ -332,13 +338,13 @@ class AuthorizedOperations:
 class AclAdmin(Protocol):
     """ACLs of one cluster. One thread at a time; raises the errors of `Admin`."""
 
-    def of_topics(self, timeout_s: float) -> list[TopicAcl]:
+    def list_topic_acls(self, timeout_s: float) -> list[TopicAcl]:
         """All ACLs of topics, whatever their pattern type. Needs DESCRIBE on the cluster.
 
         Raises `NoAuthorizerError` if the brokers have no authorizer, and `NotAuthorizedError`.
         """
 
-    def create(
+    def create_acls(
         self, wanted: Collection[TopicAcl], timeout_s: float
     ) -> Mapping[TopicAcl, ConnectError]:
         """Create ACLs; existing ones are fine. Returns the refused ones with the error.
@@ -416,7 +422,7 @@ class TopicTail(Protocol):
         After other errors nothing is lost: the next call returns what was read so far.
         """
 
-    def feed_to_end(self, timeout_s: float, take: RecordHandler) -> None:
+    def read_each_to_end(self, timeout_s: float, take: RecordHandler) -> None:
         """Like `read_to_end`, but passes each record to `take` once, as it is read."""
 
     def close(self) -> None:

@@ -65,8 +65,13 @@ class BatchedGroupRequests:
         self._nodes: dict[str, int] = {}
         self._unknown_apis: set[str] = set()
 
-    def ask(
-        self, groups: Collection[str], message: BatchRequestBuilder, timeout_s: float, *, doing: str
+    def send(
+        self,
+        groups: Collection[str],
+        message: BatchRequestBuilder,
+        timeout_s: float,
+        *,
+        operation: str,
     ) -> list[Any]:
         """Send batched requests and return the response bodies.
 
@@ -83,20 +88,20 @@ class BatchedGroupRequests:
             AdminRequest(
                 to=NodeTarget(node),
                 message=message(chunk),
-                doing=f"{doing}s {chunk[0]} to {chunk[-1]}",
-                error=_ignore_request_error,
+                doing=f"{operation}s {chunk[0]} to {chunk[-1]}",
+                get_error_code=_ignore_request_error,
             )
             for node, chunk in chunks
         ]
         bodies: list[Any] = []
         for (_, chunk), answer in zip(chunks, self._send_supported(questions, end), strict=True):
             if isinstance(answer, ConnectError):
-                self.forget(chunk)
+                self.forget_coordinators(chunk)
             else:
                 bodies.append(answer)
         return bodies
 
-    def forget(self, groups: Iterable[str]) -> None:
+    def forget_coordinators(self, groups: Iterable[str]) -> None:
         """Forget the coordinators of these groups, so that they are looked up again."""
         for each in groups:
             self._nodes.pop(each, None)
@@ -118,7 +123,7 @@ class BatchedGroupRequests:
                     request_builders.GROUP_COORDINATOR, chunk
                 ),
                 doing="finding the coordinators of groups",
-                error=_ignore_request_error,
+                get_error_code=_ignore_request_error,
             )
             for chunk in split_into_chunks(names, _MAX_COORDINATORS_PER_REQUEST)
         ]
@@ -135,7 +140,7 @@ class BatchedGroupRequests:
         known = [each for each in questions if each.message.api not in self._unknown_apis]
         if len(known) < len(questions):
             return [RetriableError("the brokers do not support this request")] * len(questions)
-        answers = self._calls.ask_all(known, end.left_s(self._clock.now_s()))
+        answers = self._calls.send_all(known, end.remaining_s(self._clock.now_s()))
         for question, answer in zip(known, answers, strict=True):
             if isinstance(answer, UnsupportedVersion):
                 self._unknown_apis.add(question.message.api)
@@ -198,19 +203,19 @@ class KafkaGroups:
         *,
         client_id: str,
         clock: Clock,
-        gone: Callable[[], bool] = lambda: False,
+        is_shutting_down: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Once `gone` returns True, every call ends soon. Raises
+        """Once `is_shutting_down` returns True, every call ends soon. Raises
         `FatalError` for unsupported settings."""
         self._where = access.where
         self._clock = clock
         self._calls = AdminRequestClient(
-            access.connection(client_id),
+            access.to_connection_settings(client_id),
             clock=clock,
             rng=random.Random(),  # noqa: S311  # spreads waits, no secret
             where=access.where,
             advice=_ADVICE,
-            gone=gone,
+            is_cancelled=is_shutting_down,
         )
         self._batches = BatchedGroupRequests(self._calls, clock=clock)
 
@@ -221,8 +226,8 @@ class KafkaGroups:
         cluster = AdminRequest(
             to=AnyNodeTarget(), message=request_builders.request_metadata(()), doing=doing
         )
-        brokers = self._calls.ask(cluster, timeout_s).brokers
-        answers = self._calls.ask_all(
+        brokers = self._calls.send(cluster, timeout_s).brokers
+        answers = self._calls.send_all(
             [
                 AdminRequest(
                     to=NodeTarget(int(each.node_id)),
@@ -231,7 +236,7 @@ class KafkaGroups:
                 )
                 for each in brokers
             ],
-            end.left_s(self._clock.now_s()),
+            end.remaining_s(self._clock.now_s()),
         )
         listed: list[ListedGroup] = []
         for answer in answers:
@@ -240,7 +245,9 @@ class KafkaGroups:
             listed += map(_to_listed_group, answer.groups)
         return listed
 
-    def states(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[GroupState]:
+    def describe_states(
+        self, groups: Collection[str], timeout_s: float
+    ) -> PerGroupResult[GroupState]:
         """Describe as KIP-848 groups first: described as classic groups, those look dead."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         consumers = self._describe(
@@ -255,21 +262,25 @@ class KafkaGroups:
             for group, error in consumers.failed.items()
             if isinstance(error, UnsupportedVersion)
         ]
-        others = [group for group, state in consumers.done.items() if state is None]
+        others = [group for group, state in consumers.succeeded.items() if state is None]
         classic = self._describe(
             [*older, *others],
             group_requests.describe_classic_groups,
-            end.left_s(self._clock.now_s()),
+            end.remaining_s(self._clock.now_s()),
             fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
             read=_to_classic_group_state,
         )
-        known = {group: state for group, state in consumers.done.items() if state is not None}
+        known = {group: state for group, state in consumers.succeeded.items() if state is not None}
         failed = {
             group: consumers.failed[group] for group in consumers.failed if group not in older
         }
-        return PerGroupResult(done={**known, **classic.done}, failed={**failed, **classic.failed})
+        return PerGroupResult(
+            succeeded={**known, **classic.succeeded}, failed={**failed, **classic.failed}
+        )
 
-    def members(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[tuple[str, ...]]:
+    def list_member_hosts(
+        self, groups: Collection[str], timeout_s: float
+    ) -> PerGroupResult[tuple[str, ...]]:
         return self._describe(
             groups,
             group_requests.describe_classic_groups,
@@ -278,7 +289,7 @@ class KafkaGroups:
             read=_get_member_hosts,
         )
 
-    def assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
+    def list_assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
         return self._describe(
             groups,
             group_requests.describe_classic_groups,
@@ -287,12 +298,12 @@ class KafkaGroups:
             read=lambda group: str(group.protocol_data),
         )
 
-    def positions(
+    def fetch_positions(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> PerGroupResult[CommittedPositions]:
         return self._fetch_positions(groups, timeout_s, stable=stable, seen={})
 
-    def share_partitions(
+    def list_share_partitions(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[frozenset[TopicPartition]]:
         return self._request_individually(
@@ -301,18 +312,18 @@ class KafkaGroups:
                 name,
                 group_requests.describe_share_group_offsets(name),
                 doing="reading the offsets of share group",
-                error=_find_share_group_error,
+                get_error_code=_find_share_group_error,
             ),
             timeout_s,
             read=_to_share_partitions,
         )
 
-    def news(
+    def fetch_changed_positions(
         self, groups: Collection[str], timeout_s: float, *, seen: ReportedPositions
     ) -> PerGroupResult[CommittedPositions]:
         return self._fetch_positions(groups, timeout_s, stable=False, seen=seen)
 
-    def write(
+    def commit_offsets(
         self, offsets: Mapping[str, OffsetsToWrite], timeout_s: float
     ) -> PerGroupResult[RefusedOffsets]:
         def question(group: str) -> AdminRequest:
@@ -336,15 +347,15 @@ class KafkaGroups:
         )
         refused = {
             group: {
-                partition: self._calls.refusal(
+                partition: self._calls.translate_error_code(
                     code, f"changing the offset of group {group} in {partition}"
                 )
                 for partition, code in codes.items()
             }
-            for group, codes in found.done.items()
+            for group, codes in found.succeeded.items()
         }
         nothing: dict[str, RefusedOffsets] = {group: {} for group in offsets if not offsets[group]}
-        return PerGroupResult(done={**nothing, **refused}, failed=found.failed)
+        return PerGroupResult(succeeded={**nothing, **refused}, failed=found.failed)
 
     def close(self) -> None:
         self._calls.close()
@@ -357,16 +368,16 @@ class KafkaGroups:
         done: dict[str, CommittedPositions] = {}
         same: set[str] = set()
         data: dict[str, bytes] = {}
-        for body in self._batches.ask(
+        for body in self._batches.send(
             groups,
             lambda chunk: group_requests.fetch_offsets_of_groups(chunk, stable=stable, seen=seen),
             timeout_s,
-            doing=doing,
+            operation=doing,
         ):
-            same.update(body.same)
-            for each in body.found:
-                if each.code:
-                    self._batches.forget([each.group])
+            same.update(body.unchanged)
+            for each in body.changed:
+                if each.error_code:
+                    self._batches.forget_coordinators([each.group])
                 else:
                     done[each.group] = _to_positions(each.offsets)
                     data[each.group] = each.data
@@ -375,12 +386,12 @@ class KafkaGroups:
             lambda name: _build_group_request(
                 name, group_requests.fetch_offsets(name, stable=stable), doing=doing
             ),
-            end.left_s(self._clock.now_s()),
+            end.remaining_s(self._clock.now_s()),
             read=lambda body: _to_positions(group_requests.read_fetched_offsets(body)),
             others=len(done) + len(same),
         )
         seen |= data  # only now: after an error nothing counts as seen
-        return PerGroupResult(done={**done, **alone.done}, failed=alone.failed)
+        return PerGroupResult(succeeded={**done, **alone.succeeded}, failed=alone.failed)
 
     def _describe(
         self,
@@ -394,23 +405,23 @@ class KafkaGroups:
         doing = "describing group"
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         done: dict[str, T] = {}
-        for body in self._batches.ask(
-            groups, lambda chunk: message(*chunk), timeout_s, doing=doing
+        for body in self._batches.send(
+            groups, lambda chunk: message(*chunk), timeout_s, operation=doing
         ):
             for each in body.groups:
                 code = int(each.error_code)
                 if code == 0 or code in fine:
                     done[str(each.group_id)] = read(each)
                 else:
-                    self._batches.forget([str(each.group_id)])
+                    self._batches.forget_coordinators([str(each.group_id)])
         alone = self._request_individually(
             set(groups) - done.keys(),
             lambda name: _build_group_request(name, message(name), doing=doing, fine=fine),
-            end.left_s(self._clock.now_s()),
+            end.remaining_s(self._clock.now_s()),
             read=lambda body: read(body.groups[0]),
             others=len(done),
         )
-        return PerGroupResult(done={**done, **alone.done}, failed=alone.failed)
+        return PerGroupResult(succeeded={**done, **alone.succeeded}, failed=alone.failed)
 
     def _request_individually(
         self,
@@ -424,7 +435,7 @@ class KafkaGroups:
         """Send one request per group. `others` is the number of groups that were answered in
         batches."""
         names = sorted(set(groups))
-        answers = self._calls.ask_all([question(group) for group in names], timeout_s)
+        answers = self._calls.send_all([question(group) for group in names], timeout_s)
         failed = {
             group: answer
             for group, answer in zip(names, answers, strict=True)
@@ -436,7 +447,7 @@ class KafkaGroups:
             for group, answer in zip(names, answers, strict=True)
             if group not in failed
         }
-        return PerGroupResult(done=done, failed=failed)
+        return PerGroupResult(succeeded=done, failed=failed)
 
 
 def _build_group_request(

@@ -53,9 +53,9 @@ class FlowLogReader:
             ]
         raise self._foreign_record_error  # later records were read and are discarded
 
-    def serve(self) -> None:
+    def run_callbacks(self) -> None:
         """Run librdkafka callbacks; no records arrive between reads."""
-        self._reader.serve()
+        self._reader.run_callbacks()
 
     def close(self) -> None:
         self._reader.close()
@@ -91,7 +91,7 @@ class KafkaFlowLog:
         target_admin: Admin,
         clock: Clock,
         replication_factor: int | None,
-        bounds: UnacknowledgedLimits = flow_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
+        limits: UnacknowledgedLimits = flow_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
     ) -> None:
         self._access = access
         self._client_id = client_id
@@ -99,7 +99,7 @@ class KafkaFlowLog:
             source_alias
         )
         self._clock = clock
-        self._bounds = bounds
+        self._bounds = limits
         self._topics = FlowLogTopics(
             target=target_admin,
             where=access.where,
@@ -117,13 +117,13 @@ class KafkaFlowLog:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         self.close(0.0)
         self._owner = threading.get_ident()
-        self._topics.ensure(list(self._names.values()), end.left_s(self._clock.now_s()))
+        self._topics.ensure(list(self._names.values()), end.remaining_s(self._clock.now_s()))
         self._writer = FlowLogWriter(
             self._access,
             client_id=self._client_id,
             topics=self._names,
             clock=self._clock,
-            bounds=self._bounds,
+            limits=self._bounds,
         )
         self._reader = FlowLogReader(
             self._access, client_id=self._client_id, topics=self._names, clock=self._clock
@@ -140,7 +140,7 @@ class KafkaFlowLog:
         self._get_writer().append(topic, key, value, on_recorded=on_recorded)
 
     def poll(self, timeout_s: float) -> int:
-        self._get_reader().serve()
+        self._get_reader().run_callbacks()
         return self._get_writer().poll(timeout_s)
 
     @property
@@ -148,7 +148,7 @@ class KafkaFlowLog:
         return 0 if self._writer is None else self._writer.pending
 
     def read_to_end(self, timeout_s: float) -> list[StoredLogRecord]:
-        recorded = self._get_writer().recorded_through
+        recorded = self._get_writer().next_offsets
         return self._get_reader().read_to_end(timeout_s, at_least=recorded)
 
     def close(self, timeout_s: float) -> None:

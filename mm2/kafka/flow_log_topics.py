@@ -61,7 +61,7 @@ class FlowLogTopics:
         Raises `MisconfiguredTopicError`, and `FatalError` if topics may not be created.
         """
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
-        described = self.target.describe_topics(names, end.left_s(self.clock.now_s()))
+        described = self.target.describe_topics(names, end.remaining_s(self.clock.now_s()))
         missing = [
             name
             for name, failure in described.failed.items()
@@ -78,7 +78,7 @@ class FlowLogTopics:
             )
         if failure is not None:
             raise failure
-        for topic in described.done.values():
+        for topic in described.succeeded.values():
             self._check_partitions(topic)
         self._check_cleanup(names, end)
 
@@ -92,8 +92,8 @@ class FlowLogTopics:
             )
             for name in names
         ]
-        created = self.target.create_topics(topics, end.left_s(self.clock.now_s()))
-        for name in sorted(created.done):
+        created = self.target.create_topics(topics, end.remaining_s(self.clock.now_s()))
+        for name in sorted(created.succeeded):
             _LOG.info("created topic %s on %s", name, self.where)
         for failure in created.failed.values():
             if not isinstance(failure, TopicExistsError):
@@ -104,17 +104,17 @@ class FlowLogTopics:
     ) -> PerTopicResult[TopicDescription]:
         """Describe topics until all brokers know them: the controller does first, leaders are
         elected last."""
-        described = self.target.describe_topics(names, end.left_s(self.clock.now_s()))
+        described = self.target.describe_topics(names, end.remaining_s(self.clock.now_s()))
 
         def is_known() -> bool:
             nonlocal described
             if _is_metadata_complete(described):
                 return True
-            left_s = end.left_s(self.clock.now_s())
+            left_s = end.remaining_s(self.clock.now_s())
             described = self.target.describe_topics(names, left_s)
             return _is_metadata_complete(described)
 
-        clock.wait_until(is_known, timeout_s=end.left_s(self.clock.now_s()))
+        clock.wait_until(is_known, timeout_s=end.remaining_s(self.clock.now_s()))
         return described
 
     def _check_partitions(self, topic: TopicDescription) -> None:
@@ -128,7 +128,7 @@ class FlowLogTopics:
             )
 
     def _check_cleanup(self, names: Collection[str], end: Deadline) -> None:
-        configs = self.target.topic_configs(names, end.left_s(self.clock.now_s()))
+        configs = self.target.topic_configs(names, end.remaining_s(self.clock.now_s()))
         for name, failure in configs.failed.items():
             if isinstance(failure, TopicMissingError):
                 # Another broker described it a moment ago, with newer metadata than this one.
@@ -144,13 +144,13 @@ class FlowLogTopics:
                 self.where,
             )
         compact = {"cleanup.policy": "compact"}
-        for name, entries in configs.done.items():
+        for name, entries in configs.succeeded.items():
             policy = entries["cleanup.policy"].value
             if policy != "compact":
                 raise MisconfiguredTopicError(
                     f"checking topic {name} on {self.where}: cleanup.policy is {policy}, but must "
                     "be compact, or retention deletes records of this flow. "
-                    f"{operator_commands.format_remedy(self._tools.set_topic(name, compact))}"
+                    f"{operator_commands.format_remedy(self._tools.set_topic_configs(name, compact))}"
                 )
 
 
@@ -158,4 +158,4 @@ def _is_metadata_complete(described: PerTopicResult[TopicDescription]) -> bool:
     return all(
         not isinstance(failure, TopicMissingError | RetriableError)
         for failure in described.failed.values()
-    ) and all(None not in topic.leaders for topic in described.done.values())
+    ) and all(None not in topic.leaders for topic in described.succeeded.values())

@@ -82,7 +82,7 @@ class _QueuedRecord:
 
 
 class FlowLogWriter:
-    """Appends records with one producer. After `broken` is set nothing more is sent: create a new
+    """Appends records with one producer. After `failure` is set nothing more is sent: create a new
     writer.
 
     Invariant: `_unacknowledged` counts the records in `_queue` and the `_handed_over` records that
@@ -96,12 +96,12 @@ class FlowLogWriter:
         client_id: str,
         topics: Mapping[FlowLogTopic, str],
         clock: Clock,
-        bounds: UnacknowledgedLimits,
+        limits: UnacknowledgedLimits,
     ) -> None:
         self._where = access.where
         self._topics = topics
         self._clock = clock
-        self._bounds = bounds
+        self._bounds = limits
         self._reports = ConnectionReports()
         self._finished: collections.deque[tuple[OnRecorded, ConnectError | None]] = (
             collections.deque()
@@ -112,9 +112,9 @@ class FlowLogWriter:
         self._handed_over = 0
         self._unacknowledged = 0
         self._unacknowledged_bytes = 0
-        self.broken: ConnectError | None = None
+        self.failure: ConnectError | None = None
         """The first failure; None while the writer works."""
-        self.recorded_through: dict[FlowLogTopic, int] = {}
+        self.next_offsets: dict[FlowLogTopic, int] = {}
         """Offset after the newest acknowledged record, per topic."""
         self._producer = librdkafka_clients.create_producer(
             access, client_id=client_id, settings=_PRODUCER_CONFIG, reports=self._reports
@@ -133,7 +133,7 @@ class FlowLogWriter:
         on_recorded: OnRecorded,
     ) -> None:
         """See `FlowLog.append`."""
-        if self.broken is not None:
+        if self.failure is not None:
             raise self._create_broken_error()
         record = _QueuedRecord(topic=topic, key=key, value=value, on_recorded=on_recorded)
         self._check_bounds(topic, record.size)
@@ -147,10 +147,10 @@ class FlowLogWriter:
         if not self._finished:
             self._poll_producer(timeout_s)
             self._hand_over()
-        if self._fatal is not None and self.broken is None:
+        if self._fatal is not None and self.failure is None:
             self._poll_producer(0.1)  # delivery reports that name the cause
             self._fail_remaining()
-        elif self.broken is not None and self._unacknowledged:
+        elif self.failure is not None and self._unacknowledged:
             self._fail_remaining()
         return self._run_callbacks()
 
@@ -158,11 +158,15 @@ class FlowLogWriter:
         """See `FlowLog.close`."""
         self._closing = True
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
-        while self._unacknowledged and not self._has_failed and not end.passed(self._clock.now_s()):
+        while (
+            self._unacknowledged
+            and not self._has_failed
+            and not end.is_expired(self._clock.now_s())
+        ):
             self._hand_over()
-            self._poll_producer(end.left_s(self._clock.now_s()))
-        if self.broken is None and self._fatal is None and self._unacknowledged:
-            self.broken = RetriableError(
+            self._poll_producer(end.remaining_s(self._clock.now_s()))
+        if self.failure is None and self._fatal is None and self._unacknowledged:
+            self.failure = RetriableError(
                 f"writing {self._format_topic_names()} on {self._where}: closed before "
                 f"{plurals.format_count(self._unacknowledged, 'record', 'were')} acknowledged; "
                 "they may be stored nevertheless: read the log to find out"
@@ -249,12 +253,12 @@ class FlowLogWriter:
         self, record: _QueuedRecord, error: confluent_kafka.KafkaError | None, *, offset: int = 0
     ) -> None:
         if error is None:
-            self._reports.forget()
+            self._reports.clear()
             self._finish(record, self._store_offset(record.topic, offset))
             return
-        whole = self.broken is None or self._closing
-        self.broken = self.broken or self._translate(self._topics[record.topic], error)
-        self._finish(record, self.broken if whole else self._create_broken_error())
+        whole = self.failure is None or self._closing
+        self.failure = self.failure or self._translate(self._topics[record.topic], error)
+        self._finish(record, self.failure if whole else self._create_broken_error())
 
     def _finish(self, record: _QueuedRecord, error: ConnectError | None) -> None:
         self._unacknowledged -= 1
@@ -264,20 +268,20 @@ class FlowLogWriter:
     def _store_offset(self, topic: FlowLogTopic, offset: int) -> ConnectError | None:
         """Store the acknowledged offset; a lower one than before means that the topic was
         truncated or recreated."""
-        if offset < self.recorded_through.get(topic, 0):
-            self.broken = self.broken or LogTruncatedError(
+        if offset < self.next_offsets.get(topic, 0):
+            self.failure = self.failure or LogTruncatedError(
                 f"appending to {self._topics[topic]} on {self._where}: the record was stored at "
                 f"offset {offset}, but the log had already reached "
-                f"{self.recorded_through[topic]}: the topic was truncated or recreated; it is read "
+                f"{self.next_offsets[topic]}: the topic was truncated or recreated; it is read "
                 "again from the start"
             )
-            return self.broken
-        self.recorded_through[topic] = offset + 1
+            return self.failure
+        self.next_offsets[topic] = offset + 1
         return None
 
     @property
     def _has_failed(self) -> bool:
-        return self.broken is not None or self._fatal is not None
+        return self.failure is not None or self._fatal is not None
 
     def _poll_producer(self, timeout_s: float) -> None:
         """Poll the producer. librdkafka raises a fatal error once, before the delivery reports it
@@ -294,14 +298,15 @@ class FlowLogWriter:
         """Fail all remaining records in order, and wait for their delivery reports."""
         self._producer.purge(in_queue=True, in_flight=True, blocking=True)
         end = Deadline.after(_DELIVERY_REPORT_TIMEOUT_S, now_s=self._clock.now_s())
-        while self._handed_over and not end.passed(self._clock.now_s()):
-            self._poll_producer(end.left_s(self._clock.now_s()))
+        while self._handed_over and not end.is_expired(self._clock.now_s()):
+            self._poll_producer(end.remaining_s(self._clock.now_s()))
         assert self._handed_over == 0, self._handed_over
-        if self.broken is None and self._fatal is not None:
-            self.broken = self._translate(self._format_topic_names(), self._fatal)
+        if self.failure is None and self._fatal is not None:
+            self.failure = self._translate(self._format_topic_names(), self._fatal)
         while self._queue:
             self._finish(
-                self._queue.popleft(), self.broken if self._closing else self._create_broken_error()
+                self._queue.popleft(),
+                self.failure if self._closing else self._create_broken_error(),
             )
 
     def _run_callbacks(self) -> int:
@@ -321,7 +326,7 @@ class FlowLogWriter:
     def _create_broken_error(self) -> FlowLogBrokenError:
         return FlowLogBrokenError(
             f"an earlier record could not be stored, so this one must not be either: "
-            f"{self.broken}; reopen the log, and read it to find out what is stored"
+            f"{self.failure}; reopen the log, and read it to find out what is stored"
         )
 
     def _format_topic_names(self) -> str:

@@ -77,23 +77,25 @@ class KafkaCluster:
 
     # The caller closes the clients below.
 
-    def tail(self, topic: str) -> TopicTail:
+    def open_tail(self, topic: str) -> TopicTail:
         """Reader of a topic that grows."""
         return TopicReader(
             self._reading, client_id=self._client_id, topics=[topic], clock=self._clock
         )
 
-    def map_reader(self, source_alias: str) -> OffsetMapReader:
+    def create_map_reader(self, source_alias: str) -> OffsetMapReader:
         """Reader of the offset map of the flow from `source_alias` to this cluster."""
         topic = naming.offset_map_topic(source_alias)
         flow = f"{source_alias}->{self.alias}"
-        return OffsetMapReader(lambda: self.tail(topic), where=self.alias, flow=flow)
+        return OffsetMapReader(lambda: self.open_tail(topic), where=self.alias, flow=flow)
 
-    def writer(self, topic: str) -> KafkaRecordWriter:
+    def create_writer(self, topic: str) -> KafkaRecordWriter:
         """Producer for one topic."""
         return KafkaRecordWriter(self._reading, client_id=self._client_id, topic=topic)
 
-    def rights(self, *, administering: bool) -> AuthorizedOperationsClient:
+    def create_authorized_operations_client(
+        self, *, administering: bool
+    ) -> AuthorizedOperationsClient:
         """Reader of the authorized operations of the administering login, or of the reading one."""
         access = self._administering if administering else self._reading
         return AuthorizedOperationsClient(access, client_id=self._client_id, clock=self._clock)

@@ -52,7 +52,7 @@ class KafkaLogOffsets:
         self._reports = ConnectionReports()
         self._consumer: confluent_kafka.Consumer | None = None
 
-    def ends(
+    def fetch_bounds(
         self, partitions: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
         """See `LogOffsets`; also for the methods below."""
@@ -62,7 +62,7 @@ class KafkaLogOffsets:
         )
         written, no_last = self._list_offsets(
             dict.fromkeys(starts, _LATEST),
-            end.left_s(self._clock.now_s()),
+            end.remaining_s(self._clock.now_s()),
             doing="reading the log end of",
             isolation=confluent_kafka.IsolationLevel.READ_UNCOMMITTED,
         )
@@ -70,7 +70,7 @@ class KafkaLogOffsets:
         # transaction.
         ends, no_end = self._list_offsets(
             dict.fromkeys(written, _LATEST),
-            end.left_s(self._clock.now_s()),
+            end.remaining_s(self._clock.now_s()),
             doing="reading the last stable offset of",
         )
         found = {
@@ -81,9 +81,9 @@ class KafkaLogOffsets:
             )
             for each in ends
         }
-        return PerPartitionResult(done=found, failed={**no_start, **no_last, **no_end})
+        return PerPartitionResult(succeeded=found, failed={**no_start, **no_last, **no_end})
 
-    def offsets_at(
+    def find_offsets_by_time(
         self, moments_ms: Mapping[TopicPartition, int], timeout_s: float
     ) -> PerPartitionResult[int | None]:
         specs = {
@@ -91,9 +91,9 @@ class KafkaLogOffsets:
         }
         done, failed = self._list_offsets(specs, timeout_s, doing="finding a timestamp in")
         found = {each: None if at == _NO_OFFSET else at for each, at in done.items()}
-        return PerPartitionResult(done=found, failed=failed)
+        return PerPartitionResult(succeeded=found, failed=failed)
 
-    def times_ms(
+    def read_timestamps(
         self, offsets: Mapping[TopicPartition, int], timeout_s: float
     ) -> Mapping[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
@@ -106,7 +106,7 @@ class KafkaLogOffsets:
         self._consume(offsets, Deadline.after(timeout_s, now_s=self._clock.now_s()), accept)
         return found
 
-    def newest_ms(
+    def read_newest_timestamps(
         self, ends: Mapping[TopicPartition, LogBounds], timeout_s: float
     ) -> Mapping[TopicPartition, int]:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
@@ -122,7 +122,7 @@ class KafkaLogOffsets:
             for each, at in ends.items()
             if at.start < at.end
         }
-        while positions and not end.passed(self._clock.now_s()):
+        while positions and not end.is_expired(self._clock.now_s()):
             self._consume(positions, end, accept)
             positions = {  # further back if only markers were found
                 each: max(ends[each].start, ends[each].end - _TAIL_RECORDS * (ends[each].end - at))
@@ -156,8 +156,8 @@ class KafkaLogOffsets:
         )
         waiting = set(offsets)
         try:
-            while waiting and not end.passed(self._clock.now_s()):
-                message = consumer.poll(min(0.1, end.left_s(self._clock.now_s())))
+            while waiting and not end.is_expired(self._clock.now_s()):
+                message = consumer.poll(min(0.1, end.remaining_s(self._clock.now_s())))
                 if message is None:
                     continue
                 place = TopicPartition(message.topic() or "", message.partition() or 0)
@@ -210,13 +210,13 @@ class KafkaLogOffsets:
                 for each, future in waiting.items()
             }
 
-        done, failed = self._calls.each(
+        done, failed = self._calls.send_batched(
             specs,
             request,
             timeout_s,
-            doing=doing,
+            operation=doing,
             read=_to_offset,
-            at_once=_MAX_PARTITIONS_PER_REQUEST,
+            batch_size=_MAX_PARTITIONS_PER_REQUEST,
         )
         # For a leader that did not respond, librdkafka returns neither an offset nor an error.
         for each in [each for each, offset in done.items() if offset < _NO_OFFSET]:

@@ -25,17 +25,17 @@ class OffsetMapReader:
         *,
         where: str,
         flow: str = "",
-        keeps: Callable[[MapKey], bool] = lambda _: True,
+        key_filter: Callable[[MapKey], bool] = lambda _: True,
     ) -> None:
         """`connect` opens the map topic. `where` names the cluster and `flow` the flow ("" if
-        unknown) in messages. `keeps` as in `OffsetMap`."""
+        unknown) in messages. `key_filter` as in `OffsetMap`."""
         self._connect = connect
         self._where = where
         self._flow = flow
-        self._keeps = keeps
+        self._keeps = key_filter
         self._topic = ""
         self._tail: TopicTail | None = None
-        self._map = OffsetMap(keeps=keeps)
+        self._map = OffsetMap(key_filter=key_filter)
 
     def read(self, timeout_s: float) -> OffsetMap:
         """Read all new records and return the map, which is empty if the topic does not exist.
@@ -44,17 +44,17 @@ class OffsetMapReader:
         `FatalError`; the next call starts over.
         """
         if self._tail is None:
-            self._map = OffsetMap(keeps=self._keeps)
+            self._map = OffsetMap(key_filter=self._keeps)
             self._tail = self._connect()
         try:
-            self._tail.feed_to_end(timeout_s, self._apply)
+            self._tail.read_each_to_end(timeout_s, self._apply)
         except TopicMissingError:
             self.close()
-            self._map = OffsetMap(keeps=self._keeps)
+            self._map = OffsetMap(key_filter=self._keeps)
         except ConnectError:
             self.close()
             raise
-        for each in self._map.unreadable():
+        for each in self._map.list_unreadable():
             raise FatalError(
                 each.describe(topic=f"{self._topic} of {self._where}", flow=self._flow)
             )

@@ -29,7 +29,7 @@ def set_config_file(path: str) -> None:
     _ProcessConfig.file = os.path.abspath(path)
 
 
-def build_operator(
+def build_operator_commands(
     *, source: KafkaClusterAccess, target: KafkaClusterAccess, connector: str
 ) -> OperatorCommands:
     """Build the commands for a flow's two clusters.
@@ -39,13 +39,13 @@ def build_operator(
     """
     return OperatorCommands(
         file=_ProcessConfig.file,
-        source=build_cluster_access(source),
-        target=build_cluster_access(target),
+        source=build_cluster_commands(source),
+        target=build_cluster_commands(target),
         connector="" if _ProcessConfig.file else connector,
     )
 
 
-def build_cluster_access(access: KafkaClusterAccess) -> ClusterCommands:
+def build_cluster_commands(access: KafkaClusterAccess) -> ClusterCommands:
     """Build the commands for one cluster, with its address and the principal of this client."""
     return ClusterCommands(
         bootstrap=",".join(access.bootstrap),

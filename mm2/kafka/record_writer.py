@@ -38,7 +38,7 @@ class KafkaRecordWriter:
 
         def written(error: confluent_kafka.KafkaError | None, _: object) -> None:
             if error is None:
-                self._reports.forget()
+                self._reports.clear()
             on_written(None if error is None else self._translate(error))
 
         try:

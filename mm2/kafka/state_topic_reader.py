@@ -91,11 +91,11 @@ class TopicReader:
         `LogTruncatedError` if records that were read are gone: continue with a new reader. After
         other errors nothing is lost: the next call returns what was read so far.
         """
-        self.feed_to_end(timeout_s, self._found.append, at_least=at_least)
+        self.read_each_to_end(timeout_s, self._found.append, at_least=at_least)
         found, self._found = self._found, []
         return found
 
-    def feed_to_end(
+    def read_each_to_end(
         self,
         timeout_s: float,
         take: RecordHandler,
@@ -115,7 +115,7 @@ class TopicReader:
             finally:
                 self._consumer.unassign()
 
-    def serve(self) -> None:
+    def run_callbacks(self) -> None:
         """Run librdkafka callbacks; no records arrive between reads."""
         self._consumer.poll(0)
 
@@ -140,7 +140,7 @@ class TopicReader:
         at_least = max(at_least, position.next_offset or 0)
         partition = confluent_kafka.TopicPartition(position.name, position.partition)
         while True:
-            left_s = end.left_s(self._clock.now_s())
+            left_s = end.remaining_s(self._clock.now_s())
             try:
                 low, high = self._consumer.get_watermark_offsets(
                     partition, timeout=max(0.01, min(left_s, 2.0))
@@ -148,11 +148,11 @@ class TopicReader:
             except confluent_kafka.KafkaException as error:
                 self._raise_unless_retriable(error.args[0], end, doing=doing)
             else:
-                self._reports.forget()
+                self._reports.clear()
                 if high >= at_least:  # lower: a deposed leader that does not know it yet
                     self._check_range(position, low, high)
                     return high
-                if end.passed(self._clock.now_s()):
+                if end.is_expired(self._clock.now_s()):
                     raise self._create_truncated_error(
                         position, f"the log ends at offset {high}, below the known end {at_least}"
                     )
@@ -192,7 +192,7 @@ class TopicReader:
                 moved_s = self._clock.now_s()
                 continue
             stalled = self._clock.now_s() - moved_s >= _STALL_TIMEOUT_S
-            if stalled or end.passed(self._clock.now_s()):
+            if stalled or end.is_expired(self._clock.now_s()):
                 doing = f"reading {self._names}"
                 self._raise_unless_retriable(client_errors.create_timeout_error(), end, doing=doing)
                 for name in {name for name, _ in self._positions}:
@@ -240,16 +240,16 @@ class TopicReader:
         self, error: confluent_kafka.KafkaError, end: Deadline, *, doing: str
     ) -> None:
         """Return if a retry may help; raise permanent errors, and any error after the timeout."""
-        error = self._reports.refused() or error
+        error = self._reports.get_refusal() or error
         may_retry = client_errors.is_retriable(error) or client_errors.is_missing_topic(error)
-        if not may_retry or end.passed(self._clock.now_s()):
+        if not may_retry or end.is_expired(self._clock.now_s()):
             raise client_errors.translate_error(
                 error, doing, where=self._where, reports=self._reports
             )
 
     def _refresh_leader(self, name: str, end: Deadline) -> None:
         """Make librdkafka look for the leader now instead of when its cache expires."""
-        left_s = max(0.01, min(end.left_s(self._clock.now_s()), 1.0))
+        left_s = max(0.01, min(end.remaining_s(self._clock.now_s()), 1.0))
         try:
             self._consumer.list_topics(name, timeout=left_s)
         except confluent_kafka.KafkaException as error:

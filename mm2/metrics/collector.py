@@ -5,7 +5,7 @@ as in the previous snapshot is skipped.
 
 Tasks count from their own start, on whichever node they run. A counter of this process grows by
 what a task of this node counted since the previous snapshot. The state of a task that is gone,
-or that runs again as a new incarnation (`TaskStatus.life`), is dropped, so that the next one
+or that runs again as a new incarnation (`TaskStatus.counter_generation`), is dropped, so that the next one
 starts at zero. Not counted: what a task counts between the last snapshot and its end; and, for
 a partition that the same task loses and gets back between two snapshots, up to as much as it
 had counted before.
@@ -91,13 +91,19 @@ class FlowCounters:
         """Count what `status` adds to `before`, the previous snapshot of the same flow."""
         flow = status.flow
         self.registry.add(declarations.TASK_RESTARTS, 0, labels=(flow,))
-        lives = {(flow, each.index): each.life for each in status.tasks if _is_countable(each)}
+        lives = {
+            (flow, each.index): each.counter_generation
+            for each in status.tasks
+            if _is_countable(each)
+        }
         for key in [key for key in self._tasks if key[0] == flow]:
             if lives.get(key) != self._tasks[key].life:
                 del self._tasks[key]
         for task in status.tasks:
             if (flow, task.index) in lives:
-                known = self._tasks.setdefault((flow, task.index), _TaskCounts(life=task.life))
+                known = self._tasks.setdefault(
+                    (flow, task.index), _TaskCounts(life=task.counter_generation)
+                )
                 self._count_restarts(flow, task, known)
                 self._count_incidents(flow, task, known)
         moved = _find_changed_partitions(status, before)
@@ -115,18 +121,18 @@ class FlowCounters:
             before, now = self._latencies.get((flow, number)), pulses[flow][number]
             if before is not now:
                 self._latencies[flow, number] = now
-                rise = now if before is None else now.since(before)
+                rise = now if before is None else now.subtract(before)
                 found = HistogramValue(rise.counts, rise.sum_ms / 1000)
                 self.registry.observe(declarations.REPLICATION_LATENCY, found, labels=(flow,))
 
-    def count_rebalances(self, found: Mapping[str, int]) -> None:
-        """Count rebalances; `found` has the total of each flow on this node."""
-        for flow, count in found.items():
+    def count_rebalances(self, totals: Mapping[str, int]) -> None:
+        """Count rebalances; `totals` has the total of each flow on this node."""
+        for flow, count in totals.items():
             rise = _compute_increase(self._rebalances.get(flow, 0), count)
             self.registry.add(declarations.REBALANCES, rise, labels=(flow,))
-        self._rebalances = dict(found)
+        self._rebalances = dict(totals)
 
-    def forget(self, flows: Collection[str], wall_ms: int) -> None:
+    def drop_expired_counters(self, flows: Collection[str], wall_ms: int) -> None:
         """Drop counters of flows and topics absent for longer than `COUNTER_RETENTION_MS`.
 
         `flows` are the flows that still exist.
@@ -143,7 +149,7 @@ class FlowCounters:
         for key in due:
             del self._missing_since_ms[key]
             for metric in _FLOW_COUNTERS if len(key) == 1 else _TOPIC_COUNTERS:
-                self.registry.forget(metric, key)
+                self.registry.remove_series(metric, key)
             if len(key) == 1:
                 del self._topics[key[0]]
 
@@ -198,15 +204,17 @@ class FlowCounters:
         )
         add(
             declarations.DUPLICATES_REFUSED,
-            _compute_increase(before.spared, now.spared),
+            _compute_increase(before.already_stored_records, now.already_stored_records),
             labels=labels,
         )
         add(
             declarations.REPLICATED_BATCHES,
-            _compute_increase(before.made, now.made),
+            _compute_increase(before.reencoded_batches, now.reencoded_batches),
             labels=reencoded,
         )
-        rise = _compute_increase(before.batches - before.made, now.batches - now.made)
+        rise = _compute_increase(
+            before.batches - before.reencoded_batches, now.batches - now.reencoded_batches
+        )
         add(declarations.REPLICATED_BATCHES, rise, labels=passed)
 
 
@@ -221,14 +229,14 @@ _NOTHING_COPIED = PartitionStatus(
     copied_to=-1,
     source_end=-1,
     age_ms=0,
-    oldest_ms=-1,
+    oldest_uncopied_ms=-1,
     transactional=False,
 )
 
 
 def _is_countable(task: TaskStatus) -> bool:
     """Until a task has an incarnation, its values are those of its previous one."""
-    return task.life > 0 and task.state is not TaskState.FAILED
+    return task.counter_generation > 0 and task.state is not TaskState.FAILED
 
 
 def _compute_increase(before: int, now: int) -> int:
@@ -259,7 +267,7 @@ def _find_changed_partitions(
 
 
 def _list_incarnations(status: FlowStatus) -> list[tuple[int, int]]:
-    return [(each.index, each.life) for each in status.tasks]
+    return [(each.index, each.counter_generation) for each in status.tasks]
 
 
 def _partition_and_owner(each: PartitionStatus) -> tuple[TopicPartition, int]:
@@ -283,17 +291,19 @@ def make_registry() -> MetricRegistry:
 class MetricInputs:
     """Inputs of the metrics that are not part of the flows' statuses."""
 
-    pulses: Mapping[str, Mapping[int, LatencySnapshot]] = field(default_factory=dict)
+    latencies: Mapping[str, Mapping[int, LatencySnapshot]] = field(default_factory=dict)
     """Latency samples by flow and task, as in `RegistrySnapshot`."""
-    groups: Mapping[str, Mapping[int, CheckpointGroupsSnapshot]] = field(default_factory=dict)
+    checkpoint_groups: Mapping[str, Mapping[int, CheckpointGroupsSnapshot]] = field(
+        default_factory=dict
+    )
     """Checkpoint progress by flow and task, as in `RegistrySnapshot`."""
     rebalances: Mapping[str, int] = field(default_factory=dict)
     """Rebalances so far, by flow."""
-    held: Mapping[str, Mapping[str, OverrideKind]] = field(default_factory=dict)
+    overrides: Mapping[str, Mapping[str, OverrideKind]] = field(default_factory=dict)
     """Operator overrides by flow and connector, without the source connector."""
-    slots: tuple[int, int] | None = None
+    spark_slots: tuple[int, int] | None = None
     """Spark's used and free task slots; None while unknown."""
-    drills: Mapping[str, float] | None = None
+    last_drills_s: Mapping[str, float] | None = None
     """Unix time in seconds of each flow's last successful drill; None if none are recorded."""
     reports: Sequence[FlowReport] = ()
     """The flows' current reports."""
@@ -321,12 +331,12 @@ class FlowMetricsCollector:
     """
 
     registry: MetricRegistry = field(default_factory=make_registry)
-    losses: Callable[[], Series] = dict
+    times_to_data_loss: Callable[[], Series] = dict
     """Returns the time to data loss in seconds, by flow and topic."""
-    beside: Callable[[], MetricInputs] = MetricInputs
+    inputs: Callable[[], MetricInputs] = MetricInputs
     wall_ms: Callable[[], int] = lambda: 0
     now_s: Callable[[], float] = lambda: 0.0
-    within_s: float = 60.0
+    replication_objective_s: float = 60.0
     """A healthy flow replicated within this time (`replication_health.evaluate_flow`)."""
     statuses: tuple[FlowStatus, ...] = ()
     """Statuses of the last snapshot; safe to read from any thread."""
@@ -341,26 +351,26 @@ class FlowMetricsCollector:
     def __post_init__(self) -> None:
         self._counters = FlowCounters(self.registry)
 
-    def observe(
+    def update(
         self,
         statuses: Sequence[FlowStatus],
-        seen: FlowsOverview,
+        overview: FlowsOverview,
         *,
         engine_ready: bool,
     ) -> None:
-        """Update and publish all metrics; `seen` is the overview of the same `statuses`."""
-        now_s, wall_ms, beside = self.now_s(), self.wall_ms(), self.beside()
-        replace = self.registry.replace
+        """Update and publish all metrics; `overview` is the overview of the same `statuses`."""
+        now_s, wall_ms, beside = self.now_s(), self.wall_ms(), self.inputs()
+        replace = self.registry.set_series
         self._count_statuses(statuses, wall_ms)
         replace(declarations.BUILD_INFO, {(version.VERSION,): 1})
         replace(declarations.ENGINE_READY, {(): int(engine_ready)})
-        replace(declarations.FLOW_STATE, _make_flow_state_series(seen))
-        replace(declarations.FLOW_TASKS, _make_task_series(seen))
-        missing: SeriesValues = {(row.flow,): row.slots_missing for row in seen.flows}
+        replace(declarations.FLOW_STATE, _make_flow_state_series(overview))
+        replace(declarations.FLOW_TASKS, _make_task_series(overview))
+        missing: SeriesValues = {(row.flow,): row.slots_missing for row in overview.flows}
         replace(declarations.SPARK_MISSING_SLOTS, missing)
-        replace(declarations.HALTED_PARTITIONS, _make_halted_series(seen))
-        self._set_topics(seen.topics, beside.reports)
-        replace(declarations.TIME_TO_DATA_LOSS, self.losses())
+        replace(declarations.HALTED_PARTITIONS, _make_halted_series(overview))
+        self._set_topics(overview.topics, beside.reports)
+        replace(declarations.TIME_TO_DATA_LOSS, self.times_to_data_loss())
         self._set_ages(now_s, wall_ms)
         self._set_other_inputs(beside, now_s)
         self.registry.publish()
@@ -377,18 +387,26 @@ class FlowMetricsCollector:
                 known = _read_flow(status)
             self._readings[status.flow] = known
         self.statuses = tuple(statuses)
-        self._counters.forget(self._readings.keys(), wall_ms)
+        self._counters.drop_expired_counters(self._readings.keys(), wall_ms)
         phases: SeriesValues = {}
         for each in self._readings.values():
             phases.update(each.phases)
-        self.registry.replace(declarations.FLOW_PARTITIONS, phases)
-        self.registry.replace(
+        self.registry.set_series(declarations.FLOW_PARTITIONS, phases)
+        self.registry.set_series(
             declarations.FLOW_ASSIGNED_PARTITIONS,
-            {(each.flow,): each.wanted for each in statuses if each.wanted is not None},
+            {
+                (each.flow,): each.assigned_partitions
+                for each in statuses
+                if each.assigned_partitions is not None
+            },
         )
-        self.registry.replace(
+        self.registry.set_series(
             declarations.FLOW_OVERRIDE,
-            {(each.flow, by.value): 1 for each in statuses if (by := each.holds.by) is not None},
+            {
+                (each.flow, by.value): 1
+                for each in statuses
+                if (by := each.overrides.kind) is not None
+            },
         )
 
     def _set_topics(self, rows: Iterable[TopicRow], reports: Sequence[FlowReport]) -> None:
@@ -399,7 +417,7 @@ class FlowMetricsCollector:
             labels = (row.flow, row.topic)
             transactional[labels] = row.transactional
             unfenced[labels] = row.unfenced
-            reencoded.update({(*labels, reason): n for reason, n in row.opened.items()})
+            reencoded.update({(*labels, reason): n for reason, n in row.reencoded.items()})
             if row.lag.records is not None:
                 lag_records[labels] = row.lag.records
             if row.lag.seconds is not None:
@@ -407,10 +425,10 @@ class FlowMetricsCollector:
         for labels, lag in _list_paused_lags(reports):
             if lag.complete and lag.records is not None:
                 lag_records[labels] = lag.records
-            if lag.dated and lag.ms is not None:
+            if lag.age_complete and lag.ms is not None:
                 lag_seconds[labels] = lag.ms / 1000
         for metric in _TOPIC_GAUGES:
-            self.registry.replace(metric, found[metric.name])
+            self.registry.set_series(metric, found[metric.name])
 
     def _set_ages(self, now_s: float, wall_ms: int) -> None:
         """A heartbeat is at least as old as the time since it was first seen: clocks may differ."""
@@ -422,46 +440,48 @@ class FlowMetricsCollector:
             for topic, since_s in seen.unrecorded.items():
                 map_ages[flow, topic] = max(0.0, now_s - since_s)
             beat = seen.heartbeats
-            if beat is not None and beat.newest_ms >= 0:
+            if beat is not None and beat.newest_copied_ms >= 0:
                 known = beats_before.get(flow)
-                if known is None or known[0] != beat.newest_ms:
-                    known = beat.newest_ms, now_s
+                if known is None or known[0] != beat.newest_copied_ms:
+                    known = beat.newest_copied_ms, now_s
                 self._heartbeats[flow] = known
-                beats[(flow,)] = max(wall_ms / 1000 - beat.newest_ms / 1000, now_s - known[1])
+                beats[(flow,)] = max(
+                    wall_ms / 1000 - beat.newest_copied_ms / 1000, now_s - known[1]
+                )
                 trips[(flow,)] = beat.age_ms / 1000
-        self.registry.replace(declarations.OFFSET_MAP_AGE, map_ages)
-        self.registry.replace(declarations.HEARTBEAT_AGE, beats)
-        self.registry.replace(declarations.HEARTBEAT_ROUND_TRIP, trips)
+        self.registry.set_series(declarations.OFFSET_MAP_AGE, map_ages)
+        self.registry.set_series(declarations.HEARTBEAT_AGE, beats)
+        self.registry.set_series(declarations.HEARTBEAT_ROUND_TRIP, trips)
 
     # Metrics from other inputs
 
     def _set_other_inputs(self, beside: MetricInputs, now_s: float) -> None:
         skews: SeriesValues = {}
-        for flow, pulses in beside.pulses.items():
+        for flow, pulses in beside.latencies.items():
             skews[(flow,)] = max(each.ahead_ms for each in pulses.values()) / 1000
-        self.registry.replace(declarations.CLOCK_SKEW, skews)
+        self.registry.set_series(declarations.CLOCK_SKEW, skews)
         self._set_health(beside.reports)
-        self._set_groups(beside.groups, now_s)
-        self._counters.count_latencies(beside.pulses)
+        self._set_groups(beside.checkpoint_groups, now_s)
+        self._counters.count_latencies(beside.latencies)
         self._counters.count_rebalances(beside.rebalances)
         slots: SeriesValues = {}
-        if beside.slots is not None:
-            used, free = beside.slots
+        if beside.spark_slots is not None:
+            used, free = beside.spark_slots
             slots = {("used",): used, ("free",): free}
-        self.registry.replace(declarations.SPARK_SLOTS, slots)
+        self.registry.set_series(declarations.SPARK_SLOTS, slots)
         held: SeriesValues = {
             (flow, connector, by.value): 1
-            for flow, found in beside.held.items()
+            for flow, found in beside.overrides.items()
             for connector, by in found.items()
         }
-        self.registry.replace(declarations.CONNECTOR_OVERRIDE, held)
-        self._set_drills(beside.drills)
+        self.registry.set_series(declarations.CONNECTOR_OVERRIDE, held)
+        self._set_drills(beside.last_drills_s)
 
     def _set_drills(self, passed_s: Mapping[str, float] | None) -> None:
         noted: SeriesValues = {} if passed_s is None else {(flow,): 1 for flow in self._readings}
         drills: SeriesValues = {(flow,): at_s for flow, at_s in (passed_s or {}).items()}
-        self.registry.replace(declarations.DRILL_REPORT_CONFIGURED, noted)
-        self.registry.replace(
+        self.registry.set_series(declarations.DRILL_REPORT_CONFIGURED, noted)
+        self.registry.set_series(
             declarations.LAST_DRILL,
             {labels: at_s for labels, at_s in drills.items() if labels in noted},
         )
@@ -473,14 +493,14 @@ class FlowMetricsCollector:
         for each in reports:
             if each.activity is not None:
                 ages[(each.flow,)] = max(0, each.at_ms - each.activity.at_ms) / 1000
-            verdict = replication_health.evaluate_flow(each, within_s=self.within_s)
+            verdict = replication_health.evaluate_flow(each, within_s=self.replication_objective_s)
             if verdict.health is not FlowHealth.UNKNOWN:
                 healthy[(each.flow,)] = int(verdict.is_healthy)
             for side in ClusterSide:
                 reachable[each.flow, side.value] = int(each.lost_cluster(side) is None)
-        self.registry.replace(declarations.LAST_REPLICATION_AGE, ages)
-        self.registry.replace(declarations.FLOW_HEALTHY, healthy)
-        self.registry.replace(declarations.CLUSTER_REACHABLE, reachable)
+        self.registry.set_series(declarations.LAST_REPLICATION_AGE, ages)
+        self.registry.set_series(declarations.FLOW_HEALTHY, healthy)
+        self.registry.set_series(declarations.CLUSTER_REACHABLE, reachable)
 
     def _set_groups(
         self, groups: Mapping[str, Mapping[int, CheckpointGroupsSnapshot]], now_s: float
@@ -493,17 +513,17 @@ class FlowMetricsCollector:
         for flow in given.keys() | groups.keys():
             tasks = groups.get(flow, {}).values()
             times = [each.done_s for each in tasks]
-            if len(times) < given.get(flow, 0) or any(each.waits for each in tasks):
+            if len(times) < given.get(flow, 0) or any(each.is_waiting for each in tasks):
                 times.append(before.get(flow, now_s))
             elif times:
-                counts[(flow,)] = sum(each.groups for each in tasks)
+                counts[(flow,)] = sum(each.group_count for each in tasks)
             if times:
                 self._groups_s[flow] = min(times)
         ages: SeriesValues = {
             (flow,): max(0.0, now_s - at_s) for flow, at_s in self._groups_s.items()
         }
-        self.registry.replace(declarations.CHECKPOINT_AGE, ages)
-        self.registry.replace(declarations.CHECKPOINTED_GROUPS, counts)
+        self.registry.set_series(declarations.CHECKPOINT_AGE, ages)
+        self.registry.set_series(declarations.CHECKPOINTED_GROUPS, counts)
 
 
 _TOPIC_GAUGES = (
@@ -526,10 +546,10 @@ def collect_partition_metrics(
     seconds: SeriesValues = {}
     for status in statuses:
         for each in status.partitions:
-            paused = status.holds.pauses(each.partition.topic)
+            paused = status.overrides.is_topic_paused(each.partition.topic)
             stale = paused or each.phase not in status_registry.COPYING_PHASES
             labels = (status.flow, each.partition.topic, str(each.partition.partition))
-            behind, age_s = each.lag_records, each.lag_s(wall_ms)
+            behind, age_s = each.lag_records, each.compute_lag_s(wall_ms)
             if behind is not None and not (stale and behind == 0):
                 records[labels] = behind
             if age_s is not None and not (stale and age_s == 0):
@@ -555,7 +575,7 @@ def _read_flow(status: FlowStatus) -> _FlowReading:
     unrecorded: dict[str, float] = {}
     beats = None
     for each in status.partitions:
-        topic, since_s = each.partition.topic, each.unrecorded_s
+        topic, since_s = each.partition.topic, each.unrecorded_since_s
         if since_s is not None:
             unrecorded[topic] = min(unrecorded.get(topic, math.inf), since_s)
         if topic == naming.HEARTBEATS_TOPIC:
@@ -570,7 +590,7 @@ def _read_flow(status: FlowStatus) -> _FlowReading:
 
 def _find_partition_state(status: FlowStatus, each: PartitionStatus) -> str:
     """Return the label `phase` of a partition; a halted partition is never shown as paused."""
-    paused = status.holds.pauses(each.partition.topic) and not each.stopped
+    paused = status.overrides.is_topic_paused(each.partition.topic) and not each.is_halted
     return topic_rows.PAUSED_STATE if paused else each.phase
 
 
@@ -591,4 +611,4 @@ def _make_task_series(seen: FlowsOverview) -> Series:
 
 
 def _make_halted_series(seen: FlowsOverview) -> Series:
-    return Counter((each.flow, each.partition.topic, each.cause) for each in seen.standstills)
+    return Counter((each.flow, each.partition.topic, each.cause) for each in seen.halts)

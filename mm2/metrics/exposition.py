@@ -28,7 +28,7 @@ FamiliesByFlow = Callable[[], Mapping[str, MetricFamilies]]
 class NodeMetrics:
     """The metrics of `/metrics`: mm2's own, then those of each flow's Connect worker.
 
-    `more` is called for every scrape and returns additional metrics of mm2.
+    `extra` is called for every scrape and returns additional metrics of mm2.
     """
 
     def __init__(
@@ -36,15 +36,15 @@ class NodeMetrics:
         own: MetricRegistry,
         by_flow: FamiliesByFlow,
         *,
-        more: Callable[[], tuple[MetricFamily, ...]] = tuple,
+        extra: Callable[[], tuple[MetricFamily, ...]] = tuple,
     ) -> None:
         self._own = own
         self._by_flow = by_flow
-        self._more = more
+        self._more = extra
 
     @property
-    def published(self) -> tuple[MetricFamily, ...]:
-        return merge_families((*self._own.published, *self._more()), self._by_flow())
+    def all_families(self) -> tuple[MetricFamily, ...]:
+        return merge_families((*self._own.all_families, *self._more()), self._by_flow())
 
 
 class JmxMetrics:
@@ -59,7 +59,7 @@ class JmxMetrics:
         self._statuses = statuses
 
     @property
-    def published(self) -> tuple[MetricFamily, ...]:
+    def all_families(self) -> tuple[MetricFamily, ...]:
         found = merge_families((), self._by_flow())
         javas = [each for each in found if not each.metric.name.startswith(MM2_PREFIX)]
         return (

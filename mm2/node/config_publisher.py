@@ -49,8 +49,8 @@ class _WriteRound:
 
     member: FleetMember
     plan: FlowPlan
-    asked: Mapping[str, tuple[HerderRequest, futures.Future[WorkerReply]]]
-    until_s: float
+    replies: Mapping[str, tuple[HerderRequest, futures.Future[WorkerReply]]]
+    deadline_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _WriteRefusal:
 class ConfigPublisher:
     """Writes a flow's connector configurations. Never blocks.
 
-    `lead` and `change` are thread-safe; `look` is called by the flow's thread.
+    `notify_leadership` and `set_plan` are thread-safe; `poll` is called by the flow's thread.
     """
 
     def __init__(self, plan: FlowPlan) -> None:
@@ -79,31 +79,31 @@ class ConfigPublisher:
         self._mismatch_since_s: float | None = None
         self._logged_keys: tuple[str, ...] = ()
         self._refusals: Mapping[str, _WriteRefusal] = {}
-        self.led_elsewhere = ""
+        self.other_leader_reason = ""
         """Why this node does not write its differing configuration; "" otherwise."""
 
     @property
-    def refused(self) -> Mapping[str, str]:
+    def rejections(self) -> Mapping[str, str]:
         """Why connectors cannot be configured as planned, by connector name."""
         return {name: each.reason for name, each in self._refusals.items() if each.is_final}
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """True if this node has nothing left to write."""
         return self._written is self._plan
 
-    def change(self, plan: FlowPlan) -> None:
+    def set_plan(self, plan: FlowPlan) -> None:
         """Replace the plan."""
         self._plan, self._refusals = plan, {}
-        self.led_elsewhere = ""
+        self.other_leader_reason = ""
 
-    def lead(self, _: FleetMember) -> None:
+    def notify_leadership(self, _: FleetMember) -> None:
         """Call when this worker becomes leader of its group, also repeatedly: others may have
         written meanwhile.
         """
         self._became_leader.set()
 
-    def look(self, member: FleetMember, now_s: float) -> None:
+    def poll(self, member: FleetMember, now_s: float) -> None:
         """Write configurations that were not written yet, and compare those that others wrote."""
         if not member.herder.ready():
             return
@@ -113,10 +113,10 @@ class ConfigPublisher:
         plan = self._plan
         differing = _diff_connectors(plan, member)
         if not differing:
-            self.led_elsewhere, self._refusals = "", {}
+            self.other_leader_reason, self._refusals = "", {}
             self._written, self._mismatch_since_s, self._logged_keys = plan, None, ()
-        elif member.leads:
-            self.led_elsewhere = ""
+        elif member.is_leader:
+            self.other_leader_reason = ""
             if plan is not self._written and (
                 plan is not self._attempted or now_s >= self._retry_at_s
             ):
@@ -124,7 +124,9 @@ class ConfigPublisher:
                 self._write_connectors(plan, member, now_s)
         else:
             where = f"the node at {member.leader_url}" if member.leader_url else "another node"
-            self.led_elsewhere = f"{plan.name}: {where} leads, and {_describe_remedy(differing)}"
+            self.other_leader_reason = (
+                f"{plan.name}: {where} leads, and {_describe_remedy(differing)}"
+            )
             self._written, self._refusals = (
                 plan,
                 {},
@@ -133,10 +135,10 @@ class ConfigPublisher:
 
     def _detect_leadership(self, member: FleetMember) -> None:
         """A new leader has not written its configurations yet."""
-        if member.leads and (self._became_leader.is_set() or not self._was_leader):
+        if member.is_leader and (self._became_leader.is_set() or not self._was_leader):
             self._became_leader.clear()
             self._written = self._attempted = None
-        self._was_leader = member.leads
+        self._was_leader = member.is_leader
 
     def _log_mismatch(
         self, plan: FlowPlan, differing: Mapping[str, list[str]], now_s: float
@@ -176,12 +178,12 @@ class ConfigPublisher:
         if member is not write_round.member:  # an ended worker does not reply
             self._round = None
             return True
-        if now_s < write_round.until_s and not all(
-            each.done() for _, each in write_round.asked.values()
+        if now_s < write_round.deadline_s and not all(
+            each.done() for _, each in write_round.replies.values()
         ):
             return False
         self._round = None
-        results = [self._is_request_settled(write_round, name) for name in write_round.asked]
+        results = [self._is_request_settled(write_round, name) for name in write_round.replies]
         if all(results):
             self._written = write_round.plan
         return True
@@ -192,7 +194,7 @@ class ConfigPublisher:
 
     def _is_request_settled(self, write_round: _WriteRound, name: str) -> bool:
         """True if the configuration was written, or rejected for good."""
-        plan, (request, future) = write_round.plan, write_round.asked[name]
+        plan, (request, future) = write_round.plan, write_round.replies[name]
         try:
             reply = future.result(0.0)
         except (ConnectError, TimeoutError) as error:

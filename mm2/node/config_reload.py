@@ -47,13 +47,13 @@ class ReloadableNode(Protocol):
     def settings(self) -> Mm2Settings: ...
 
     @property
-    def settled(self) -> bool: ...
+    def is_settled(self) -> bool: ...
 
     @property
-    def not_in_force(self) -> Sequence[str]: ...
+    def ineffective_changes(self) -> Sequence[str]: ...
 
     @property
-    def api(self) -> Mapping[str, object]: ...
+    def rest_api(self) -> Mapping[str, object]: ...
 
     @property
     def action_log(self) -> OperatorLog: ...
@@ -72,20 +72,20 @@ class ConfigReloader:
 
     def __init__(
         self,
-        running: ReloadableNode,
+        node: ReloadableNode,
         load: Callable[[], Mm2Settings],
         *,
-        hang_up: SignalFlag,
+        reload_signal: SignalFlag,
         socket: ProcessSocket | None,
         reports: Callable[[], Sequence[FlowReport]],
-        now: Clock,
+        clock: Clock,
     ) -> None:
-        self._node = running
+        self._node = node
         self._load = load
-        self._hang_up = hang_up
+        self._hang_up = reload_signal
         self._socket = socket
         self._reports = reports
-        self._clock = now
+        self._clock = clock
 
     def run(self, stop: threading.Event) -> None:
         """Body of the thread."""
@@ -121,7 +121,7 @@ class ConfigReloader:
                 return answer
             case RestApiRequest():
                 user = {"user": request.peer} if request.peer else {}
-                detail = {**self._node.api, **user}
+                detail = {**self._node.rest_api, **user}
                 return ProcessResponse(code=exit_codes.DONE, lines=(), detail=detail)
             case StatusRequest():
                 reports = [status_document.report_to_json(each) for each in self._reports()]
@@ -135,7 +135,7 @@ class ConfigReloader:
                     reports=self._reports(),
                 )
                 return ProcessResponse(
-                    code=exit_codes.DONE if explanation.known else exit_codes.BAD_INPUT,
+                    code=exit_codes.DONE if explanation.has_answer else exit_codes.BAD_INPUT,
                     lines=tuple(explanation.lines()),
                     detail=explanation.as_json(),
                 )
@@ -150,8 +150,8 @@ class ConfigReloader:
             problems = [each.describe(error.file) for each in error.problems]
             return self._build_failure([*problems, CONFIG_KEPT_TEXT], code=exit_codes.BAD_INPUT)
         changes = config_diff.plan_changes(self._node.settings, settings)
-        lines = [f"warning: {line}" for line in settings.warning_lines()] + changes.lines()
-        detail = {"warnings": settings.warning_lines(), **changes.as_json()}
+        lines = [f"warning: {line}" for line in settings.format_warnings()] + changes.format_lines()
+        detail = {"warnings": settings.format_warnings(), **changes.as_json()}
         if request.dry_run:
             lines.append("dry run: nothing was applied")
             return ProcessResponse(
@@ -164,7 +164,7 @@ class ConfigReloader:
         for line in lines:
             _log.info("reload: %s", line)
         settled = self._wait_until_applied()
-        led_elsewhere = list(self._node.not_in_force)
+        led_elsewhere = list(self._node.ineffective_changes)
         for line in led_elsewhere:
             _log.warning("reload incomplete: %s", line)
         lines += led_elsewhere
@@ -188,7 +188,7 @@ class ConfigReloader:
     def _wait_until_applied(self) -> bool:
         until_s = self._clock.now_s() + SETTLE_TIMEOUT_S
         waiting = threading.Event()
-        while not self._node.settled:
+        while not self._node.is_settled:
             if self._clock.now_s() >= until_s:
                 return False
             waiting.wait(0.02)
@@ -197,7 +197,7 @@ class ConfigReloader:
 
 def _reload_result(changes: ReloadPlan, *, settled: bool, led_elsewhere: bool) -> tuple[str, str]:
     """The outcome for programs, and the last line for people."""
-    if changes.nothing:
+    if changes.is_empty:
         return "unchanged", ""
     if not changes.flows:
         return "at next start", "nothing was applied to the running process"

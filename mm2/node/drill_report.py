@@ -75,7 +75,7 @@ class LastDrillTimes:
         self._times: Mapping[str, float] = {}
         self._logged_error = ""
 
-    def passed_s(self) -> Mapping[str, float] | None:
+    def read_pass_times_s(self) -> Mapping[str, float] | None:
         """Unix time by flow; empty while the file is missing or unreadable (logged). None without a
         path.
         """

@@ -42,14 +42,14 @@ class LineDisplay:
     Lines that have not changed are omitted. State changes are logged by `RunLoop`.
     """
 
-    def __init__(self, *, figures: bool = True) -> None:
-        """`figures` False: no lines per flow, because metrics are exposed."""
-        self._figures = figures
+    def __init__(self, *, log_figures: bool = True) -> None:
+        """`log_figures` False: no lines per flow, because metrics are exposed."""
+        self._figures = log_figures
         self._next_s: dict[str, float] = {}
         self._last: dict[str, str] = {}
 
     def show(self, frame: TableFrame, now_s: float) -> None:
-        for row in frame.seen.flows:
+        for row in frame.overview.flows:
             if self._figures and row.state is FlowState.RUNNING:
                 self._next_s.setdefault(row.flow, now_s + FIRST_SUMMARY_DELAY_S)
                 self._log_line(
@@ -93,12 +93,12 @@ class LiveDisplay:
         self._open.close()
 
 
-def choose_display(*, table_wanted: bool, figures: bool = True) -> FlowDisplay:
-    """Choose the display for this process's stdout; `figures` as in `LineDisplay`."""
+def choose_display(*, table_wanted: bool, log_figures: bool = True) -> FlowDisplay:
+    """Choose the display for this process's stdout; `log_figures` as in `LineDisplay`."""
     out = console.Console(file=sys.stdout)
     if table_wanted and out.is_terminal and not out.is_dumb_terminal:
         return LiveDisplay(out)
-    return LineDisplay(figures=figures)
+    return LineDisplay(log_figures=log_figures)
 
 
 def restore_terminal() -> None:

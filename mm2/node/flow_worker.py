@@ -58,24 +58,24 @@ class FlowWorker:
     def __init__(
         self,
         plan: FlowPlan,
-        home: WorkerFleet,
+        fleet: WorkerFleet,
         *,
         can_copy: Callable[[], bool],
-        want_spares: Callable[[str, int], None],
+        set_remote_tasks: Callable[[str, int], None],
         unreachable: Callable[[], str] = lambda: "",
         clock: Clock,
         rebalances: int = 0,
     ) -> None:
-        """`can_copy` returns True once the engine is ready. `want_spares` is called regularly with
+        """`can_copy` returns True once the engine is ready. `set_remote_tasks` is called regularly with
         the number of the flow's tasks on other nodes. `unreachable` returns why a cluster of the
-        flow is unreachable, "" if none is. `rebalances` is the count of the previous worker.
+        flow is unreachable, "" if none is. `rebalance_count` is the count of the previous worker.
         """
         self.plan = plan
         self._can_copy = can_copy
-        self._want_spares = want_spares
+        self._want_spares = set_remote_tasks
         self._unreachable = unreachable
-        self.stop_asked = threading.Event()
-        self._fleet = home
+        self.stop_requested = threading.Event()
+        self._fleet = fleet
         self._clock = clock
         self._state = Life.STARTING
         where = ",".join(plan.worker.access.bootstrap)
@@ -102,19 +102,19 @@ class FlowWorker:
         return self.plan.name
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self._state in (Life.STOPPED, Life.FAILED)
 
     @property
-    def joined(self) -> bool:
+    def is_member(self) -> bool:
         """True while its worker is a member of its group or joining it."""
         return self._member is not None
 
     @property
-    def published(self) -> tuple[MetricFamily, ...]:
+    def plugin_metrics(self) -> tuple[MetricFamily, ...]:
         """Metrics of its worker and of the worker's plugins."""
         member = self._member
-        return () if member is None else member.published
+        return () if member is None else member.all_families
 
     @property
     def own_metrics(self) -> tuple[MetricFamily, ...]:
@@ -123,13 +123,13 @@ class FlowWorker:
         return () if member is None else member.own_metrics
 
     @property
-    def rebalances(self) -> int:
+    def rebalance_count(self) -> int:
         """Number of rebalances in which this node has taken part since the flow is configured."""
         member, before = self._rebalances
-        return before + (0 if member is None else member.rebalances)
+        return before + (0 if member is None else member.rebalance_count)
 
     @property
-    def held(self) -> Mapping[str, OverrideKind]:
+    def connector_overrides(self) -> Mapping[str, OverrideKind]:
         """Connectors beside the source connector that an operator paused or stopped; empty while
         unknown.
         """
@@ -137,48 +137,54 @@ class FlowWorker:
         return {} if member is None else flow_state.find_connector_overrides(member.herder.config())
 
     @property
-    def standing(self) -> FlowReadiness:
-        """Readiness, as of the last `status`."""
+    def readiness(self) -> FlowReadiness:
+        """Readiness, as of the last `update_status`."""
         member, (seen, made) = self._member, self._last_status
-        joined = self._state is Life.WORKING and member is not None and member.assigned_offset >= 0
-        if not self.plan.shown or seen is None or made is None:
-            configured = serves = joined and self._publisher.settled
+        joined = (
+            self._state is Life.WORKING and member is not None and member.assignment_offset >= 0
+        )
+        if not self.plan.replicates_topics or seen is None or made is None:
+            configured = serves = joined and self._publisher.is_settled
             reason = self._explain_unreachable() or self._reason
         else:
-            configured = joined and seen.met and seen.current
+            configured = joined and seen.has_joined and seen.is_config_current
             missing = flow_state.explain_not_serving(seen, made, self._started_tasks)
             serves = configured and not missing
             reason = made.reason or (missing if configured else "")
         return FlowReadiness(
-            flow=self.name, joined=joined, configured=configured, serves=serves, reason=reason
+            flow=self.name, joined=joined, configured=configured, is_serving=serves, reason=reason
         )
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """True if the connectors are configured as planned, or if another node must do that."""
-        if self.ended:
+        if self.has_ended:
             return True
-        if not self._publisher.settled or self._publisher.refused or not self.plan.shown:
-            return self._publisher.settled
+        if (
+            not self._publisher.is_settled
+            or self._publisher.rejections
+            or not self.plan.replicates_topics
+        ):
+            return self._publisher.is_settled
         return flow_state.is_configuration_applied(
-            self._read_snapshot(status_registry.REGISTRY.seen())
+            self._read_snapshot(status_registry.REGISTRY.snapshot())
         )
 
     @property
-    def not_in_force(self) -> Sequence[str]:
+    def ineffective_changes(self) -> Sequence[str]:
         """Why changes of this node's file have no effect; empty if they have, or if
         there are none.
         """
-        if self.ended:
+        if self.has_ended:
             return ()
-        elsewhere = self._publisher.led_elsewhere
+        elsewhere = self._publisher.other_leader_reason
         return (
             [elsewhere]
             if elsewhere
             else [f"{self.name}: {each}" for each in self._describe_rejections()]
         )
 
-    def status(
+    def update_status(
         self, snapshot: RegistrySnapshot, before: FlowStatus | None, *, broken: str
     ) -> FlowStatus:
         """Current status; `before` itself if unchanged. `broken`: why this node cannot copy
@@ -197,7 +203,7 @@ class FlowWorker:
         return status
 
     def _read_snapshot(self, snapshot: RegistrySnapshot, broken: str = "") -> WorkerSnapshot:
-        return self._snapshot_reader.see(
+        return self._snapshot_reader.read_snapshot(
             self._member,
             snapshot,
             life=self._state,
@@ -216,8 +222,8 @@ class FlowWorker:
     def configure(self, plan: FlowPlan) -> None:
         """Apply a plan with the same worker but other connector configurations."""
         self.plan = plan
-        self._failures.restarts.most = plan.restart_max
-        self._publisher.change(plan)
+        self._failures.restarts.max_restarts = plan.restart_max
+        self._publisher.set_plan(plan)
 
     # Runs on the flow's thread
 
@@ -228,14 +234,14 @@ class FlowWorker:
     def _run(self) -> None:
         backoff = Backoff(initial_s=MIN_START_DELAY_S, max_s=MAX_START_DELAY_S)
         try:
-            while not self.stop_asked.is_set():
+            while not self.stop_requested.is_set():
                 member = self._start_member()
                 if member is not None:
                     started_s = self._clock.now_s()
                     self._monitor(member)
                     if self._clock.now_s() - started_s >= STABLE_RUN_S:
                         backoff.reset()
-                self.stop_asked.wait(backoff.next_delay_s(self._random))
+                self.stop_requested.wait(backoff.next_delay_s(self._random))
         except FatalError as error:
             self._reason = self._find_cause(error)
             self._state = Life.FAILED
@@ -253,7 +259,7 @@ class FlowWorker:
         until_s = self._clock.now_s() + CAUSE_WAIT_S
         refused = isinstance(error, AuthenticationError)
         while refused and not self._unreachable() and self._clock.now_s() < until_s:
-            if self.stop_asked.wait(POLL_INTERVAL_S):
+            if self.stop_requested.wait(POLL_INTERVAL_S):
                 break
         return (self._unreachable() if refused else "") or str(error)
 
@@ -263,24 +269,24 @@ class FlowWorker:
         """
         flow_ends = self.plan.ends
         try:
-            member = self._fleet.member(
+            member = self._fleet.create_member(
                 self.plan.worker,
                 namespace=(flow_ends.source, flow_ends.target),
                 prefix=flow_ends.rest_path,
-                on_leading=self._publisher.lead,
+                on_leading=self._publisher.notify_leadership,
                 before_joining=self._await_engine,
                 on_trouble=self._set_trouble,
             )
             member.start()
         except RetriableError as error:
             self._reason = str(error)
-            if not self.stop_asked.is_set() and not self._unreachable():
+            if not self.stop_requested.is_set() and not self._unreachable():
                 self._log_once(logging.WARNING, f"the worker has not started: {error}")
             return None
         self._member, self._state = member, Life.WORKING
         if self._reason in (self._connecting, _ENGINE_STARTING_TEXT):
             self._reason = ""
-        self._rebalances = (member, self.rebalances)
+        self._rebalances = (member, self.rebalance_count)
         return member
 
     def _await_engine(self, among_others: Callable[[], bool]) -> None:
@@ -289,11 +295,11 @@ class FlowWorker:
         A joining member is assigned tasks that others then stop, so it must be able to run them.
         Raises `RetriableError` if stopped meanwhile.
         """
-        if self._can_copy() or not self.plan.shown or not among_others():
+        if self._can_copy() or not self.plan.replicates_topics or not among_others():
             return
         while not self._can_copy():
             self._reason = _ENGINE_STARTING_TEXT
-            if self.stop_asked.wait(POLL_INTERVAL_S):
+            if self.stop_requested.wait(POLL_INTERVAL_S):
                 raise RetriableError("stopped before it joined the group")
 
     def _set_trouble(self, text: str) -> None:
@@ -310,11 +316,11 @@ class FlowWorker:
     def _monitor(self, member: FleetMember) -> None:
         """Monitor the worker until it has ended or must stop."""
         try:
-            while not self.stop_asked.wait(POLL_INTERVAL_S) and not member.wait(
+            while not self.stop_requested.wait(POLL_INTERVAL_S) and not member.wait(
                 0.0
             ):  # check for a stop first
                 self._poll_member(member)
-            if self.stop_asked.is_set():
+            if self.stop_requested.is_set():
                 self._state, self._reason = Life.STOPPING, "its tasks are stopping"
             else:
                 self._state, self._reason = Life.STARTING, f"the worker ended: {member.failure}"
@@ -322,24 +328,24 @@ class FlowWorker:
         finally:
             self._want_spares(self.name, 0)
             member.stop()
-            self._member, self._rebalances = None, (None, self.rebalances)
+            self._member, self._rebalances = None, (None, self.rebalance_count)
 
     def _poll_member(self, member: FleetMember) -> None:
         now_s = self._clock.now_s()
         if self._reason and member.herder.ready():
             self._reason = self._trouble = self._logged = ""
-        self._publisher.look(member, now_s)
+        self._publisher.poll(member, now_s)
         tasks = member.herder.config().tasks(flow_plan.SOURCE_CONNECTOR)
-        self._want_spares(self.name, len({*tasks} - {*member.assigned.items}))
+        self._want_spares(self.name, len({*tasks} - {*member.assignment.items}))
         items = restarts.list_running_items(
-            member.assigned.items,
-            member.begun,
+            member.assignment.items,
+            member.started_items,
             config=member.herder.config(),
             plan=self.plan,
-            leads=member.leads,
+            is_leader=member.is_leader,
         )
-        decision = self._failures.look(items, now_s)
-        self._given_up = decision.given_up or self._explain_unconfigured(member)
+        decision = self._failures.evaluate(items, now_s)
+        self._given_up = decision.give_up_reason or self._explain_unconfigured(member)
         for each in decision.due:
             _log.warning("%s: restarting %s: %s", self.plan.name, each.item, each.reason)
             self._restart_item(member, each.item)
@@ -348,20 +354,20 @@ class FlowWorker:
                 del self._restart_replies[name]
                 failed = reply.exception() is not None
                 if not failed and isinstance(reply.result(), RequestRefused | ForwardRequest):
-                    self._failures.restarts.refused(name, now_s)
+                    self._failures.restarts.record_rejection(name, now_s)
                 else:
-                    self._failures.restarts.restarted(name, failed=failed)
+                    self._failures.restarts.record_restart(name, failed=failed)
 
     def _explain_unconfigured(self, member: FleetMember) -> str:
         """Why the flow cannot run: its configuration was rejected and there is no previous one."""
-        reason = self._publisher.refused.get(flow_plan.SOURCE_CONNECTOR, "")
+        reason = self._publisher.rejections.get(flow_plan.SOURCE_CONNECTOR, "")
         stored = member.herder.config().config(flow_plan.SOURCE_CONNECTOR)
         return f"its configuration was rejected: {reason}" if reason and stored is None else ""
 
     def _describe_rejections(self) -> list[str]:
         return [
             f"{name} keeps its previous configuration, because the new one was rejected: {reason}"
-            for name, reason in self._publisher.refused.items()
+            for name, reason in self._publisher.rejections.items()
         ]
 
     def _restart_item(self, member: FleetMember, item: WorkItem) -> None:

@@ -48,13 +48,13 @@ class StoppableWorker(Protocol):
     def name(self) -> str: ...
 
     @property
-    def stop_asked(self) -> threading.Event: ...
+    def stop_requested(self) -> threading.Event: ...
 
     @property
-    def ended(self) -> bool: ...
+    def has_ended(self) -> bool: ...
 
     @property
-    def joined(self) -> bool: ...
+    def is_member(self) -> bool: ...
 
 
 class GracefulShutdown:
@@ -65,24 +65,24 @@ class GracefulShutdown:
         self._ending: list[StoppableWorker] = []
 
     @property
-    def left(self) -> Sequence[StoppableWorker]:
+    def unfinished(self) -> Sequence[StoppableWorker]:
         """Stopping workers that have not ended yet."""
-        self._ending = [each for each in self._ending if not each.ended]
+        self._ending = [each for each in self._ending if not each.has_ended]
         return self._ending
 
-    def ask(self, workers: Iterable[StoppableWorker]) -> None:
+    def request_stop(self, workers: Iterable[StoppableWorker]) -> None:
         """Ask the workers to stop."""
         for each in workers:
-            each.stop_asked.set()
+            each.stop_requested.set()
             self._ending.append(each)
 
     def wait(self, until_s: float) -> None:
         """Wait for all stopping workers. Those that are late are logged, unless they never joined
         their group.
         """
-        self.wait_for(lambda: not self.left, until_s)
-        for each in self.left:
-            if each.joined:
+        self.wait_for(lambda: not self.unfinished, until_s)
+        for each in self.unfinished:
+            if each.is_member:
                 _log.warning(
                     "%s did not stop in time: this process no longer waits for it. The next owner "
                     "of its partitions will fence it",
@@ -113,7 +113,7 @@ class FleetFactory(Protocol):
         self,
         internal: InternalRestSettings | None,
         *,
-        served: PagesByPath,
+        pages: PagesByPath,
         on_change: Callable[[AuditedRequest], None],
     ) -> WorkerFleet: ...
 
@@ -128,33 +128,33 @@ class Mm2Node:
         self,
         settings: Mm2Settings,
         *,
-        choice: FlowSelection = flow_plan.ALL_FLOWS,
+        selection: FlowSelection = flow_plan.ALL_FLOWS,
         environment: Mapping[str, str],
-        now: Clock | None = None,
-        make_fleet: FleetFactory = WorkerFleet,
-        served: PagesByPath | None = None,
+        clock: Clock | None = None,
+        create_fleet: FleetFactory = WorkerFleet,
+        pages: PagesByPath | None = None,
     ) -> None:
-        """`served` are additional pages of the REST servers; pages may be added later."""
+        """`pages` are additional pages of the REST servers; pages may be added later."""
         self._settings = settings
-        self._selection = choice
+        self._selection = selection
         self._environment = environment
-        self._clock = now or SystemClock()
-        self._threads = ThreadGroup(on_unasked_end=self._handle_thread_death)
+        self._clock = clock or SystemClock()
+        self._threads = ThreadGroup(on_unexpected_end=self._handle_thread_death)
         self._crashed = ""
         self._stopping = threading.Event()
         self._is_reloading = False
         self._plane_failure = ""
-        plans = flow_plan.plan_flows(settings, choice, environment=environment)
-        self._served = served if served is not None else {}
+        plans = flow_plan.plan_flows(settings, selection, environment=environment)
+        self._pages = pages if pages is not None else {}
         self.action_log = OperatorLog(lambda: self._settings, now=self._clock)
         """Records operators' actions in this process; closed by `stop`."""
-        self._fleet = make_fleet(
+        self._fleet = create_fleet(
             flow_plan.plan_rest(settings, environment=environment),
-            served=self._served,
+            pages=self._pages,
             on_change=self.action_log.log_change,
         )
         self._plane: DataPlane | None = None
-        self.unreachable: Callable[[str], str] = lambda _: ""
+        self.explain_unreachable: Callable[[str], str] = lambda _: ""
         """Returns why a cluster of a flow is unreachable, "" if none is. Set before `start`."""
         self._workers = [self._create_worker(plan) for plan in plans]
         self._shutdown = GracefulShutdown(self._clock)
@@ -172,8 +172,8 @@ class Mm2Node:
             data_plane.choose_engine_settings(self._settings), self._clock
         )
         self._fleet.open()
-        if site.PAGE_PATH in self._served:
-            _log.info("the status page is at %s%s", self._fleet.front_url, site.PAGE_PATH)
+        if site.PAGE_PATH in self._pages:
+            _log.info("the status page is at %s%s", self._fleet.pages_url, site.PAGE_PATH)
         for each in self._workers:
             self._start_worker(each)
 
@@ -184,13 +184,13 @@ class Mm2Node:
         return self._plane.engine
 
     @property
-    def engine_ready(self) -> bool:
+    def is_engine_ready(self) -> bool:
         """True if copy processes could run now; also before `start`."""
         plane = self._plane
         return plane is not None and plane.engine.state is EngineState.READY
 
     @property
-    def api(self) -> Mapping[str, object]:
+    def rest_api(self) -> Mapping[str, object]:
         """Address and login of each flow's REST API; only after `start`."""
         loopback = self._fleet.loopback
         return {
@@ -200,40 +200,40 @@ class Mm2Node:
             "flows": {each.plan.name: each.plan.ends.rest_path for each in self._workers},
         }
 
-    def published(self) -> Mapping[str, tuple[MetricFamily, ...]]:
+    def plugin_metrics(self) -> Mapping[str, tuple[MetricFamily, ...]]:
         """Metrics of each flow's worker and its plugins, by flow."""
-        return {each.plan.name: each.published for each in self._workers}
+        return {each.plan.name: each.plugin_metrics for each in self._workers}
 
     def own_metrics(self) -> Mapping[str, tuple[MetricFamily, ...]]:
         """Metrics of each flow's worker, by flow."""
         return {each.plan.name: each.own_metrics for each in self._workers}
 
-    def rebalances(self) -> Mapping[str, int]:
+    def rebalance_counts(self) -> Mapping[str, int]:
         """Number of group rebalances in which this node has taken part, by flow."""
-        return {each.plan.name: each.rebalances for each in self._workers}
+        return {each.plan.name: each.rebalance_count for each in self._workers}
 
-    def held(self) -> Mapping[str, Mapping[str, OverrideKind]]:
+    def connector_overrides(self) -> Mapping[str, Mapping[str, OverrideKind]]:
         """Connectors beside the source connector that an operator paused or stopped, by flow and
         name.
         """
-        return {each.plan.name: each.held for each in self._workers}
+        return {each.plan.name: each.connector_overrides for each in self._workers}
 
-    def standings(self) -> Sequence[FlowReadiness]:
+    def readiness(self) -> Sequence[FlowReadiness]:
         """Readiness of each flow's worker, as of the last `statuses`."""
-        return [each.standing for each in self._workers]
+        return [each.readiness for each in self._workers]
 
     @property
     def slots(self) -> tuple[int, int] | None:
         """Used and free Spark slots; None without Spark, or while unknown."""
         if self._plane is None or self._settings.spark.engine != "spark":
             return None
-        usage = self._plane.engine.slots()
+        usage = self._plane.engine.get_slot_usage()
         return (usage.used, max(0, usage.total - usage.used)) if usage.total else None
 
     def statuses(self) -> Sequence[FlowStatus]:
         """Status of each flow that mirrors, in the file's order."""
-        snapshot = status_registry.REGISTRY.seen()
-        workers = {each.plan.name: each for each in self._workers if each.plan.shown}
+        snapshot = status_registry.REGISTRY.snapshot()
+        workers = {each.plan.name: each for each in self._workers if each.plan.replicates_topics}
         previous = self._shown
         shown: dict[str, FlowStatus] = {}
         if self._plane is not None and not self._stopping.is_set():
@@ -241,24 +241,24 @@ class Mm2Node:
         for flow in self._settings.flows:
             worker = workers.get(flow.name)
             if worker is not None:
-                shown[flow.name] = worker.status(
+                shown[flow.name] = worker.update_status(
                     snapshot, previous.get(flow.name), broken=self._plane_failure
                 )
         self._shown = shown  # replaced as a whole: several threads read it
         return list(shown.values())
 
     @property
-    def crashed(self) -> str:
+    def crash_reason(self) -> str:
         """Error of a flow's thread that ended unexpectedly; "" otherwise."""
         return self._crashed
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """True if no flow was running at the last `statuses`."""
         if self._crashed:
             return True
         statuses = self._shown.values() or self.statuses()
-        return not self._is_reloading and all(each.final for each in statuses)
+        return not self._is_reloading and all(each.is_final for each in statuses)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Stop all flows: in-flight batches are acknowledged and resume points written, then the
@@ -266,7 +266,7 @@ class Mm2Node:
         """
         self._stopping.set()
         until_s = self._clock.now_s() + timeout_s
-        self._shutdown.ask(self._workers)
+        self._shutdown.request_stop(self._workers)
         self._shutdown.wait_for(self._copies_ended, until_s - ENGINE_STOP_TIMEOUT_S)
         if self._plane is not None:
             self._plane.release()
@@ -284,17 +284,17 @@ class Mm2Node:
         return self._settings
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """True once all changes of `apply` that this node can make are complete."""
-        return all(each.settled for each in self._workers)
+        return all(each.is_settled for each in self._workers)
 
     @property
-    def not_in_force(self) -> Sequence[str]:
+    def ineffective_changes(self) -> Sequence[str]:
         """Flows for which changes of this node's file have no effect, with the reason.
 
         Either another node must write the configuration, or it was rejected.
         """
-        return [line for each in self._workers for line in each.not_in_force]
+        return [line for each in self._workers for line in each.ineffective_changes]
 
     def apply(self, settings: Mm2Settings, changes: ReloadPlan) -> None:
         """Apply `changes`, which lead to `settings`. One thread at a time.
@@ -308,22 +308,22 @@ class Mm2Node:
             for each in flow_plan.plan_flows(after, self._selection, environment=self._environment)
         }
         workers = {each.plan.name: each for each in self._workers}
-        running = {name: each for name, each in workers.items() if not each.ended}
+        running = {name: each for name, each in workers.items() if not each.has_ended}
         worker_changes = config_diff.plan_worker_changes(
             {name: worker.plan.worker_props for name, worker in running.items()},
             {name: plan.worker_props for name, plan in plans.items()},
         )
         new_workers = {
             name: self._create_worker(plans[name], before=workers.get(name))
-            for name in worker_changes.begins
+            for name in worker_changes.started
         }
         self._is_reloading = True
         try:
-            self._shutdown.ask(running[name] for name in worker_changes.ends)
+            self._shutdown.request_stop(running[name] for name in worker_changes.stopped)
             self._shutdown.wait(self._clock.now_s() + STOP_TIMEOUT_S)
             self._settings = after
             self._workers = [new_workers.get(name) or running[name] for name in plans]
-            for name in worker_changes.goes_on:
+            for name in worker_changes.kept:
                 running[name].configure(plans[name])
             for worker in new_workers.values():
                 if not self._stopping.is_set():
@@ -332,9 +332,9 @@ class Mm2Node:
             self._is_reloading = False
 
     def _copies_ended(self) -> bool:
-        stopping = {each.name for each in self._shutdown.left}
+        stopping = {each.name for each in self._shutdown.unfinished}
         return stopping.isdisjoint(
-            name for name, tasks in status_registry.REGISTRY.seen().tasks.items() if tasks
+            name for name, tasks in status_registry.REGISTRY.snapshot().tasks.items() if tasks
         )
 
     # Wiring
@@ -343,16 +343,16 @@ class Mm2Node:
         return FlowWorker(
             plan,
             self._fleet,
-            can_copy=lambda: self.engine.warm,
-            want_spares=self._set_remote_tasks,
-            unreachable=lambda: self.unreachable(plan.name),
+            can_copy=lambda: self.engine.is_warm,
+            set_remote_tasks=self._set_remote_tasks,
+            unreachable=lambda: self.explain_unreachable(plan.name),
             clock=self._clock,
-            rebalances=0 if before is None else before.rebalances,
+            rebalances=0 if before is None else before.rebalance_count,
         )
 
     def _set_remote_tasks(self, flow: str, count: int) -> None:
         if self._plane is not None and not self._stopping.is_set():
-            self._plane.spares.want(flow, count)
+            self._plane.standby.set_remote_tasks(flow, count)
 
     def _start_worker(self, worker: FlowWorker) -> None:
         for line in worker.plan.worker.warnings:

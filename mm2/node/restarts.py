@@ -60,11 +60,11 @@ class _FailureHistory:
 class RestartPlanner:
     """Decides when named items (connectors, tasks) are restarted."""
 
-    most: int
+    max_restarts: int
     """Maximum number of restarts in a row; `UNLIMITED_RESTARTS` for no limit, 0 for none."""
     _histories: dict[str, _FailureHistory] = field(default_factory=dict)
 
-    def due(self, attempts: Mapping[str, RunAttempt], now_s: float) -> list[str]:
+    def find_due(self, attempts: Mapping[str, RunAttempt], now_s: float) -> list[str]:
         """Names to restart now. `attempts` must contain all items.
 
         An item is returned once until it runs or was started again.
@@ -86,13 +86,13 @@ class RestartPlanner:
                 due_names.append(name)
         return due_names
 
-    def restarted(self, name: str, *, failed: bool) -> None:
+    def record_restart(self, name: str, *, failed: bool) -> None:
         """Record the result of a restart; after a failure the item is due again."""
         history = self._histories.get(name)
         if history is not None and failed:
             history.failed_at_s, history.restarted = None, False
 
-    def refused(self, name: str, now_s: float) -> None:
+    def record_rejection(self, name: str, now_s: float) -> None:
         """Record that a restart was rejected, for example because of a rebalance.
 
         The item is due again after the same delay, and the restart does not count.
@@ -101,7 +101,7 @@ class RestartPlanner:
         if history is not None:
             history.failed_at_s, history.restarted = now_s, False
 
-    def given_up(self, names: Iterable[str]) -> list[str]:
+    def find_given_up(self, names: Iterable[str]) -> list[str]:
         """Those of `names` that have failed too often."""
         return [
             name
@@ -112,8 +112,8 @@ class RestartPlanner:
     def _is_given_up(self, history: _FailureHistory) -> bool:
         return (
             history.failed_at_s is not None
-            and self.most != UNLIMITED_RESTARTS
-            and history.failures > self.most
+            and self.max_restarts != UNLIMITED_RESTARTS
+            and history.failures > self.max_restarts
         )
 
     def _is_due(self, history: _FailureHistory, now_s: float) -> bool:
@@ -159,20 +159,20 @@ class RunningItem:
     """A connector or task that is assigned to this node and was started."""
 
     item: WorkItem
-    begun: StartedItem
-    whose: ConfigOrigin
+    started: StartedItem
+    config_origin: ConfigOrigin
 
     @property
     def has_failed(self) -> bool:
-        return self.begun.state is _State.FAILED
+        return self.started.state is _State.FAILED
 
     @property
-    def mirrors(self) -> bool:
+    def is_mirroring(self) -> bool:
         return str(self.item).startswith(flow_plan.SOURCE_CONNECTOR)
 
     @property
     def reason(self) -> str:
-        return flow_state.extract_error_message(self.begun.trace)
+        return flow_state.extract_error_message(self.started.trace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,24 +181,26 @@ class RestartDecision:
 
     due: tuple[RunningItem, ...] = ()
     """Items to restart now."""
-    given_up: str = ""
+    give_up_reason: str = ""
     """Why the flow is given up; "" if it is not."""
 
 
 def list_running_items(
-    given: Iterable[WorkItem],
-    found: Mapping[StatusSubject, StartedItem],
+    assigned: Iterable[WorkItem],
+    started: Mapping[StatusSubject, StartedItem],
     *,
     config: ClusterConfigState,
     plan: FlowPlan,
-    leads: bool,
+    is_leader: bool,
 ) -> list[RunningItem]:
-    """Items assigned to this node (`given`) that were started."""
-    classify = _ConfigClassifier(config, plan, leads=leads)
+    """Items assigned to this node (`assigned`) that were started."""
+    classify = _ConfigClassifier(config, plan, leads=is_leader)
     return [
-        RunningItem(item=item, begun=found[item], whose=classify(item, found[item].config))
-        for item in given
-        if item in found
+        RunningItem(
+            item=item, started=started[item], config_origin=classify(item, started[item].config)
+        )
+        for item in assigned
+        if item in started
     ]
 
 
@@ -240,40 +242,48 @@ class FailureTracker:
     restarts: RestartPlanner
     _ran: set[type[WorkItem]] = field(default_factory=set)
 
-    def look(self, found: Iterable[RunningItem], now_s: float) -> RestartDecision:
+    def evaluate(self, items: Iterable[RunningItem], now_s: float) -> RestartDecision:
         """Decide about the current items."""
-        by_name = {str(each.item): each for each in found}
+        by_name = {str(each.item): each for each in items}
         self._ran.update(
             type(each.item)
             for each in by_name.values()
-            if each.mirrors and each.begun.state in _HEALTHY_STATES
+            if each.is_mirroring and each.started.state in _HEALTHY_STATES
         )
-        due = self.restarts.due(
+        due = self.restarts.find_due(
             {
-                name: RunAttempt(number=each.begun.times, state=each.begun.state)
+                name: RunAttempt(number=each.started.times, state=each.started.state)
                 for name, each in by_name.items()
             },
             now_s,
         )
-        failed_items = [each for each in by_name.values() if each.has_failed and each.mirrors]
+        failed_items = [each for each in by_name.values() if each.has_failed and each.is_mirroring]
         return RestartDecision(
             due=tuple(
                 by_name[name] for name in due if not self._failed_at_first_start(by_name[name])
             ),
-            given_up=next((each.reason for each in failed_items if self._is_given_up(each)), ""),
+            give_up_reason=next(
+                (each.reason for each in failed_items if self._is_given_up(each)), ""
+            ),
         )
 
     def _is_given_up(self, item: RunningItem) -> bool:
         """True if a failure ends the flow. Failed heartbeats and checkpoints never do; they are not
         passed in.
         """
-        if item.whose is ConfigOrigin.OLD:
+        if item.config_origin is ConfigOrigin.OLD:
             return False
-        return self._failed_at_first_start(item) or bool(self.restarts.given_up([str(item.item)]))
+        return self._failed_at_first_start(item) or bool(
+            self.restarts.find_given_up([str(item.item)])
+        )
 
     def _failed_at_first_start(self, item: RunningItem) -> bool:
         """True if mirroring failed at its first start, which a restart does not resolve.
 
         Tasks that other nodes ran before are excluded.
         """
-        return item.mirrors and item.whose is ConfigOrigin.OURS and type(item.item) not in self._ran
+        return (
+            item.is_mirroring
+            and item.config_origin is ConfigOrigin.OURS
+            and type(item.item) not in self._ran
+        )

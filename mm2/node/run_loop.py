@@ -62,10 +62,10 @@ class RunnableNode(Protocol):
     def statuses(self) -> Sequence[FlowStatus]: ...
 
     @property
-    def ended(self) -> bool: ...
+    def has_ended(self) -> bool: ...
 
     @property
-    def crashed(self) -> str: ...
+    def crash_reason(self) -> str: ...
 
     def stop(self) -> None: ...
 
@@ -94,7 +94,7 @@ class StopCondition:
 class RunResult:
     """How a run ended."""
 
-    why: ExitReason
+    reason: ExitReason
     code: int
     results: tuple[str, ...] = ()
     """Lines for stdout."""
@@ -123,10 +123,12 @@ class RunLoopDeps:
 class RunLoop:
     """Main loop; runs once, on one thread."""
 
-    def __init__(self, running: RunnableNode, goal: StopCondition, around: RunLoopDeps) -> None:
-        self._node = running
-        self._goal = goal
-        self._deps = around
+    def __init__(
+        self, node: RunnableNode, stop_condition: StopCondition, deps: RunLoopDeps
+    ) -> None:
+        self._node = node
+        self._goal = stop_condition
+        self._deps = deps
         self._rates = CopyRates()
         self._progress = CatchUpTracker()
         self._changes = StatusChangeLog()
@@ -174,7 +176,7 @@ class RunLoop:
     def _update_statuses(self, now_s: float) -> None:
         statuses = tuple(self._node.statuses())
         is_unchanged = [*map(id, statuses)] == [*map(id, self._seen_statuses)]
-        if is_unchanged and not self._progress.waits:
+        if is_unchanged and not self._progress.needs_ticks:
             return
         self._seen_statuses = statuses
         if self._goal.until_caught_up:
@@ -183,12 +185,12 @@ class RunLoop:
     def _find_exit_reason(self, passed_s: float) -> ExitReason | None:
         if self._deps.stop_signal() is not None:
             return ExitReason.SIGNAL
-        if self._node.crashed:
+        if self._node.crash_reason:
             return ExitReason.CRASHED
         progress = self._progress_now
         if progress is not None and progress.verdict is not CatchUpState.COPYING:
             return ExitReason.VERDICT
-        if self._node.ended:
+        if self._node.has_ended:
             return ExitReason.ENDED
         if self._goal.timeout_s is not None and passed_s >= self._goal.timeout_s:
             return ExitReason.TIMEOUT
@@ -213,12 +215,12 @@ class RunLoop:
         for line in self._changes.observe(overview, statuses, now_s):
             _log.log(line.level, "%s", line.text, extra=line.fields)
         frame = TableFrame(
-            seen=overview,
+            overview=overview,
             notes=(*self._deps.notes, *self._describe_engine_start()),
             progress=self._progress_now,
         )
         self._run_isolated(
-            "metrics", lambda: self._deps.metrics.observe(statuses, overview, engine_ready=ready)
+            "metrics", lambda: self._deps.metrics.update(statuses, overview, engine_ready=ready)
         )
         before_s = self._deps.clock.now_s()
         self._run_isolated(_TABLE_ACTION, lambda: self._deps.display.show(frame, now_s))
@@ -249,8 +251,8 @@ class RunLoop:
         errors = [
             f"{each.flow}: {each.reason}" for each in statuses if each.state is FlowState.FAILED
         ]
-        if self._node.crashed:
-            errors.append(f"internal error in mm2, please report it: {self._node.crashed}")
+        if self._node.crash_reason:
+            errors.append(f"internal error in mm2, please report it: {self._node.crash_reason}")
         code = exit_codes.FAILED
         results: tuple[str, ...] = ()
         if reason is ExitReason.SIGNAL:
@@ -261,9 +263,9 @@ class RunLoop:
             results = self._build_result_lines(self._progress_now, reason, took_s=took_s)
             reached = self._progress_now.verdict is CatchUpState.CAUGHT_UP
             code = exit_codes.DONE if reached and not errors else exit_codes.FAILED
-            if self._progress_now.elsewhere and not errors and reason is ExitReason.VERDICT:
+            if self._progress_now.remote_flows and not errors and reason is ExitReason.VERDICT:
                 code = exit_codes.UNKNOWN
-        return RunResult(why=reason, code=code, results=results, errors=tuple(errors))
+        return RunResult(reason=reason, code=code, results=results, errors=tuple(errors))
 
     def _build_result_lines(
         self, progressed: CatchUpSnapshot, reason: ExitReason, *, took_s: float
@@ -275,8 +277,10 @@ class RunLoop:
             f"in {text_format.format_duration(took_s)}"
         )
         partitions = plurals.format_count(progressed.partitions, "partition")
-        own_flows = [each for each in self._seen_statuses if each.flow not in progressed.elsewhere]
-        others = sum(each.elsewhere for each in own_flows)
+        own_flows = [
+            each for each in self._seen_statuses if each.flow not in progressed.remote_flows
+        ]
+        others = sum(each.remote_partitions for each in own_flows)
         other_nodes = (
             f"; {plurals.format_count(others, 'more partition', 'are')} assigned to other nodes"
         )
@@ -284,14 +288,14 @@ class RunLoop:
         if progressed.verdict is CatchUpState.CAUGHT_UP:
             return (f"caught up: {partitions}, {done}",)
         late = f" within {self._goal.timeout_s:g} s" if reason is ExitReason.TIMEOUT else ""
-        if progressed.elsewhere and reason is ExitReason.VERDICT:
+        if progressed.remote_flows and reason is ExitReason.VERDICT:
             lines = self._progress.unfinished_lines(self._seen_statuses)
             if not own_flows:
                 head = "this process had nothing to replicate; for the lag of other nodes: mm2 lag"
                 return (head, *lines)
             # Nothing failed and nothing is being copied any more: all other flows have caught up.
             names = ", ".join(each.flow for each in own_flows)
-            counted = plurals.format_count(len(progressed.elsewhere), "flow", "are")
+            counted = plurals.format_count(len(progressed.remote_flows), "flow", "are")
             return (
                 f"caught up: {partitions} of {names}, {done}",
                 f"{counted} replicated by other nodes; for the lag: mm2 lag",

@@ -30,53 +30,53 @@ JAVA_METRICS_CACHE_TTL_S = 5.0
 class NodeTelemetry:
     """Metrics and health endpoints.
 
-    Call `metrics` after every status poll and `beats` in every iteration of the main loop; `source`
-    and `served` are exposed over HTTP.
+    Call `metrics` after every status poll and `heartbeat` in every iteration of the main loop; `source`
+    and `pages` are exposed over HTTP.
     """
 
     def __init__(
         self,
-        running: Mm2Node,
+        node: Mm2Node,
         settings: Mm2Settings,
         *,
         clock: Clock,
         watch: RetentionWatch,
     ) -> None:
         """`watch` creates the reports and estimates when sources delete unreplicated records."""
-        self._node = running
+        self._node = node
         self._clock = clock
-        self._drills = LastDrillTimes(settings.watch.drill_report)
-        within_s = settings.watch.replicating_within_s
-        self._reports = CachedValue(watch.reports, for_s=REPORT_CACHE_TTL_S, clock=clock)
+        self._drills = LastDrillTimes(settings.health.drill_report)
+        within_s = settings.health.replicating_within_s
+        self._reports = CachedValue(watch.reports, ttl_s=REPORT_CACHE_TTL_S, clock=clock)
         self.metrics = FlowMetricsCollector(
-            losses=watch.left_s,
-            beside=self._collect_inputs,
+            times_to_data_loss=watch.list_seconds_left,
+            inputs=self._collect_inputs,
             wall_ms=clock.wall_ms,
             now_s=clock.now_s,
-            within_s=within_s,
+            replication_objective_s=within_s,
         )
-        self.beats = MainLoopHeartbeat(clock)
+        self.heartbeat = MainLoopHeartbeat(clock)
         self.source = NodeMetrics(
             self.metrics.registry,
-            running.own_metrics,
-            more=self._collect_partition_metrics if settings.metrics.by_partition else tuple,
+            node.own_metrics,
+            extra=self._collect_partition_metrics if settings.metrics.by_partition else tuple,
         )
-        java = JmxMetrics(running.published, lambda: self.metrics.statuses)
+        java = JmxMetrics(node.plugin_metrics, lambda: self.metrics.statuses)
         scraped = CachedValue(
-            lambda: exporter.build_metrics_page(java), for_s=JAVA_METRICS_CACHE_TTL_S, clock=clock
+            lambda: exporter.build_metrics_page(java), ttl_s=JAVA_METRICS_CACHE_TTL_S, clock=clock
         )
-        self.served: Mapping[str, PageRenderer] = {
+        self.pages: Mapping[str, PageRenderer] = {
             JAVA_METRICS_PATH: MountedPage(PageThreadPool.SCRAPES, lambda _: scraped.get()),
             **health_endpoints.make_health_pages(
-                running,
-                self.beats,
+                node,
+                self.heartbeat,
                 self._reports.get,
                 within_s=within_s,
                 clock=clock,
             ),
         }
 
-    def unreachable(self) -> dict[str, str]:
+    def describe_unreachable(self) -> dict[str, str]:
         """By flow, which of its clusters does not respond, since when and why."""
         by_flow: dict[str, str] = {}
         for each in self._reports.get():
@@ -89,13 +89,13 @@ class NodeTelemetry:
         return collector.collect_partition_metrics(self.metrics.statuses, self._clock.wall_ms())
 
     def _collect_inputs(self) -> MetricInputs:
-        snapshot = status_registry.REGISTRY.seen()
+        snapshot = status_registry.REGISTRY.snapshot()
         return MetricInputs(
-            pulses=snapshot.pulses,
-            groups=snapshot.groups,
-            rebalances=self._node.rebalances(),
-            held=self._node.held(),
-            slots=self._node.slots,
-            drills=self._drills.passed_s(),
+            latencies=snapshot.latencies,
+            checkpoint_groups=snapshot.groups,
+            rebalances=self._node.rebalance_counts(),
+            overrides=self._node.connector_overrides(),
+            spark_slots=self._node.slots,
+            last_drills_s=self._drills.read_pass_times_s(),
             reports=self._reports.get(),
         )

@@ -51,13 +51,13 @@ clients leave it that reset to -1."""
 
 @dataclass(slots=True)
 class CheckpointTable:
-    """Current checkpoints: folds the checkpoints topic for groups that `takes_group` accepts, and
+    """Current checkpoints: folds the checkpoints topic for groups that `group_filter` accepts, and
     includes published ones.
 
     Partition and group names are shared between checkpoints to save memory.
     """
 
-    takes_group: NamePredicate
+    group_filter: NamePredicate
     changed: set[str] = field(default_factory=set)
     """Groups whose checkpoints changed since the reader last cleared the set."""
     _partition_names: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class CheckpointTable:
         Raises `MalformedRecordError` and changes nothing; the reader logs that and continues.
         """
         about = mm2_records.decode_checkpoint_key(key)
-        if not self.takes_group(about.group):
+        if not self.group_filter(about.group):
             return None
         after = None if value is None else mm2_records.decode_checkpoint(key, value)
         before = self._groups.get(about.group, _NO_CHECKPOINTS).get(about.partition)
@@ -93,11 +93,11 @@ class CheckpointTable:
         group = next((each.group for each in points.values()), point.group)
         points[place] = dataclasses.replace(point, group=group, partition=place)
 
-    def group(self, group: str) -> GroupCheckpoints:
+    def get_group(self, group: str) -> GroupCheckpoints:
         """Checkpoints of one group; empty if it has none."""
         return self._groups.get(group, {})
 
-    def groups(self) -> list[str]:
+    def list_groups(self) -> list[str]:
         """Groups with at least one checkpoint."""
         return sorted(group for group, points in self._groups.items() if points)
 
@@ -106,9 +106,9 @@ class CheckpointTable:
 class NewCheckpoints:
     """Checkpoints to publish for a group."""
 
-    news: list[Checkpoint]
+    checkpoints: list[Checkpoint]
     """Checkpoints to publish."""
-    final: bool
+    is_final: bool
     """True if the group need not be checked again until it commits or the map restarts."""
 
 
@@ -124,23 +124,23 @@ class CheckpointRules:
     topics get no special treatment."""
     translate: TranslateOffset
     """Translates a source offset with everything that is known."""
-    exactly: TranslateOffset = lambda *_: Untranslated.UNKNOWN
+    translate_exactly: TranslateOffset = lambda *_: Untranslated.UNKNOWN
     """Translates with the complete offset map only, which may refute a published checkpoint."""
-    copied: Callable[[TopicPartition, int], bool] = lambda *_: False
+    is_replicated: Callable[[TopicPartition, int], bool] = lambda *_: False
     """Returns whether a source offset is known to be replicated, so that its translation no
     longer improves."""
     _renamed: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
 
-    def new_checkpoints(
-        self, group: str, positions: CommittedPositions, standing: GroupCheckpoints
+    def find_new_checkpoints(
+        self, group: str, positions: CommittedPositions, published: GroupCheckpoints
     ) -> list[Checkpoint]:
         """Checkpoints that the group should publish now."""
-        return self.look(group, positions, standing).news
+        return self.compare_group(group, positions, published).checkpoints
 
-    def look(
-        self, group: str, positions: CommittedPositions, standing: GroupCheckpoints
+    def compare_group(
+        self, group: str, positions: CommittedPositions, published: GroupCheckpoints
     ) -> NewCheckpoints:
-        """Compare a group's offsets on the source with its published checkpoints (`standing`).
+        """Compare a group's offsets on the source with its published checkpoints (`published`).
 
         Offsets that cannot be translated are left out; metadata too long for a checkpoint becomes
         "".
@@ -152,14 +152,16 @@ class CheckpointRules:
             if committed is None or not self.takes_topic(partition.topic):
                 continue
             outcome = self.translate(partition, committed.offset)
-            final = final and (_is_final(outcome) or self.copied(partition, committed.offset))
+            final = final and (
+                _is_final(outcome) or self.is_replicated(partition, committed.offset)
+            )
             point = self._create_checkpoint(group, partition, committed, outcome=outcome)
             if point is None:
                 continue
-            before = standing.get(point.partition)
+            before = published.get(point.partition)
             if is_newer_checkpoint(point, before) or self._is_refuted(partition, point, before):
                 found.setdefault(point.partition, point)
-        return NewCheckpoints(news=list(found.values()), final=final)
+        return NewCheckpoints(checkpoints=list(found.values()), is_final=final)
 
     def _is_refuted(
         self,
@@ -171,13 +173,13 @@ class CheckpointRules:
         of a recreated topic, or was written with less knowledge."""
         if standing is None or point.downstream >= standing.downstream:
             return False
-        match self.exactly(partition, standing.upstream):
+        match self.translate_exactly(partition, standing.upstream):
             case ExactOffset(downstream=downstream):
                 return downstream < standing.downstream
             case _:
                 return False
 
-    def renamed(self, partition: TopicPartition) -> TopicPartition:
+    def to_target_partition(self, partition: TopicPartition) -> TopicPartition:
         """The target partition that mirrors this source partition."""
         known = self._renamed.get(partition)
         if known is not None:
@@ -206,23 +208,23 @@ class CheckpointRules:
             return None
         return Checkpoint(
             group=group,
-            partition=self.renamed(partition),
+            partition=self.to_target_partition(partition),
             upstream=committed.offset,
             downstream=downstream,
             metadata=_limit_metadata(committed.metadata),
         )
 
 
-def is_newer_checkpoint(point: Checkpoint, standing: Checkpoint | None) -> bool:
+def is_newer_checkpoint(point: Checkpoint, published: Checkpoint | None) -> bool:
     """Returns whether `point` should replace the published checkpoint (`checkpointIsMoreRecent`).
 
     True if there is none, if the group went back on the source, or if it is further on the target.
     An equal or lower target offset says nothing, because translations of old offsets get less
     precise over time.
     """
-    if standing is None:
+    if published is None:
         return True
-    return point.upstream < standing.upstream or point.downstream > standing.downstream
+    return point.upstream < published.upstream or point.downstream > published.downstream
 
 
 def _is_final(outcome: TranslatedOffset) -> bool:
@@ -241,7 +243,7 @@ class CheckpointRound(NamedTuple):
     """A completed round over all groups: its time (monotonic clock) and the number of groups
     with a checkpoint."""
 
-    at_s: float
+    ended_at_s: float
     groups: int
 
 
@@ -265,13 +267,13 @@ class AcknowledgedRounds:
         """Count records that were stored on the target or dropped by a transform."""
         self.acknowledged += records
 
-    def end(self, found: CheckpointRound) -> None:
+    def end_round(self, found: CheckpointRound) -> None:
         """End a round: all its records were sent."""
         if self._waiting and self._waiting[-1][0] == self.sent:
             self._waiting.pop()
         self._waiting.append((self.sent, found))
 
-    def take(self) -> CheckpointRound | None:
+    def pop_acknowledged(self) -> CheckpointRound | None:
         """The latest round that was acknowledged since the last call; None for none."""
         found = None
         while self._waiting and self._waiting[0][0] <= self.acknowledged:

@@ -62,21 +62,21 @@ class GroupSyncPlan:
     """What to write for one group."""
 
     group: str
-    barred: GroupState | None = None
+    blocked_by: GroupState | None = None
     """State of the group that forbids any write; None if writing is allowed."""
     write: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
     """Offsets to write."""
-    kept: Mapping[TopicPartition, UnchangedReason] = field(default_factory=dict)
+    unchanged: Mapping[TopicPartition, UnchangedReason] = field(default_factory=dict)
     """Partitions that stay unchanged, and why."""
-    over_none: frozenset[TopicPartition] = frozenset()
+    replaces_empty: frozenset[TopicPartition] = frozenset()
     """Partitions of `write` with an empty position, as clients leave it that reset to -1; worth
     a log line."""
 
 
 def plan_group_sync(
     group: str,
-    points: GroupCheckpoints,
-    seen: TargetGroup,
+    checkpoints: GroupCheckpoints,
+    target_group: TargetGroup,
     *,
     partitions: Mapping[str, int] | None = None,
     ends: Mapping[TopicPartition, int] = _NO_END_OFFSETS,
@@ -90,14 +90,14 @@ def plan_group_sync(
     whether that is wanted on the target is unknown, and the group may have run there. Its
     checkpoints do go back, and `mm2 failover` sets the group back on request.
     """
-    if seen.state not in {GroupState.ABSENT, GroupState.EMPTY}:
-        return GroupSyncPlan(group=group, barred=seen.state)
+    if target_group.state not in {GroupState.ABSENT, GroupState.EMPTY}:
+        return GroupSyncPlan(group=group, blocked_by=target_group.state)
     write: dict[TopicPartition, OffsetAndMetadata] = {}
     kept: dict[TopicPartition, UnchangedReason] = {}
     over_none: set[TopicPartition] = set()
-    positions = seen.positions if seen.state is GroupState.EMPTY else {}
-    for partition in sorted(points):
-        point, position = points[partition], positions.get(partition)
+    positions = target_group.positions if target_group.state is GroupState.EMPTY else {}
+    for partition in sorted(checkpoints):
+        point, position = checkpoints[partition], positions.get(partition)
         if partitions is not None and partition.partition >= partitions.get(partition.topic, 0):
             kept[partition] = UnchangedReason.MISSING
         elif position is not None and position.offset >= point.downstream:
@@ -108,4 +108,6 @@ def plan_group_sync(
             write[partition] = OffsetAndMetadata(offset=point.downstream, metadata=point.metadata)
             if position is None and partition in positions:
                 over_none.add(partition)
-    return GroupSyncPlan(group=group, write=write, kept=kept, over_none=frozenset(over_none))
+    return GroupSyncPlan(
+        group=group, write=write, unchanged=kept, replaces_empty=frozenset(over_none)
+    )

@@ -45,7 +45,7 @@ class ListedGroup:
         return kind in CONSUMER_TYPES and self.protocol in CONSUMER_PROTOCOLS
 
     @property
-    def unmoved_type(self) -> str:
+    def unsupported_type(self) -> str:
         """The group's type if it is one of `UNSUPPORTED_GROUP_TYPES`, else ""."""
         kind = self.type.lower()
         return kind if kind in UNSUPPORTED_GROUP_TYPES else ""
@@ -55,7 +55,7 @@ class ListedGroup:
 class FilteredGroups:
     """Result of the group filter: sorted group names."""
 
-    taken: tuple[str, ...]
+    accepted: tuple[str, ...]
     """Groups that pass the filter."""
     unmatched: Mapping[str, str]
     """Groups whose name cannot be matched in bounded time, with the reason; they are not
@@ -95,18 +95,18 @@ def filter_groups(groups: TopicOrGroupFilter, names: Iterable[str]) -> FilteredG
     unmatched: dict[str, str] = {}
     for name in sorted(names):
         try:
-            if groups.takes(name):
+            if groups.matches(name):
                 taken.append(name)
         except MatchLimitError as error:
             unmatched[name] = str(error)
-    return FilteredGroups(taken=tuple(taken), unmatched=unmatched)
+    return FilteredGroups(accepted=tuple(taken), unmatched=unmatched)
 
 
 def select_groups(
     flow: Flow,
     topics: Mapping[str, Collection[str] | None],
     *,
-    known: Collection[str] = (),
+    followed: Collection[str] = (),
 ) -> SelectedGroups:
     """Select the groups to follow. `topics` maps each candidate to the topics with committed
     offsets; None if unreadable."""
@@ -114,18 +114,20 @@ def select_groups(
     wanted = {
         group
         for group, found in topics.items()
-        if found is not None and any(map(flow.topics.takes, found))
+        if found is not None and any(map(flow.topics.matches, found))
     }
-    wanted |= unread.intersection(known)
+    wanted |= unread.intersection(followed)
     unwritable = frozenset(filter(assignment.is_unwritable_group, wanted))
     return SelectedGroups(
         groups=frozenset(wanted) - unwritable, unread=unread, unwritable=unwritable
     )
 
 
-def compare_selection(known: Collection[str], found: SelectedGroups) -> GroupSelectionChange:
+def compare_selection(followed: Collection[str], selected: SelectedGroups) -> GroupSelectionChange:
     """Compare with the groups that are followed now."""
-    return GroupSelectionChange(new=found.groups - set(known), gone=frozenset(known) - found.groups)
+    return GroupSelectionChange(
+        new=selected.groups - set(followed), gone=frozenset(followed) - selected.groups
+    )
 
 
 def assign_groups(groups: Iterable[str], tasks_max: int) -> list[list[str]]:

@@ -35,7 +35,7 @@ class LogDigests:
     offsets: array[int] = field(default_factory=lambda: array("q"))
     spans: array[int] = field(default_factory=lambda: array("q"))
     digests: array[int] = field(default_factory=lambda: array("q"))
-    writers: array[int] = field(default_factory=lambda: array("q"))
+    producer_ids: array[int] = field(default_factory=lambda: array("q"))
     _flags: bytearray = field(default_factory=bytearray)
     _hole: bool = False
 
@@ -46,17 +46,23 @@ class LogDigests:
         return len(self.offsets)
 
     def add(
-        self, offset: int, digest: int, *, span: int = 1, optional: bool = False, writer: int = -1
+        self,
+        offset: int,
+        digest: int,
+        *,
+        span: int = 1,
+        optional: bool = False,
+        producer_id: int = -1,
     ) -> None:
         """Add the next item, which covers `span` offsets from `offset` on.
 
-        `digest` is a signed 64-bit number, `writer` the producer id.
+        `digest` is a signed 64-bit number, `producer_id` the producer id.
         """
         self.skip_to(offset, hole=True)
         self.offsets.append(offset)
         self.spans.append(span)
         self.digests.append(digest)
-        self.writers.append(writer)
+        self.producer_ids.append(producer_id)
         self._flags.append((_OPTIONAL_FLAG if optional else 0) | (_HOLE_FLAG if self._hole else 0))
         self._hole = False
         self.end = offset + span
@@ -68,7 +74,7 @@ class LogDigests:
             self._hole = self._hole or hole
             self.end = offset
 
-    def behind(self, at: int) -> int:
+    def end_of(self, at: int) -> int:
         """The offset after the item at index `at`."""
         return self.offsets[at] + self.spans[at]
 
@@ -83,8 +89,8 @@ class LogDigests:
 
     def check_invariants(self) -> None:
         for at in range(1, len(self)):
-            assert self.behind(at - 1) <= self.offsets[at], at
-        assert not self.offsets or self.behind(len(self) - 1) <= self.end
+            assert self.end_of(at - 1) <= self.offsets[at], at
+        assert not self.offsets or self.end_of(len(self) - 1) <= self.end
 
 
 class MatchedPair(NamedTuple):
@@ -100,9 +106,9 @@ class LogMatches:
 
     pairs: list[MatchedPair]
     """All pairs, in order."""
-    sure: list[MatchedPair]
+    certain: list[MatchedPair]
     """Pairs before which every earlier source record has its copy."""
-    unsure: Set[int]
+    bounded: Set[int]
     """Indexes in `sure` of pairs after which only a bound is known until the next pair."""
 
 
@@ -128,28 +134,28 @@ class LogAlignment:
 
     first_source: int
     first_target: int
-    stretches: tuple[AlignedRange, ...]
-    matched: int
+    ranges: tuple[AlignedRange, ...]
+    matched_offsets: int
     """Number of offsets with a copy."""
-    unsure: int
+    bounded_offsets: int
     """Number of source offsets for which only a bound is known."""
-    tail: int
+    unmatched_tail: int
     """Number of target items after the last match."""
-    writers: tuple[int, ...]
+    producer_ids: tuple[int, ...]
     """Producer ids of matched items, in order of appearance."""
 
     @property
     def through(self) -> int:
-        return self.stretches[-1].through
+        return self.ranges[-1].through
 
     @property
     def target_next(self) -> int:
-        return self.stretches[-1].target_next
+        return self.ranges[-1].target_next
 
 
-def build_alignment(source: LogDigests, target: LogDigests, found: LogMatches) -> LogAlignment:
+def build_alignment(source: LogDigests, target: LogDigests, matches: LogMatches) -> LogAlignment:
     """Build the alignment of two logs from matches with at least one certain pair."""
-    return _AlignmentBuilder(source, target, found).build()
+    return _AlignmentBuilder(source, target, matches).build()
 
 
 class _AlignmentBuilder:
@@ -158,9 +164,9 @@ class _AlignmentBuilder:
     def __init__(self, source: LogDigests, target: LogDigests, found: LogMatches) -> None:
         self._source = source
         self._target = target
-        self._pairs = [each for each in found.pairs if each <= found.sure[-1]]
-        self._sure = found.sure
-        self._unsure = found.unsure
+        self._pairs = [each for each in found.pairs if each <= found.certain[-1]]
+        self._sure = found.certain
+        self._unsure = found.bounded
         self._ranges: list[AlignedRange] = []
         self._runs: list[tuple[int, int]] = []
         self._first = self._find_first_source()
@@ -177,17 +183,17 @@ class _AlignmentBuilder:
         return LogAlignment(
             first_source=first_source,
             first_target=self._find_first_target(),
-            stretches=tuple(self._ranges),
-            matched=sum(self._source.spans[each.source] for each in self._pairs),
-            unsure=sum(
+            ranges=tuple(self._ranges),
+            matched_offsets=sum(self._source.spans[each.source] for each in self._pairs),
+            bounded_offsets=sum(
                 each.through - each.first - 1 for each in self._ranges if each.below or each.above
             ),
-            writers=self._list_writers(),
-            tail=len(self._target) - 1 - self._sure[-1].target,
+            producer_ids=self._list_writers(),
+            unmatched_tail=len(self._target) - 1 - self._sure[-1].target,
         )
 
     def _list_writers(self) -> tuple[int, ...]:
-        writers = self._target.writers
+        writers = self._target.producer_ids
         return tuple(dict.fromkeys(writers[each.target] for each in self._pairs))
 
     def _get_offset_and_delta(self, pair: MatchedPair) -> tuple[int, int]:
@@ -198,7 +204,7 @@ class _AlignmentBuilder:
         """Add a range with bounds only, after the last record of the pair at `index`."""
         pair = self._sure[index]
         _, delta = self._get_offset_and_delta(pair)
-        last = self._source.behind(pair.source) - 1
+        last = self._source.end_of(pair.source) - 1
         through, change = self._get_offset_and_delta(self._sure[index + 1])
         target_next = through + change
         below = max(0, through - last - 2)
@@ -236,7 +242,7 @@ class _AlignmentBuilder:
         """
         source, target, last = self._source, self._target, self._sure[-1]
         if last.target + 1 < len(target):
-            return source.behind(last.source), target.behind(last.target)
+            return source.end_of(last.source), target.end_of(last.target)
         left = range(last.source + 1, len(source))
         first = next(filter(source.is_needed, left), None)
         return source.end if first is None else source.offsets[first], target.end
@@ -258,19 +264,19 @@ def estimate_max_records(memory_bytes: int, *, target: int = 0) -> int:
 
 
 def align_logs(
-    source: LogDigests, target: LogDigests, *, all_differ: bool = False
+    source: LogDigests, target: LogDigests, *, assume_unique: bool = False
 ) -> LogAlignment | None:
     """Align a source and a target log; None if nothing on the target is known to be from the
     source.
 
-    `all_differ` asserts that no two source records were ever equal, including deleted ones.
+    `assume_unique` asserts that no two source records were ever equal, including deleted ones.
     """
     logs = _LogMatcher(source, target)
     pairs, unknown = logs.extend_chain(
-        _find_longest_ordered_pairs(logs.find_unique_pairs(all_differ=all_differ))
+        _find_longest_ordered_pairs(logs.find_unique_pairs(all_differ=assume_unique))
     )
-    found = logs.mark_certain(pairs if all_differ else logs.drop_dubious_pairs(pairs), unknown)
-    return build_alignment(source, target, found) if found.sure else None
+    found = logs.mark_certain(pairs if assume_unique else logs.drop_dubious_pairs(pairs), unknown)
+    return build_alignment(source, target, found) if found.certain else None
 
 
 def _find_longest_ordered_pairs(found: Sequence[_Pair]) -> list[_Pair]:
@@ -377,9 +383,9 @@ class _LogMatcher:
                 unsure.add(len(sure) - 1)
             if index in unknown and sure:
                 unsure.add(len(sure) - 1)
-        while sure and behind[sure[-1].source + 1] > self._target.behind(sure[-1].target):
+        while sure and behind[sure[-1].source + 1] > self._target.end_of(sure[-1].target):
             sure.pop()  # earlier records were copied again after it
-        return LogMatches(pairs=pairs, sure=sure, unsure=unsure)
+        return LogMatches(pairs=pairs, certain=sure, bounded=unsure)
 
     def _count_missing_before(self, left: _Pair, right: _Pair) -> int:
         """Number of source records that may be gone between two pairs; at least one if the log
@@ -388,7 +394,7 @@ class _LogMatcher:
         gone = int(left == _BEFORE_FIRST_PAIR and source.start > 0)
         for at in range(left.source + 1, right.source + 1):
             if source.has_hole(at, at):
-                gone += source.offsets[at] - (source.behind(at - 1) if at else source.start)
+                gone += source.offsets[at] - (source.end_of(at - 1) if at else source.start)
         return gone
 
     def _match_whole_logs(self) -> list[_Pair]:
@@ -490,7 +496,7 @@ class _LogMatcher:
         for at, digest in enumerate(self._source.digests):
             behind.append(highest)
             if not self._has_equal_record(at) and digest in last:
-                highest = max(highest, self._target.behind(last[digest]))
+                highest = max(highest, self._target.end_of(last[digest]))
         behind.append(highest)
         return behind
 

@@ -24,6 +24,6 @@ class LogBounds:
         """Offset after the last replicated record, visible or not."""
         return self.end + self.pending
 
-    def left(self, at: int | None) -> int:
-        """Number of existing offsets from `at` to the end; None counts from the log start."""
-        return max(0, self.end - max(self.start if at is None else at, self.start))
+    def count_from(self, offset: int | None) -> int:
+        """Number of existing offsets from `offset` to the end; None counts from the log start."""
+        return max(0, self.end - max(self.start if offset is None else offset, self.start))

@@ -29,7 +29,7 @@ class MapChange(NamedTuple):
 
 
 def plan_compaction(
-    known: PartitionMap,
+    partition_map: PartitionMap,
     *,
     log_start: int,
     budget_bytes: int,
@@ -41,18 +41,22 @@ def plan_compaction(
     `log_start` is the log start offset of the newest era's source topic. The resume point and the
     newer half of the budget are never touched, nor is the last segment of an era deleted.
     """
-    found = [MapChange(key, None) for each in known.segments.owners for key in each.absorbed()]
-    found += [MapChange(key, None) for key in _find_expired(known, log_start)]
+    found = [
+        MapChange(key, None)
+        for each in partition_map.segments.owners
+        for key in each.list_obsolete_keys()
+    ]
+    found += [MapChange(key, None) for key in _find_expired(partition_map, log_start)]
     if found:
         return found[:changes_max]
-    excess, groups = _find_excess(known, budget_bytes)
+    excess, groups = _find_excess(partition_map, budget_bytes)
     changes: list[MapChange] = []
     for group in groups:
         if excess <= 0 or len(changes) >= changes_max:
             break
-        one, *others = [each.owner.key(each.index) for each in group]
+        one, *others = [each.owner.get_key(each.index) for each in group]
         merged = _merge_segments(
-            [each.owner.segment(each.index) for each in group], segment_bytes=segment_bytes
+            [each.owner.get_segment(each.index) for each in group], segment_bytes=segment_bytes
         )
         saved = sum(each.size for each in group) - _count_stored_bytes(one, merged)
         if saved > 0:
@@ -69,7 +73,7 @@ def _find_expired(known: PartitionMap, log_start: int) -> Iterator[MapSegmentKey
     current_id = eras[max(eras)].source_topic_id if eras else b""
     for number, era in sorted(eras.items()):
         if era.source_topic_id == current_id:
-            runs = EraRuns.of(known.segments, number, era)
+            runs = EraRuns.from_segments(known.segments, number, era)
             yield from _find_expired_in_era(known, runs, log_start)
 
 
@@ -83,7 +87,7 @@ def _find_expired_in_era(
     needed: tuple[int, int] | None = None
     for place, (mine, end) in enumerate(zip(runs.owners, runs.ends, strict=True)):
         for index in range(len(mine)):
-            first_run = mine.head(index).first_run
+            first_run = mine.get_head(index).first_run
             if mine.firsts[index] >= min(end, log_start):
                 break
             if first_run is not None and first_run < min(end, log_start):
@@ -92,17 +96,17 @@ def _find_expired_in_era(
         return
     for place, mine in enumerate(runs.owners[: needed[0] + 1]):
         all_of_it = place < needed[0]
-        if all_of_it and _invalidates_late_era(known, mine.name):
+        if all_of_it and _invalidates_late_era(known, mine.any_key):
             return
         for index in range(len(mine) if all_of_it else needed[1]):
-            yield mine.key(index)
+            yield mine.get_key(index)
 
 
 def _invalidates_late_era(known: PartitionMap, owner: MapSegmentKey) -> bool:
     """Returns whether only this owner's segments prove that another one's late era does not
     count."""
     return any(
-        each.era > owner.era and each.owner_order < owner.owner_order for each in known.begun
+        each.era > owner.era and each.owner_order < owner.owner_order for each in known.era_records
     )
 
 
@@ -124,7 +128,9 @@ def _find_excess(
 ) -> tuple[int, list[list[_ThinnableSegment]]]:
     """Number of bytes to save, and the groups of segments to merge for it, in this order."""
     pieces = [
-        _ThinnableSegment(mine, index, _count_segment_bytes(mine, index), mine.head(index).slack)
+        _ThinnableSegment(
+            mine, index, _count_segment_bytes(mine, index), mine.get_head(index).slack
+        )
         for mine in known.segments.owners
         for index in range(len(mine))
     ]
@@ -135,7 +141,7 @@ def _find_excess(
 
 
 def _count_segment_bytes(mine: OwnerSegments, index: int) -> int:
-    return len(mine.values[index]) + len(offset_map_records.encode_key(mine.name))
+    return len(mine.values[index]) + len(offset_map_records.encode_key(mine.any_key))
 
 
 def _count_stored_bytes(key: MapSegmentKey, segment: MapSegment) -> int:
@@ -202,7 +208,7 @@ def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> Ma
         leader_epoch=last.leader_epoch,
         source_epoch=last.source_epoch,
         owner=last.owner,
-        take_start=first.take_start,
+        acquired_from=first.acquired_from,
         through=last.through,
         target_next=last.target_next,
         last_crc=last.last_crc,

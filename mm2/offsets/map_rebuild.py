@@ -46,7 +46,7 @@ class RebuildScope(enum.Enum):
     """The map is complete from the mirror's first record."""
     REBUILT = "nothing, rebuilt before"
     """The map was rebuilt before."""
-    UNTAKEN = "nothing until the flow has run: its first era has no resume point"
+    NOT_STARTED = "nothing until the flow has run: its first era has no resume point"
     """The first era has no resume point yet."""
 
 
@@ -66,11 +66,11 @@ class RebuildPlan:
         return self.kind in {RebuildScope.LOST, RebuildScope.BEFORE}
 
 
-def plan_rebuild(known: PartitionMap) -> RebuildPlan:
+def plan_rebuild(partition_map: PartitionMap) -> RebuildPlan:
     """Plan the rebuild from what the map topic holds. Eras of deleted topics do not count."""
-    if not known.begun:
+    if not partition_map.era_records:
         return RebuildPlan(kind=RebuildScope.LOST)
-    eras = known.eras
+    eras = partition_map.eras
     newest = eras[max(eras)]
     ids_now = (newest.source_topic_id, newest.target_topic_id)
     lowest = min(
@@ -83,8 +83,8 @@ def plan_rebuild(known: PartitionMap) -> RebuildPlan:
         return RebuildPlan(kind=RebuildScope.REBUILT)
     if first.reason in {offset_map_records.FIRST_START_REASON, REBUILD_REASON}:
         return RebuildPlan(kind=RebuildScope.KNOWN)
-    if known.anchor is None:
-        return RebuildPlan(kind=RebuildScope.UNTAKEN)
+    if partition_map.resume_point is None:
+        return RebuildPlan(kind=RebuildScope.NOT_STARTED)
     return RebuildPlan(
         kind=RebuildScope.BEFORE, source_to=first.first_source, target_to=first.first_target
     )
@@ -112,18 +112,20 @@ class FencingOwner:
 
 def rebuild_lost_map(
     partition: TopicPartition,
-    matched: LogAlignment,
+    alignment: LogAlignment,
     era: Era,
     *,
-    by: FencingOwner,
+    fencing_owner: FencingOwner,
 ) -> list[MapRecord]:
     """Create the map records of a partition whose map is lost, to be stored in this order.
 
     `era` names the topics and the reason. The resume point comes last; the next acquisition matches
     what follows it on the target.
     """
-    writers = [each for each in matched.writers if each not in {-1, by.producer_id}]
-    writers.append(by.producer_id)
+    writers = [
+        each for each in alignment.producer_ids if each not in {-1, fencing_owner.producer_id}
+    ]
+    writers.append(fencing_owner.producer_id)
     producers: list[MapRecord] = [
         (
             MapProducerKey(topic=partition.topic, partition=partition.partition, producer_id=each),
@@ -136,30 +138,30 @@ def rebuild_lost_map(
         partition=partition.partition,
         era=1,
         ordinal=len(writers),
-        epoch=by.epoch,
+        epoch=fencing_owner.epoch,
     )
-    *before, last = _build_segments(owner, matched, leader_epoch=by.leader_epoch)
+    *before, last = _build_segments(owner, alignment, leader_epoch=fencing_owner.leader_epoch)
     key, segment = last
-    target_next = segment.target_next if matched.tail else by.marker + 1
+    target_next = segment.target_next if alignment.unmatched_tail else fencing_owner.marker + 1
     anchor = dataclasses.replace(segment, target_next=target_next, closed=False)
     return [*producers, (owner, era), *before, (key, anchor)]
 
 
 def rebuild_first_era(
-    partition: TopicPartition, matched: LogAlignment, era: Era
+    partition: TopicPartition, alignment: LogAlignment, era: Era
 ) -> list[MapRecord]:
     """Create the map records of the part before the first known era, to be stored in this order.
 
     The era comes last: without it, the partition counts as not rebuilt, and is rebuilt next time.
     """
     owner = EraKey(topic=partition.topic, partition=partition.partition, era=0, ordinal=0, epoch=0)
-    return [*_build_segments(owner, matched, leader_epoch=-1), (owner, era)]
+    return [*_build_segments(owner, alignment, leader_epoch=-1), (owner, era)]
 
 
 def _build_segments(
     owner: EraKey, matched: LogAlignment, *, leader_epoch: int
 ) -> Iterator[tuple[MapSegmentKey, MapSegment]]:
-    for each in split_ranges(matched.stretches):
+    for each in split_ranges(matched.ranges):
         key = MapSegmentKey(
             topic=owner.topic,
             partition=owner.partition,
@@ -174,7 +176,7 @@ def _build_segments(
                 leader_epoch=leader_epoch,
                 source_epoch=-1,
                 owner=_NO_OWNER,
-                take_start=matched.first_source,
+                acquired_from=matched.first_source,
                 through=each.through,
                 target_next=each.target_next,
                 last_crc=None,
@@ -187,10 +189,10 @@ def _build_segments(
 
 
 def split_ranges(
-    stretches: Iterable[AlignedRange], *, runs_max: int = SEGMENT_RUNS_MAX
+    ranges: Iterable[AlignedRange], *, runs_max: int = SEGMENT_RUNS_MAX
 ) -> Iterator[AlignedRange]:
     """Split ranges so that none has more than `runs_max` runs."""
-    for each in stretches:
+    for each in ranges:
         first = each.first
         for at in range(0, len(each.runs) or 1, runs_max):
             following = each.runs[at + runs_max : at + runs_max + 1]

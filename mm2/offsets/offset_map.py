@@ -55,11 +55,11 @@ class OwnerSegments:
     Invariants: `firsts` increases and has as many entries as `values`.
     """
 
-    __slots__ = ("_valid", "firsts", "name", "values")
+    __slots__ = ("_valid", "any_key", "firsts", "values")
 
     def __init__(self, name: MapSegmentKey) -> None:
-        """`name` is the key of any of the owner's segments."""
-        self.name = name
+        """`any_key` is the key of any of the owner's segments."""
+        self.any_key = name
         self.firsts = array("q")
         self.values: list[bytes] = []
         self._valid: OwnerSegments | None = None
@@ -70,17 +70,17 @@ class OwnerSegments:
     @property
     def owner(self) -> OwnerOrder:
         """Sort order of this owner."""
-        return self.name.owner_order
+        return self.any_key.owner_order
 
     @property
-    def take_start(self) -> int:
+    def acquired_from(self) -> int:
         """Source offset at which this owner acquired the partition: segments of older owners
         count below it only."""
-        return self.head(0).take_start
+        return self.get_head(0).acquired_from
 
-    def key(self, index: int) -> MapSegmentKey:
+    def get_key(self, index: int) -> MapSegmentKey:
         """Key of the segment at `index`."""
-        name = self.name
+        name = self.any_key
         return MapSegmentKey(
             topic=name.topic,
             partition=name.partition,
@@ -90,15 +90,15 @@ class OwnerSegments:
             first_source=self.firsts[index],
         )
 
-    def segment(self, index: int) -> MapSegment:
+    def get_segment(self, index: int) -> MapSegment:
         """Decode the segment at `index`."""
-        return _decode_segment(self.key(index), self.values[index])
+        return _decode_segment(self.get_key(index), self.values[index])
 
-    def head(self, index: int) -> MapSegmentHead:
+    def get_head(self, index: int) -> MapSegmentHead:
         """Decode the fixed-size head of the segment at `index`, without its runs."""
         return offset_map_records.read_segment_head(self.values[index])
 
-    def index_of(self, first_source: int) -> int | None:
+    def find_index(self, first_source: int) -> int | None:
         """Index of the segment that begins at `first_source`; None if there is none."""
         at = bisect_left(self.firsts, first_source)
         return at if at < len(self.firsts) and self.firsts[at] == first_source else None
@@ -110,7 +110,9 @@ class OwnerSegments:
             extends_last = at == len(self.firsts) - 1
             self.values[at] = value
         else:
-            extends_last = at == len(self.firsts) > 0 and self.head(at - 1).through == first_source
+            extends_last = (
+                at == len(self.firsts) > 0 and self.get_head(at - 1).through == first_source
+            )
             self.firsts.insert(at, first_source)
             self.values.insert(at, value)
         if self._valid is not self or not extends_last:
@@ -118,13 +120,13 @@ class OwnerSegments:
 
     def drop(self, first_source: int) -> None:
         """Remove the segment that begins at `first_source`, if any."""
-        at = self.index_of(first_source)
+        at = self.find_index(first_source)
         if at is not None:
             self._valid = None
             del self.firsts[at]
             del self.values[at]
 
-    def whole(self) -> OwnerSegments:
+    def select_valid(self) -> OwnerSegments:
         """The segments that count: without those merged into an earlier one, and those before a
         gap.
 
@@ -135,12 +137,12 @@ class OwnerSegments:
             self._valid = self._select_valid()
         return self._valid
 
-    def absorbed(self) -> list[MapSegmentKey]:
-        """Keys of the segments that `whole` leaves out."""
-        if len(self.whole()) == len(self):
+    def list_obsolete_keys(self) -> list[MapSegmentKey]:
+        """Keys of the segments that `select_valid` leaves out."""
+        if len(self.select_valid()) == len(self):
             return []
-        kept = set(self.whole().firsts)
-        return [self.key(at) for at, first in enumerate(self.firsts) if first not in kept]
+        kept = set(self.select_valid().firsts)
+        return [self.get_key(at) for at, first in enumerate(self.firsts) if first not in kept]
 
     def _select_valid(self) -> OwnerSegments:
         kept: list[int] = []
@@ -150,10 +152,10 @@ class OwnerSegments:
                 kept.clear()
             if first >= through:
                 kept.append(at)
-                through = self.head(at).through
+                through = self.get_head(at).through
         if len(kept) == len(self):
             return self
-        found = OwnerSegments(self.name)
+        found = OwnerSegments(self.any_key)
         found.firsts = array("q", (self.firsts[at] for at in kept))
         found.values = [self.values[at] for at in kept]
         return found
@@ -165,9 +167,9 @@ class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
     def __init__(self, segments: Mapping[MapSegmentKey, MapSegment] | None = None) -> None:
         self._list_owners: dict[OwnerOrder, OwnerSegments] = {}
         for key, segment in (segments or {}).items():
-            self.keep(key, offset_map_records.encode_value(segment))
+            self.store(key, offset_map_records.encode_value(segment))
 
-    def keep(self, key: MapSegmentKey, value: bytes | None) -> None:
+    def store(self, key: MapSegmentKey, value: bytes | None) -> None:
         """Store the encoded value as in the map topic; None deletes it."""
         mine = self._list_owners.get(key.owner_order)
         if value is None:
@@ -185,7 +187,7 @@ class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
         """Owners, oldest first."""
         return [self._list_owners[each] for each in sorted(self._list_owners)]
 
-    def of_era(self, number: int) -> list[OwnerSegments]:
+    def list_owners_of_era(self, number: int) -> list[OwnerSegments]:
         """Owners of one era, oldest first."""
         return [self._list_owners[each] for each in sorted(self._list_owners) if each[-1] == number]
 
@@ -195,19 +197,19 @@ class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
         if not self._list_owners:
             return None
         last = self._list_owners[max(self._list_owners)]
-        return last.key(len(last) - 1)
+        return last.get_key(len(last) - 1)
 
     def __getitem__(self, key: MapSegmentKey) -> MapSegment:
         mine = self._list_owners.get(key.owner_order)
-        at = None if mine is None else mine.index_of(key.first_source)
+        at = None if mine is None else mine.find_index(key.first_source)
         if mine is None or at is None:
             raise KeyError(key)
-        return mine.segment(at)
+        return mine.get_segment(at)
 
     def __iter__(self) -> Iterator[MapSegmentKey]:
         for mine in list(self._list_owners.values()):
             for at in range(len(mine)):
-                yield mine.key(at)
+                yield mine.get_key(at)
 
     def __len__(self) -> int:
         return sum(map(len, self._list_owners.values()))
@@ -260,9 +262,9 @@ class EraRuns:
     """Next data offset on the target."""
 
     @classmethod
-    def of(cls, segments: SegmentStore, number: int, era: Era) -> EraRuns:
+    def from_segments(cls, segments: SegmentStore, number: int, era: Era) -> EraRuns:
         """Build the map of era `number` from its segments."""
-        owners = [each.whole() for each in segments.of_era(number)]
+        owners = [each.select_valid() for each in segments.list_owners_of_era(number)]
         if not owners:
             return cls(
                 owners=[],
@@ -272,15 +274,15 @@ class EraRuns:
                 through=era.first_source,
                 target_next=era.first_target,
             )
-        last = owners[-1].head(len(owners[-1]) - 1)
+        last = owners[-1].get_head(len(owners[-1]) - 1)
         counted: list[OwnerSegments] = []
         ends: list[int] = []
         end = last.through
         for each in reversed(owners):
-            if each.head(len(each) - 1).through >= end:
+            if each.get_head(len(each) - 1).through >= end:
                 counted.append(each)
                 ends.append(end)
-                end = min(end, each.take_start)
+                end = min(end, each.acquired_from)
         return cls(
             owners=counted[::-1],
             ends=ends[::-1],
@@ -290,7 +292,7 @@ class EraRuns:
             target_next=last.target_next,
         )
 
-    def place(self, upstream: int) -> OffsetBounds:
+    def to_target(self, upstream: int) -> OffsetBounds:
         """Bounds of the target offset that corresponds to source offset `upstream`, which must not
         be below `floor`.
 
@@ -309,7 +311,7 @@ class EraRuns:
             min(limit, max(least, here - before.below)), min(limit, max(least, here + before.above))
         )
 
-    def place_back(self, downstream: int) -> OffsetBounds | None:
+    def to_source(self, downstream: int) -> OffsetBounds | None:
         """Bounds of the source offset that corresponds to target offset `downstream`; None if that
         part of the map was deleted.
 
@@ -329,10 +331,10 @@ class EraRuns:
             min(limit, max(least, here - before.above)), min(limit, max(least, here + before.below))
         )
 
-    def sure_before(self, downstream: int) -> tuple[int, int] | None:
+    def find_exact_before(self, downstream: int) -> tuple[int, int] | None:
         """The last exactly known pair of source and target offset at or before `downstream`;
         None if there is none."""
-        found = self.place_back(downstream)
+        found = self.to_source(downstream)
         if found is None or found.lowest == found.highest:
             return None if found is None else (found.lowest, downstream)
         before, _ = self._find_around(downstream, order=_get_run_target)
@@ -361,7 +363,7 @@ def _find_neighbors(
         first = max(0, bisect_right(mine.firsts, at, hi=count) - 1)
     else:
         ends = range(count)
-        first = bisect_right(ends, at, key=lambda index: mine.head(index).target_next)
+        first = bisect_right(ends, at, key=lambda index: mine.get_head(index).target_next)
     before = behind = None
     for index in range(first, count):
         runs, below, above = _read_valid_runs(mine, index, end)
@@ -383,7 +385,7 @@ def _find_neighbors(
 def _read_valid_runs(
     mine: OwnerSegments, index: int, end: int
 ) -> tuple[tuple[OffsetRun, ...], int, int]:
-    found = mine.segment(index)
+    found = mine.get_segment(index)
     runs = found.runs
     if runs and runs[-1].source >= end:
         runs = runs[: bisect_left(runs, end, key=_get_run_source)]
@@ -413,7 +415,7 @@ class PartitionMap:
     after a newer one had read the map does not count.
     """
 
-    begun: dict[EraKey, Era] = field(default_factory=dict)
+    era_records: dict[EraKey, Era] = field(default_factory=dict)
     producers: dict[int, MapProducer] = field(default_factory=dict)
     segments: SegmentStore = field(default_factory=SegmentStore)
     request: NewEraRequest | None = None
@@ -421,7 +423,7 @@ class PartitionMap:
     @property
     def newest_era(self) -> int:
         """The era of the newest owner; 0 if none was ever begun."""
-        return self._list_owners()[-1][-1] if self.begun or self.segments else 0
+        return self._list_owners()[-1][-1] if self.era_records or self.segments else 0
 
     @property
     def had_progress(self) -> bool:
@@ -435,14 +437,14 @@ class PartitionMap:
     @property
     def next_ordinal(self) -> int:
         """Ordinal for the next producer id."""
-        owners = [each.name.ordinal for each in self.segments.owners]
-        eras = [each.ordinal for each in self.begun]
+        owners = [each.any_key.ordinal for each in self.segments.owners]
+        eras = [each.ordinal for each in self.era_records]
         return max((0, *owners, *eras, *(each.ordinal for each in self.producers.values()))) + 1
 
     @property
     def eras(self) -> dict[int, Era]:
         """Eras by number, without those that a late owner began and no owner continued."""
-        begun = {key.owner_order: era for key, era in self.begun.items()}
+        begun = {key.owner_order: era for key, era in self.era_records.items()}
         found: dict[int, Era] = {}
         lowest: int | None = None
         for order in reversed(self._list_owners()):
@@ -454,19 +456,19 @@ class PartitionMap:
         return found
 
     def _list_owners(self) -> list[tuple[int, int, int]]:
-        orders = {each.owner_order for each in self.begun}
+        orders = {each.owner_order for each in self.era_records}
         return sorted(orders.union(each.owner for each in self.segments.owners))
 
     @property
-    def untaken(self) -> bool:
+    def is_newest_era_empty(self) -> bool:
         """Returns whether a newer owner than the resume point's began an era, in which nothing
         was copied yet."""
-        begun = max((key.owner_order for key in self.begun), default=None)
+        begun = max((key.owner_order for key in self.era_records), default=None)
         newest = self.segments.newest
         return begun is not None and newest is not None and begun > newest.owner_order
 
     @property
-    def anchor(self) -> ResumePoint | None:
+    def resume_point(self) -> ResumePoint | None:
         """Resume point of the newest owner that stored one; None if none did."""
         key = self.segments.newest
         if key is None:
@@ -474,9 +476,9 @@ class PartitionMap:
         return ResumePoint(key=key, segment=self.segments[key])
 
     @property
-    def copied_to(self) -> int | None:
+    def replicated_to(self) -> int | None:
         """Next source offset to copy according to the map; None if no era was begun."""
-        anchor = self.anchor
+        anchor = self.resume_point
         if anchor is not None:
             return anchor.segment.through
         eras = self.eras
@@ -487,10 +489,10 @@ class PartitionMap:
         """The operator's request, unless an era already answers it."""
         if self.request is None:
             return None
-        answered = any(era.request == self.request.request for era in self.begun.values())
+        answered = any(era.request == self.request.request for era in self.era_records.values())
         return None if answered else self.request
 
-    def source_position(self, target: int) -> MappedOffset | None:
+    def find_resume_position(self, target: int) -> MappedOffset | None:
         """Where to resume if the target's log ends at `target`; None if no era was ever begun.
 
         Every copyable record before the returned source offset is below the returned target offset,
@@ -504,18 +506,18 @@ class PartitionMap:
         later = [era.first_source for each, era in eras.items() if each > number]
         if not number:
             return MappedOffset(min(later), target)
-        runs = EraRuns.of(self.segments, number, eras[number])
-        source, place = runs.sure_before(target) or (runs.begins, eras[number].first_target)
+        runs = EraRuns.from_segments(self.segments, number, eras[number])
+        source, place = runs.find_exact_before(target) or (runs.begins, eras[number].first_target)
         return MappedOffset(min([*later, source]), place)
 
-    def superseded(self, by: MapSegmentKey) -> list[MapSegmentKey]:
+    def list_superseded_keys(self, owner: MapSegmentKey) -> list[MapSegmentKey]:
         """Keys of older owners' segments in `owner`'s era that begin at or after the source offset
         at which `owner` acquired the partition."""
-        start = self.segments[by].take_start
+        start = self.segments[owner].acquired_from
         return [
-            each.key(at)
-            for each in self.segments.of_era(by.era)
-            if each.owner < by.owner_order
+            each.get_key(at)
+            for each in self.segments.list_owners_of_era(owner.era)
+            if each.owner < owner.owner_order
             for at in range(bisect_left(each.firsts, start), len(each))
         ]
 
@@ -539,7 +541,7 @@ class UnreadableMapRecord:
     the others' eras."""
 
     @property
-    def known_key(self) -> MapKey | None:
+    def decoded_key(self) -> MapKey | None:
         """The decoded key; None if it is unreadable, too."""
         try:
             return offset_map_records.decode_key(self.key)
@@ -549,7 +551,7 @@ class UnreadableMapRecord:
     @property
     def is_era(self) -> bool:
         """Returns whether the record is an era's, without which a partition must be reset."""
-        return isinstance(self.known_key, EraKey)
+        return isinstance(self.decoded_key, EraKey)
 
     def may_concern(self, partition: TopicPartition) -> bool:
         """Returns whether the record may concern this source partition."""
@@ -572,14 +574,14 @@ class UnreadableMapRecord:
 class OffsetMap:
     """Offset maps of all partitions of one flow; `fold` takes the map topic's records in order."""
 
-    keeps: Callable[[MapKey], bool] = lambda _: True
+    key_filter: Callable[[MapKey], bool] = lambda _: True
     """Filter by key; other records are ignored."""
     _partitions: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
     _unreadable: dict[bytes, UnreadableMapRecord] = field(default_factory=dict)
     """Unreadable records by key, in offset order."""
 
     def fold(self, key: bytes, value: bytes | None, *, offset: int) -> None:
-        """Apply a record, but keep an unreadable one for `unreadable` until a later record or
+        """Apply a record, but keep an unreadable one for `list_unreadable` until a later record or
         tombstone of the same key replaces it."""
         self._unreadable.pop(key, None)
         try:
@@ -595,8 +597,10 @@ class OffsetMap:
                 partition=None if named is None else TopicPartition(*named),
             )
 
-    def unreadable(self, partition: TopicPartition | None = None) -> Sequence[UnreadableMapRecord]:
-        """Unreadable records by offset; with `partition`, only those that may concern it."""
+    def list_unreadable(
+        self, partition: TopicPartition | None = None
+    ) -> Sequence[UnreadableMapRecord]:
+        """Unreadable records by offset; with `get_partition`, only those that may concern it."""
         found = self._unreadable.values()
         if partition is None:
             return list(found)
@@ -606,7 +610,7 @@ class OffsetMap:
         """Apply one record; None is a tombstone. Raises the errors of
         `offset_map_records.decode_key`."""
         name = offset_map_records.decode_key(key)
-        if not self.keeps(name):
+        if not self.key_filter(name):
             return
         partition = self._partitions.setdefault(
             TopicPartition(name.topic, name.partition), PartitionMap()
@@ -614,20 +618,20 @@ class OffsetMap:
         decoded = offset_map_records.decode_value(name, value) if value is not None else None
         match name:
             case EraKey():
-                _set_or_delete(partition.begun, name, decoded)
+                _set_or_delete(partition.era_records, name, decoded)
             case MapProducerKey():
                 _set_or_delete(partition.producers, name.producer_id, decoded)
             case MapSegmentKey():
-                partition.segments.keep(name, value)
+                partition.segments.store(name, value)
             case NewEraRequestKey():
                 assert decoded is None or isinstance(decoded, NewEraRequest)
                 partition.request = decoded
 
-    def partition(self, partition: TopicPartition) -> PartitionMap:
+    def get_partition(self, partition: TopicPartition) -> PartitionMap:
         """The map of one partition; empty if nothing was recorded."""
         return self._partitions.get(partition) or PartitionMap()
 
-    def partitions(self) -> list[TopicPartition]:
+    def list_partitions(self) -> list[TopicPartition]:
         """Partitions with at least one record, sorted."""
         return sorted(self._partitions)
 

@@ -72,12 +72,12 @@ class OffsetSyncStore:
         else:
             self._partitions[sync.partition] = _insert_newest(old, sync)
 
-    def read_through(self) -> None:
+    def mark_ready(self) -> None:
         """Mark the initial read of the topic as complete: offsets can be translated from now on."""
         self._ready = True
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Returns whether offsets can be translated."""
         return self._ready
 
@@ -100,13 +100,15 @@ class OffsetSyncStore:
             return ExactOffset(downstream=sync.downstream)
         if upstream == sync.upstream + 1:
             return ExactOffset(downstream=sync.downstream + 1)
-        return EarlierOffset(downstream=sync.downstream + 1, again_max=upstream - sync.upstream - 1)
+        return EarlierOffset(
+            downstream=sync.downstream + 1, reread_max=upstream - sync.upstream - 1
+        )
 
-    def slots(self, partition: TopicPartition) -> tuple[OffsetSync, ...]:
+    def list_syncs(self, partition: TopicPartition) -> tuple[OffsetSync, ...]:
         """Syncs of a partition, newest to oldest; empty if there are none."""
         return tuple(self._partitions.get(partition, ()))
 
-    def partitions(self) -> list[TopicPartition]:
+    def list_partitions(self) -> list[TopicPartition]:
         return sorted(self._partitions)
 
     def check_invariants(self) -> None:
@@ -185,7 +187,7 @@ class PartitionSyncState:
 
     upstream: int = _NO_OFFSET
     downstream: int = _NO_OFFSET
-    synced: int = _NO_OFFSET
+    last_sync_downstream: int = _NO_OFFSET
     """Target offset of the last sync that was due at once."""
 
     def acknowledge(
@@ -197,34 +199,34 @@ class PartitionSyncState:
         """
         due: int | None = None
         if (
-            self.synced == _NO_OFFSET
-            or downstream - (self.synced + 1) >= offset_lag_max
+            self.last_sync_downstream == _NO_OFFSET
+            or downstream - (self.last_sync_downstream + 1) >= offset_lag_max
             or upstream - self.upstream != 1
             or downstream < self.downstream
         ):
-            self.synced = downstream
+            self.last_sync_downstream = downstream
             due = 0
         # From here on only the lag grows, so a sync is due every `offset_lag_max + 1` records.
         last = downstream + records - 1
-        steps = (last - self.synced) // (offset_lag_max + 1)
+        steps = (last - self.last_sync_downstream) // (offset_lag_max + 1)
         if steps > 0:
-            self.synced += steps * (offset_lag_max + 1)
-            due = self.synced - downstream
+            self.last_sync_downstream += steps * (offset_lag_max + 1)
+            due = self.last_sync_downstream - downstream
         self.upstream, self.downstream = upstream + records - 1, last
         return due
 
 
 @dataclass(slots=True)
 class OffsetSyncWriter:
-    """Queues the offset syncs of one task; the caller writes those that `take_due` returns and
+    """Queues the offset syncs of one task; the caller writes those that `pop_due` returns and
     reports the results.
 
-    Invariants: at most `under_way_max` syncs are in flight; a delayed sync was acknowledged after
+    Invariants: at most `in_flight_max` syncs are in flight; a delayed sync was acknowledged after
     the pending one of the same partition.
     """
 
     offset_lag_max: int
-    under_way_max: int = IN_FLIGHT_SYNCS_MAX
+    in_flight_max: int = IN_FLIGHT_SYNCS_MAX
     _states: dict[TopicPartition, PartitionSyncState] = field(default_factory=dict)
     _pending: dict[TopicPartition, OffsetSync] = field(default_factory=dict)
     _delayed: dict[TopicPartition, OffsetSync] = field(default_factory=dict)
@@ -253,16 +255,16 @@ class OffsetSyncWriter:
         self._pending.update(self._delayed)
         self._delayed.clear()
 
-    def take_due(self) -> list[OffsetSync]:
-        """Remove and return the syncs to write now, oldest first; call `answered` for each
+    def pop_due(self) -> list[OffsetSync]:
+        """Remove and return the syncs to write now, oldest first; call `on_written` for each
         (Java: `firePendingOffsetSyncs`)."""
         taken: list[OffsetSync] = []
-        while self._pending and self._under_way < self.under_way_max:
+        while self._pending and self._under_way < self.in_flight_max:
             taken.append(self._pending.pop(next(iter(self._pending))))
             self._under_way += 1
         return taken
 
-    def answered(self, sync: OffsetSync, *, stored: bool) -> None:
+    def on_written(self, sync: OffsetSync, *, stored: bool) -> None:
         """Record that a popped sync was stored, or that writing it failed.
 
         A failed sync is written again at the next commit unless a newer one exists; Java drops it.
@@ -277,7 +279,7 @@ class OffsetSyncWriter:
         if (state.upstream, state.downstream) == (sync.upstream, sync.downstream):
             self._delayed[sync.partition] = sync
 
-    def forget(self, partition: TopicPartition) -> None:
+    def forget_partition(self, partition: TopicPartition) -> None:
         """Drop the state of a partition that another task copies now.
 
         Its queued syncs are dropped: after a newer sync of that task, they would look like a source
@@ -297,12 +299,12 @@ class OffsetSyncWriter:
         return self._delayed
 
     @property
-    def under_way(self) -> int:
+    def in_flight(self) -> int:
         """Number of syncs in flight."""
         return self._under_way
 
     def check_invariants(self) -> None:
-        assert 0 <= self._under_way <= self.under_way_max, self._under_way
+        assert 0 <= self._under_way <= self.in_flight_max, self._under_way
 
 
 def _create_sync(partition: TopicPartition, upstream: int, downstream: int) -> OffsetSync:
@@ -327,7 +329,7 @@ class ReplicatedSpanTracker:
 
     _reported: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
-    def steps(self, key: MapSegmentKey, segment: MapSegment) -> list[ReplicatedSpan]:
+    def extract_new_spans(self, key: MapSegmentKey, segment: MapSegment) -> list[ReplicatedSpan]:
         """Spans that are new in this segment. The first segment of a partition or era only sets
         the start."""
         name = TopicPartition(key.topic, key.partition)

@@ -28,11 +28,11 @@ class ExactOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierOffset:
-    """A consumer that continues at `downstream` misses nothing and re-reads up to `again_max`
+    """A consumer that continues at `downstream` misses nothing and re-reads up to `reread_max`
     records."""
 
     downstream: int
-    again_max: int
+    reread_max: int
 
 
 class Untranslated(enum.Enum):
@@ -87,7 +87,7 @@ class MapTranslator:
             return Untranslated.TOO_OLD
         following = min((eras[each].first_target for each in eras if each > number), default=None)
         if upstream <= found.through:
-            lowest, highest = found.place(upstream)
+            lowest, highest = found.to_target(upstream)
         elif following is None:
             lowest, highest = found.target_next, found.target_next + upstream - found.through
         else:
@@ -99,7 +99,7 @@ class MapTranslator:
             lowest, highest = min(lowest, following), min(highest, following)
         return _build_outcome(lowest, again_max=max(0, highest - lowest))
 
-    def first_behind(self, upstream: int) -> int | None:
+    def find_first_after(self, upstream: int) -> int | None:
         """The first known target offset after an offset that is `TOO_OLD`.
 
         None if there is none, or if the map also has eras of recreated topics, whose offsets may
@@ -110,9 +110,9 @@ class MapTranslator:
             return None
         number = max((each for each in eras if eras[each].first_source <= upstream), default=None)
         found = self._get_runs(min(eras) if number is None else number)
-        return found.place(found.floor).lowest
+        return found.to_target(found.floor).lowest
 
-    def agrees(self, newest: OffsetSync) -> bool:
+    def agrees_with_sync(self, newest: OffsetSync) -> bool:
         """Returns whether the map does not contradict the newest offset sync of the partition.
 
         If it does, MirrorMaker 2 has mirrored since this flow: it recreated the topic, so that the
@@ -126,11 +126,11 @@ class MapTranslator:
 
     def _get_runs(self, number: int) -> EraRuns:
         if number not in self._runs:
-            self._runs[number] = EraRuns.of(self._segments, number, self._eras[number])
+            self._runs[number] = EraRuns.from_segments(self._segments, number, self._eras[number])
         return self._runs[number]
 
 
-def translate_to_target(known: PartitionMap, upstream: int) -> TranslatedOffset:
+def translate_to_target(partition_map: PartitionMap, upstream: int) -> TranslatedOffset:
     """Translate a source offset to the target. Beyond what was replicated, the result is where
     copying continues.
 
@@ -138,10 +138,10 @@ def translate_to_target(known: PartitionMap, upstream: int) -> TranslatedOffset:
     copied without recording them follow, and `again_max` counts all of them. Those that the source
     still had were replicated again; those that compaction has removed since are unknown.
     """
-    return MapTranslator(known).translate(upstream)
+    return MapTranslator(partition_map).translate(upstream)
 
 
-def translate_to_source(known: PartitionMap, downstream: int) -> TranslatedOffset:
+def translate_to_source(partition_map: PartitionMap, downstream: int) -> TranslatedOffset:
     """Translate a target offset to the source; the outcome's `downstream` is a source offset.
 
     Foreign records have no source offset: the result is the next record that this flow copied.
@@ -149,7 +149,7 @@ def translate_to_source(known: PartitionMap, downstream: int) -> TranslatedOffse
     `EarlierOffset`, whose `again_max` counts all records there as copies. The same holds if a newer
     era copied records again, because the target may have lost them in between.
     """
-    eras = _select_current_eras(known.eras)
+    eras = _select_current_eras(partition_map.eras)
     if not eras:
         return Untranslated.UNKNOWN
     number = max((each for each in eras if eras[each].first_target <= downstream), default=None)
@@ -159,9 +159,9 @@ def translate_to_source(known: PartitionMap, downstream: int) -> TranslatedOffse
             return Untranslated.TOO_OLD
         sure = most = eras[number].first_source
     else:
-        found = EraRuns.of(known.segments, number, eras[number])
+        found = EraRuns.from_segments(partition_map.segments, number, eras[number])
         beyond = max(0, downstream - found.target_next)
-        place = found.place_back(downstream)
+        place = found.to_source(downstream)
         if place is None:
             return Untranslated.TOO_OLD
         sure, most = (found.through, found.through) if beyond else place
@@ -172,14 +172,14 @@ def translate_to_source(known: PartitionMap, downstream: int) -> TranslatedOffse
 
 def _build_outcome(place: int, *, again_max: int) -> TranslatedOffset:
     if again_max:
-        return EarlierOffset(downstream=place, again_max=again_max)
+        return EarlierOffset(downstream=place, reread_max=again_max)
     return ExactOffset(downstream=place)
 
 
 def agrees_with_sync(known: PartitionMap, newest: OffsetSync) -> bool:
     """Returns whether the map does not contradict an offset sync; see
     `MapTranslator.agrees_with_sync`."""
-    return MapTranslator(known).agrees(newest)
+    return MapTranslator(known).agrees_with_sync(newest)
 
 
 def _select_current_eras(eras: dict[int, Era]) -> dict[int, Era]:

@@ -67,14 +67,14 @@ def check_same_cluster(
     weight = CheckSeverity.WARNING if renames else CheckSeverity.FAILED
     yield CheckFinding(
         subject=flow,
-        word=CheckArea.SETTINGS,
-        weight=weight,
+        area=CheckArea.SETTINGS,
+        severity=weight,
         code="same-cluster",
         text=f"both aliases lead to the same cluster ({source_id})",
-        means="every topic gets a mirror on the same cluster"
+        effect="every topic gets a mirror on the same cluster"
         if renames
         else "every topic would be replicated into itself: nothing is replicated",
-        mend="correct bootstrap.servers of one of the two",
+        fix="correct bootstrap.servers of one of the two",
     )
 
 
@@ -218,12 +218,12 @@ class _TargetCheck:
     ) -> CheckFinding:
         return CheckFinding(
             subject=self.flow,
-            word=CheckArea.SETTINGS,
-            weight=weight,
+            area=CheckArea.SETTINGS,
+            severity=weight,
             code=code,
             text=text,
-            means=means,
-            mend=mend,
+            effect=means,
+            fix=mend,
         )
 
 

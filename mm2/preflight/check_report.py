@@ -58,27 +58,27 @@ class CheckFinding:
 
     subject: str
     """Cluster alias, flow name, or `ENGINE_SUBJECT`."""
-    word: CheckArea
-    weight: CheckSeverity
+    area: CheckArea
+    severity: CheckSeverity
     code: str
     """Stable identifier for scripts."""
     text: str
     """What was found."""
-    means: str
+    effect: str
     """Effect."""
-    mend: str
+    fix: str
     """How to fix it."""
     command: str = ""
     """Command that fixes it or shows details, "" if there is none."""
     affects: tuple[str, ...] = ()
     """Topics with this cause."""
-    also: tuple[str, ...] = ()
+    other_subjects: tuple[str, ...] = ()
     """Further subjects with this finding."""
 
     @property
     def subjects(self) -> tuple[str, ...]:
         """All subjects with this finding."""
-        return (self.subject, *self.also)
+        return (self.subject, *self.other_subjects)
 
 
 ENGINE_SUBJECT = "spark"
@@ -112,7 +112,7 @@ class CheckReport:
     @property
     def verdict(self) -> CheckResult:
         """Worst severity; OK if there are only notes."""
-        weights = {each.weight for each in self.findings}
+        weights = {each.severity for each in self.findings}
         if CheckSeverity.FAILED in weights:
             return CheckResult.FAILED
         return CheckResult.WARNING if CheckSeverity.WARNING in weights else CheckResult.OK
@@ -131,25 +131,25 @@ class CheckedSubject:
     """One subject, with the areas that were checked and those that were skipped."""
 
     subject: str
-    seen: frozenset[CheckArea]
+    checked: frozenset[CheckArea]
     skipped: frozenset[CheckArea] = frozenset()
 
 
 def build_report(
-    looked: Iterable[CheckedSubject], findings: Collection[CheckFinding]
+    checked: Iterable[CheckedSubject], findings: Collection[CheckFinding]
 ) -> CheckReport:
     """Build a report; findings with the same cause are merged, whatever subjects and topics they
     affect."""
-    rows = tuple(looked)
+    rows = tuple(checked)
     places = {each.subject: number for number, each in enumerate(rows)}
     words = list(CheckArea)
     weights = list(CheckSeverity)
     ordered = sorted(
         _merge_findings(findings),
         key=lambda each: (
-            weights.index(each.weight),
+            weights.index(each.severity),
             places.get(each.subject, len(places)),
-            words.index(each.word),
+            words.index(each.area),
         ),
     )
     return CheckReport(
@@ -160,14 +160,14 @@ def build_report(
 def _merge_findings(found: Iterable[CheckFinding]) -> list[CheckFinding]:
     alike: dict[CheckFinding, list[CheckFinding]] = {}
     for each in found:
-        cause = dataclasses.replace(each, subject="", means="", affects=())
+        cause = dataclasses.replace(each, subject="", effect="", affects=())
         alike.setdefault(cause, []).append(each)
     return [
         dataclasses.replace(
             members[0],
-            means="; ".join(dict.fromkeys(each.means for each in members)),
+            effect="; ".join(dict.fromkeys(each.effect for each in members)),
             affects=tuple(dict.fromkeys(topic for each in members for topic in each.affects)),
-            also=tuple(dict.fromkeys(each.subject for each in members))[1:],
+            other_subjects=tuple(dict.fromkeys(each.subject for each in members))[1:],
         )
         for members in alike.values()
     ]
@@ -175,16 +175,17 @@ def _merge_findings(found: Iterable[CheckFinding]) -> list[CheckFinding]:
 
 def _build_row(looked: CheckedSubject, findings: Collection[CheckFinding]) -> CheckRow:
     worst: dict[CheckArea, CheckResult] = dict.fromkeys(looked.skipped, CheckResult.SKIPPED)
-    worst |= dict.fromkeys(looked.seen, CheckResult.OK)
+    worst |= dict.fromkeys(looked.checked, CheckResult.OK)
     for each in findings:
         if each.subject != looked.subject:
             continue
-        if each.weight is CheckSeverity.FAILED:
-            worst[each.word] = CheckResult.FAILED
+        if each.severity is CheckSeverity.FAILED:
+            worst[each.area] = CheckResult.FAILED
         elif (
-            each.weight is CheckSeverity.WARNING and worst.get(each.word) is not CheckResult.FAILED
+            each.severity is CheckSeverity.WARNING
+            and worst.get(each.area) is not CheckResult.FAILED
         ):
-            worst[each.word] = CheckResult.WARNING
+            worst[each.area] = CheckResult.WARNING
     return CheckRow(
         subject=looked.subject, cells={word: worst[word] for word in CheckArea if word in worst}
     )
@@ -213,10 +214,10 @@ def format_report(report: CheckReport) -> Iterator[str]:
         yield "  ".join(padded).rstrip()
     for each in report.findings:
         yield ""
-        head = f"{_SEVERITY_LABELS[each.weight]} {each.word.value} {', '.join(each.subjects)}"
+        head = f"{_SEVERITY_LABELS[each.severity]} {each.area.value} {', '.join(each.subjects)}"
         yield f"{head}: {each.text}{_format_affected(each.affects)} ({each.code})"
-        yield f"  effect: {each.means}"
-        yield f"  fix:    {each.mend}"
+        yield f"  effect: {each.effect}"
+        yield f"  fix:    {each.fix}"
         if each.command:
             yield f"  $ {each.command}"
     yield ""
@@ -239,12 +240,12 @@ def report_to_json(report: CheckReport, file: str) -> dict[str, Any]:
                 "subject": each.subject,
                 "subjects": list(each.subjects),
                 "affects": list(each.affects),
-                "word": each.word.value,
-                "weight": each.weight.value,
+                "word": each.area.value,
+                "weight": each.severity.value,
                 "code": each.code,
                 "text": each.text,
-                "means": each.means,
-                "mend": each.mend,
+                "means": each.effect,
+                "mend": each.fix,
                 "command": each.command,
             }
             for each in report.findings
@@ -268,6 +269,6 @@ def _format_summary(report: CheckReport) -> str:
             (CheckSeverity.WARNING, "warning"),
             (CheckSeverity.NOTE, "note"),
         )
-        if (number := sum(each.weight is weight for each in report.findings))
+        if (number := sum(each.severity is weight for each in report.findings))
     )
     return f"verdict: {report.verdict.value}" + "".join(f", {each}" for each in counts)

@@ -33,7 +33,7 @@ class ClusterLogin:
     access: KafkaClusterAccess
     clients: tuple[str, ...]
 
-    def is_like(self, other: ClusterLogin) -> bool:
+    def equals_login(self, other: ClusterLogin) -> bool:
         """Returns True if both use the same addresses and credentials."""
         mine, theirs = self.access, other.access
         return (self.alias, mine.bootstrap, mine.security) == (
@@ -55,7 +55,7 @@ def list_logins(accesses_of: Mapping[str, tuple[Flow, ClientAccesses]]) -> list[
             new = ClusterLogin(
                 alias=alias, access=access, clients=(f"{client.value} of {flow.name}",)
             )
-            place = next((i for i, each in enumerate(found) if each.is_like(new)), None)
+            place = next((i for i, each in enumerate(found) if each.equals_login(new)), None)
             if place is None:
                 found.append(new)
             else:
@@ -72,7 +72,7 @@ def build_client_accesses(
     settings: Mm2Settings, flow: Flow, plan: FlowPlan
 ) -> dict[FlowClient, KafkaClusterAccess]:
     """Returns the connection settings of each client of the flow."""
-    clients = settings.clients_of(flow)
+    clients = settings.get_clients(flow)
     return {
         FlowClient.SOURCE_ADMIN: cluster_clients.build_client_access(
             clients.source_admin, flow.source
@@ -90,7 +90,7 @@ def build_operators(
     found: Mapping[FlowClient, KafkaClusterAccess],
 ) -> dict[FlowClient, ClusterCommands]:
     """Returns operator commands with each client's cluster and principal."""
-    return {client: operator_access.build_cluster_access(each) for client, each in found.items()}
+    return {client: operator_access.build_cluster_commands(each) for client, each in found.items()}
 
 
 def fetch_authorized_operations(
@@ -116,13 +116,13 @@ def fetch_authorized_operations(
         ) as asking:
             answers = {
                 (ResourceKind.TOPIC, name): each
-                for name, each in asking.of_topics(
+                for name, each in asking.read_for_topics(
                     list(kinds[ResourceKind.TOPIC]), timeout_s
                 ).items()
             }
-            groups = asking.of_groups(list(kinds[ResourceKind.GROUP]), timeout_s)
+            groups = asking.read_for_groups(list(kinds[ResourceKind.GROUP]), timeout_s)
             answers |= {(ResourceKind.GROUP, name): each for name, each in groups.items()}
-            answers[ResourceKind.CLUSTER, ""] = asking.of_cluster(timeout_s)
+            answers[ResourceKind.CLUSTER, ""] = asking.read_for_cluster(timeout_s)
         told |= {
             ClientResource(client=client, kind=kind, name=name): each
             for (kind, name), each in answers.items()

@@ -81,7 +81,7 @@ def check_connectivity(
     access = login.access
     blank = build_unreachable_result(login, clock=clock)
     options = dataclasses.replace(
-        access.connection("mm2-check"),
+        access.to_connection_settings("mm2-check"),
         connect_timeout_s=timeout_s,
         request_timeout_s=timeout_s,
     )
@@ -96,17 +96,17 @@ def check_connectivity(
     end = Deadline.after(timeout_s, now_s=clock.now_s())
 
     def dated(each: ConnectAttempt) -> ConnectAttempt:
-        left_s = end.left_s(clock.now_s())
+        left_s = end.remaining_s(clock.now_s())
         if each.layer is not None or left_s == 0.0:
             return each
         until_ms = fetch_broker_certificate_expiry_ms(each.address, access.security, left_s)
-        return dataclasses.replace(each, until_ms=until_ms)
+        return dataclasses.replace(each, expires_ms=until_ms)
 
     return dataclasses.replace(
         blank,
         bootstrap=tuple(map(dated, bootstrap)),
         brokers=brokers,
-        own_until_ms=read_client_certificate_expiry_ms(access.security),
+        client_expires_ms=read_client_certificate_expiry_ms(access.security),
     )
 
 
@@ -123,7 +123,7 @@ def build_unreachable_result(login: ClusterLogin, *, clock: Clock, why: str = ""
         protocol=access.security.protocol,
         user=operator_access.resolve_principal(access.security).removeprefix("User:"),
         bootstrap=tuple(tried) if why else (),
-        tool=operator_access.build_cluster_access(access),
+        tool=operator_access.build_cluster_commands(access),
         at_ms=clock.wall_ms(),
     )
 
@@ -166,7 +166,7 @@ class _AddressChecks:
 
         def failed(address: str) -> ConnectError | None:
             reply = replies.get(address)
-            troubles = self._by_address[address].troubles()
+            troubles = self._by_address[address].connection_errors()
             return reply.failure if reply is not None else next(iter(troubles.values()), None)
 
         for address, each in self._by_address.items():
@@ -197,7 +197,7 @@ class _AddressChecks:
 
         def failed(node: int) -> ConnectError | None:
             reply = replies.get(node)
-            return known.trouble(node) if reply is None else reply.failure
+            return known.connection_error(node) if reply is None else reply.failure
 
         found = self._poll_until_done(
             addresses,
@@ -216,7 +216,7 @@ class _AddressChecks:
         end = Deadline.after(self._timeout_s + _DEADLINE_MARGIN_S, now_s=self._clock.now_s())
         found: dict[K, ConnectError | None] = {}
         while len(found) < len(wanted):
-            late = end.passed(self._clock.now_s())
+            late = end.is_expired(self._clock.now_s())
             for key in wanted:
                 if key in found:
                     continue

@@ -33,7 +33,7 @@ class ConnectAttempt:
     """Why it failed."""
     node: int | None = None
     """Broker that advertises the address, None for an address of `bootstrap.servers`."""
-    until_ms: int | None = None
+    expires_ms: int | None = None
     """When its certificate expires."""
 
 
@@ -51,22 +51,22 @@ class ConnectResult:
     brokers: tuple[ConnectAttempt, ...] = ()
     at_ms: int = 0
     """When it was checked."""
-    own_until_ms: int | None = None
+    client_expires_ms: int | None = None
     """When the client certificate expires."""
     tool: ClusterCommands = operator_commands.GENERIC_COMMANDS.source
     """Commands for the operator."""
 
     @property
-    def answers(self) -> bool:
+    def is_reachable(self) -> bool:
         """True if any address of `bootstrap.servers` accepted the client."""
         return any(each.layer is None for each in self.bootstrap)
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """True if every broker is reachable as well."""
-        return self.answers and all(each.layer is None for each in self.brokers)
+        return self.is_reachable and all(each.layer is None for each in self.brokers)
 
-    def looked(self) -> CheckedSubject:
+    def summarize_areas(self) -> CheckedSubject:
         """Returns which areas were checked, and which were skipped after failures."""
         applying = [word for word in check_report.CONNECTIVITY_AREAS if self._applies(word)]
         seen: set[_Area] = set()
@@ -77,7 +77,7 @@ class ConnectResult:
             seen.update(applying[:depth])
         return CheckedSubject(
             subject=self.alias,
-            seen=frozenset(seen),
+            checked=frozenset(seen),
             skipped=frozenset(applying) - seen,
         )
 
@@ -91,7 +91,7 @@ class ConnectResult:
         word = _AREA_BY_LAYER[layer]
         return word if self._applies(word) else _Area.LISTENER
 
-    def told(self) -> Iterator[CheckFinding]:
+    def list_findings(self) -> Iterator[CheckFinding]:
         """Yield findings about failed addresses and expiring certificates; equal failures of
         several addresses are one finding."""
         alike: dict[tuple[_Layer, str, int | None], list[str]] = {}
@@ -102,12 +102,12 @@ class ConnectResult:
             tried = ConnectAttempt(address=addresses[0], layer=layer, text=text, node=node)
             yield self._finding(tried, layer, ", ".join(addresses))
         for each in (*self.bootstrap, *self.brokers):
-            if each.layer is None and self._expires_soon(each.until_ms):
+            if each.layer is None and self._expires_soon(each.expires_ms):
                 yield self._make_expiry_finding(
-                    each.until_ms, f"the certificate of {each.address}", each.address
+                    each.expires_ms, f"the certificate of {each.address}", each.address
                 )
-        if self._expires_soon(self.own_until_ms):
-            yield self._make_expiry_finding(self.own_until_ms, "the client certificate", "")
+        if self._expires_soon(self.client_expires_ms):
+            yield self._make_expiry_finding(self.client_expires_ms, "the client certificate", "")
 
     def _expires_soon(self, until_ms: int | None) -> bool:
         return until_ms is not None and until_ms - self.at_ms < EXPIRY_WARNING_MS
@@ -116,12 +116,12 @@ class ConnectResult:
         days = max(0, (until_ms or 0) - self.at_ms) // _DAY_MS
         return CheckFinding(
             subject=self.alias,
-            word=_Area.TLS,
-            weight=CheckSeverity.WARNING,
+            area=_Area.TLS,
+            severity=CheckSeverity.WARNING,
             code="tls-expires-soon",
             text=f"{what} expires in {plurals.format_count(days, 'day')}",
-            means="TLS connections fail after that",
-            mend="renew it before",
+            effect="TLS connections fail after that",
+            fix="renew it before",
             command=operator_commands.build_certificate_check(address) if address else "",
         )
 
@@ -144,18 +144,18 @@ class ConnectResult:
         else:
             cause = _find_cause(layer, tried.text)
             text = f"{addresses} of bootstrap.servers: {tried.text}"
-            weight = CheckSeverity.WARNING if self.answers else CheckSeverity.FAILED
+            weight = CheckSeverity.WARNING if self.is_reachable else CheckSeverity.FAILED
         means = cause.means
         if weight is CheckSeverity.WARNING:
             means = "other bootstrap addresses answer; if they are down, clients cannot connect"
         return CheckFinding(
             subject=self.alias,
-            word=word,
-            weight=weight,
+            area=word,
+            severity=weight,
             code=cause.code,
             text=f"{text} ({', '.join(self.clients)})" if self.clients else text,
-            means=means,
-            mend=cause.mend.format(alias=self.alias, protocol=self.protocol, user=self.user),
+            effect=means,
+            fix=cause.mend.format(alias=self.alias, protocol=self.protocol, user=self.user),
             command=self._command(layer, tried.address),
         )
 

@@ -47,7 +47,11 @@ _FACTOR_REFUSED = "INVALID_REPLICATION_FACTOR"
 
 def select_areas(plan: FlowPlan) -> frozenset[CheckArea]:
     """Returns the areas that are checked; a flow for heartbeats only replicates nothing."""
-    return _AREAS_OF_EVERY_FLOW | _AREAS_OF_MIRRORING if plan.shown else _AREAS_OF_EVERY_FLOW
+    return (
+        _AREAS_OF_EVERY_FLOW | _AREAS_OF_MIRRORING
+        if plan.replicates_topics
+        else _AREAS_OF_EVERY_FLOW
+    )
 
 
 class FlowCheck:
@@ -76,7 +80,7 @@ class FlowCheck:
         self._found: list[CheckFinding] = []
         self._configs: BrokerConfigs | None = None
 
-    def look(self, brokers: Mapping[str, int]) -> Sequence[CheckFinding]:
+    def run(self, brokers: Mapping[str, int]) -> Sequence[CheckFinding]:
         """Run all checks; `brokers` is the number of brokers by alias."""
         config = internal_topic_check.parse_connector_configs(self._settings, self._plan)
         own = internal_topic_check.list_internal_topics(self._plan, config)
@@ -92,19 +96,19 @@ class FlowCheck:
                     timeout_s=self._timeout_s,
                 )
             )
-            if self._plan.shown:
+            if self._plan.replicates_topics:
                 self._run_check(
                     CheckArea.SETTINGS, lambda: self._check_broker_limits(both, brokers)
                 )
                 kept_ms = broker_limits.get_default_retention_ms(self._configs)
                 topics.default_factor = broker_limits.get_default_replication_factor(self._configs)
-                self._run_check(CheckArea.TOPICS, lambda: topics.of_mirrors(kept_ms))
-            self._run_check(CheckArea.TOPICS, lambda: topics.of_own(own))
-            self._run_check(CheckArea.SETTINGS, topics.of_factors)
+                self._run_check(CheckArea.TOPICS, lambda: topics.check_mirrors(kept_ms))
+            self._run_check(CheckArea.TOPICS, lambda: topics.check_internal_topics(own))
+            self._run_check(CheckArea.SETTINGS, topics.check_replication_factors)
             self._run_check(
                 CheckArea.RIGHTS, lambda: self._check_acls(both, config, own, topics=topics)
             )
-        if self._plan.shown:
+        if self._plan.replicates_topics:
             self._run_check(CheckArea.PROTOCOL, self._check_delivery)
         return self._found
 
@@ -116,12 +120,12 @@ class FlowCheck:
             self._found.append(
                 CheckFinding(
                     subject=self._flow.name,
-                    word=_classify_error(error, word),
-                    weight=CheckSeverity.FAILED,
+                    area=_classify_error(error, word),
+                    severity=CheckSeverity.FAILED,
                     code="look-refused" if isinstance(error, NotAuthorizedError) else "look-failed",
                     text=str(error),
-                    means="this part of the flow could not be checked",
-                    mend="fix what the message names, and check again",
+                    effect="this part of the flow could not be checked",
+                    fix="fix what the message names, and check again",
                 )
             )
 
@@ -153,16 +157,18 @@ class FlowCheck:
         *,
         topics: TopicCheck,
     ) -> Iterator[CheckFinding]:
-        flow, mirrors, checkpoint = self._flow, self._plan.shown, config.checkpoint
+        flow, mirrors, checkpoint = self._flow, self._plan.replicates_topics, config.checkpoint
         groups = self._list_groups(both, config) if mirrors else None
         syncs = checkpoint is not None and checkpoint.sync_groups_interval_s is not None
         wanted = FlowOperations(
             topics=topics.mirrored,
-            mirrors=tuple(map(flow.remote_topic, topics.mirrored)),
-            own=tuple(each.need for each in own if each.written),
+            mirrors=tuple(map(flow.format_remote_topic, topics.mirrored)),
+            internal_topics=tuple(each.required_acls for each in own if each.is_written),
             worker_group=self._plan.worker.membership.group_id,
-            read_too=internal_topic_check.list_reverse_flow_topics(flow) if mirrors else (),
-            seen_groups=None if groups is None else bool(groups),
+            reverse_flow_topics=internal_topic_check.list_reverse_flow_topics(flow)
+            if mirrors
+            else (),
+            has_visible_groups=None if groups is None else bool(groups),
             synced_groups=(groups or ())[:_MAX_GROUPS_CHECKED] if syncs else (),
             sync_acls=mirrors and config.source.sync_acls_interval_s is not None,
             syncs_configs=flow.syncs_topic_configs,
@@ -173,7 +179,10 @@ class FlowCheck:
             self._accesses, needed, clock=self._clock, timeout_s=self._timeout_s
         )
         cluster = ClientResource(client=FlowClient.TARGET_ADMIN, kind=ResourceKind.CLUSTER)
-        tried = {**topics.tried, (cluster, "DESCRIBE_CONFIGS"): self._configs is not None}
+        tried = {
+            **topics.allowed_operations,
+            (cluster, "DESCRIBE_CONFIGS"): self._configs is not None,
+        }
         yield from required_acls.find_missing_acls(
             flow.name,
             needed,
@@ -193,7 +202,7 @@ class FlowCheck:
         )
         for name, why in filtered.unmatched.items():
             _LOG.warning("group %.80s is skipped: %s", name, why)
-        return filtered.taken
+        return filtered.accepted
 
     def _check_delivery(self) -> Iterator[CheckFinding]:
         found = flow_probe.probe_flow(

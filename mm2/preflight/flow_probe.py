@@ -58,10 +58,10 @@ class ProbeResult:
         yield f"  {self.source.alias} (source) supports {_format_observed(self.source)}"
         yield f"  {self.target.alias} (target) supports {_format_observed(self.target)}"
         for observed in (self.source, self.target):
-            if observed.topic_ids is not None:
-                yield f"  {observed.alias} has {'' if observed.topic_ids else 'no '}topic ids"
+            if observed.has_topic_ids is not None:
+                yield f"  {observed.alias} has {'' if observed.has_topic_ids else 'no '}topic ids"
         for check in CapabilityCheck:
-            answer = self.target.answer(check)
+            answer = self.target.get_result(check)
             detail = f" ({answer.detail})" if answer.detail else ""
             yield f"  {answer.outcome.value:>8}: {check.value}{detail}"
 
@@ -69,18 +69,22 @@ class ProbeResult:
         """Encode as JSON; see `PROBE_JSON_VERSION`."""
         return {
             "flow": self.flow.name,
-            "delivery": self.verdict.delivery.value,
-            "proven": self.verdict.proven,
+            "delivery": self.verdict.guarantee.value,
+            "proven": self.verdict.is_verified,
             "reasons": list(self.verdict.reasons),
             "notes": list(self.verdict.notes),
             "clusters": [
-                {"alias": each.alias, "speaks": dict(each.spoken), "topic_ids": each.topic_ids}
+                {
+                    "alias": each.alias,
+                    "speaks": dict(each.api_versions),
+                    "topic_ids": each.has_topic_ids,
+                }
                 for each in (self.source, self.target)
             ],
             "checks": {
                 check.name.lower().replace("_", "-"): {
-                    "outcome": self.target.answer(check).outcome.value,
-                    "detail": self.target.answer(check).detail,
+                    "outcome": self.target.get_result(check).outcome.value,
+                    "detail": self.target.get_result(check).detail,
                 }
                 for check in CapabilityCheck
             },
@@ -96,7 +100,7 @@ def probe_flow(
 ) -> ProbeResult:
     """Probe both clusters of a flow. Raises `ConnectError` if one does not answer."""
     client_id = f"mm2-{flow.name}-probe"
-    clients = settings.clients_of(flow)
+    clients = settings.get_clients(flow)
 
     def over(cluster: ClusterSettings, alias: str) -> ClusterProbe:
         reached = cluster_clients.build_connection_settings(cluster, alias, client_id=client_id)
@@ -110,16 +114,16 @@ def probe_flow(
     )
     try:
         names = source_admin.list_topics(PROBE_TIMEOUT_S)
-        source = over(clients.consumer, flow.source).source(min(names, default=None))
+        source = over(clients.consumer, flow.source).probe_source(min(names, default=None))
         refused = _create_topic(target_admin, flow)
         target_probe = over(clients.producer, flow.target)
-        prefix = f"mm2-{flow.name}-"  # prefix of all `Flow.transactional_id`
+        prefix = f"mm2-{flow.name}-"  # prefix of all `Flow.format_transactional_id`
         if refused is None:
-            target = target_probe.target(PROBE_TOPIC, transactional_prefix=prefix)
+            target = target_probe.probe_target(PROBE_TOPIC, transactional_prefix=prefix)
         else:
-            target = target_probe.untried(refused)
+            target = target_probe.build_untested(refused)
         told = target_admin.broker_configs(_EXPIRATION_KEYS, PROBE_TIMEOUT_S)
-        target = replace(target, tells_expiration=any((told or {}).values()))
+        target = replace(target, reports_producer_expiration=any((told or {}).values()))
     finally:
         source_admin.close()
         target_admin.close()
@@ -142,7 +146,7 @@ def _create_topic(target: Admin, flow: Flow) -> ConnectError | None:
 def _format_observed(observed: ClusterCapabilities) -> str:
     return ", ".join(
         f"{name} {'in no common version' if version is None else version}"
-        for name, version in observed.spoken.items()
+        for name, version in observed.api_versions.items()
     )
 
 
@@ -154,10 +158,10 @@ def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[Chec
     verdict, flow = found.verdict, found.flow
     wants_less = flow.delivery is DeliveryMode.AT_LEAST_ONCE
     denied = any(
-        found.target.answer(check).outcome is CheckOutcome.DENIED for check in CapabilityCheck
+        found.target.get_result(check).outcome is CheckOutcome.DENIED for check in CapabilityCheck
     )
     for reason in verdict.reasons:
-        if verdict.delivery is _Delivery.NONE:
+        if verdict.guarantee is _Delivery.NONE:
             yield _build_finding(
                 found,
                 "protocol",
@@ -201,11 +205,11 @@ def _build_finding(
 ) -> CheckFinding:
     return CheckFinding(
         subject=found.flow.name,
-        word=word,
-        weight=weight,
+        area=word,
+        severity=weight,
         code=code,
         text=text,
-        means=means,
-        mend=mend,
+        effect=means,
+        fix=mend,
         command=command,
     )

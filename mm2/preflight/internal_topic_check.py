@@ -37,7 +37,7 @@ class ExpectedInternalTopic:
     """How an internal topic must be."""
 
     name: str
-    holds: str
+    content: str
     """What is lost with the topic."""
     partitions: int | None
     """None for any number."""
@@ -45,7 +45,7 @@ class ExpectedInternalTopic:
     """-1 for the brokers' default."""
     factor_key: str
     """Key that configures the replication factor."""
-    refused: bool = True
+    is_required: bool = True
     """True if a flow does not start with a topic that deviates."""
 
 
@@ -62,17 +62,17 @@ def check_internal_topic(
     flow: str, topic: ExpectedInternalTopic, seen: ObservedInternalTopic, *, tool: ClusterCommands
 ) -> Iterator[CheckFinding]:
     """Compare an internal topic with what is expected; `tool` has commands for its cluster."""
-    weight = CheckSeverity.FAILED if topic.refused else CheckSeverity.WARNING
+    weight = CheckSeverity.FAILED if topic.is_required else CheckSeverity.WARNING
     if topic.partitions is not None and seen.partitions != topic.partitions:
         yield CheckFinding(
             subject=flow,
-            word=CheckArea.TOPICS,
-            weight=weight,
+            area=CheckArea.TOPICS,
+            severity=weight,
             code="state-topic-partitions",
             text=f"topic {topic.name} has {plurals.format_count(seen.partitions, 'partition')}",
-            means=f"it must have {topic.partitions}: the order of {topic.holds} is lost"
-            + (", and the flow does not start" if topic.refused else ""),
-            mend="delete it if this flow has never run: it will be created again",
+            effect=f"it must have {topic.partitions}: the order of {topic.content} is lost"
+            + (", and the flow does not start" if topic.is_required else ""),
+            fix="delete it if this flow has never run: it will be created again",
             command=tool.delete_topic(topic.name),
         )
     if seen.cleanup_policy is None:
@@ -81,14 +81,14 @@ def check_internal_topic(
     if policies != {_COMPACT}:
         yield CheckFinding(
             subject=flow,
-            word=CheckArea.TOPICS,
-            weight=weight,
+            area=CheckArea.TOPICS,
+            severity=weight,
             code="state-topic-cleanup",
             text=f"topic {topic.name} has {_CLEANUP_POLICY_KEY}={seen.cleanup_policy}",
-            means=f"{topic.holds} are deleted by age"
-            + (": the flow does not start" if topic.refused else ""),
-            mend=f"set {_CLEANUP_POLICY_KEY}={_COMPACT} on it; older records may be lost already",
-            command=tool.set_topic(topic.name, {_CLEANUP_POLICY_KEY: _COMPACT}),
+            effect=f"{topic.content} are deleted by age"
+            + (": the flow does not start" if topic.is_required else ""),
+            fix=f"set {_CLEANUP_POLICY_KEY}={_COMPACT} on it; older records may be lost already",
+            command=tool.set_topic_configs(topic.name, {_CLEANUP_POLICY_KEY: _COMPACT}),
         )
 
 
@@ -101,13 +101,13 @@ def report_refused_topics(flow: str, why: Mapping[str, str]) -> Iterator[CheckFi
         what = names[0] if len(names) == 1 else plurals.format_count(len(names), "internal topic")
         yield CheckFinding(
             subject=flow,
-            word=CheckArea.TOPICS,
-            weight=CheckSeverity.FAILED,
+            area=CheckArea.TOPICS,
+            severity=CheckSeverity.FAILED,
             code="state-topic-refused",
             text=f"the cluster would not create {what}: {reason}",
             affects=tuple(names) if len(names) > 1 else (),
-            means="the flow does not start",
-            mend="change what the cluster's error message names",
+            effect="the flow does not start",
+            fix="change what the cluster's error message names",
         )
 
 
@@ -120,33 +120,33 @@ _Client = FlowClient
 class InternalTopicUse:
     """How the flow uses an internal topic, and which clients need access."""
 
-    wanted: ExpectedInternalTopic
-    maker: FlowClient
+    expected: ExpectedInternalTopic
+    creator: FlowClient
     """Client that creates the topic."""
     user: FlowClient
     """Client that writes and reads it."""
-    means: str = ""
+    effect: str = ""
     """Effect if access is missing, "" if the flow does not start."""
     weight: CheckSeverity = CheckSeverity.FAILED
-    written: bool = True
+    is_written: bool = True
     """True if the flow writes to the topic."""
 
     @property
     def on_source(self) -> bool:
         """True if the topic is on the source cluster."""
-        return self.maker.on_source
+        return self.creator.on_source
 
     @property
-    def need(self) -> InternalTopicAcls:
+    def required_acls(self) -> InternalTopicAcls:
         """The access that clients need."""
         own = InternalTopicAcls(
-            name=self.wanted.name,
-            maker=self.maker,
+            name=self.expected.name,
+            creator=self.creator,
             user=self.user,
-            judged=self.wanted.refused,
+            checks_config=self.expected.is_required,
             weight=self.weight,
         )
-        return dataclasses.replace(own, means=self.means) if self.means else own
+        return dataclasses.replace(own, effect=self.effect) if self.effect else own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ def parse_connector_configs(settings: Mm2Settings, plan: FlowPlan) -> FlowConnec
     checkpoint = given[flow_plan.CHECKPOINT_CONNECTOR]
     runs = dedicated_mode.can_run(flow_plan.CHECKPOINT_CONNECTOR, checkpoint)
     return FlowConnectorConfigs(
-        source=mirror_connector_config.parse_source(plan.source),
+        source=mirror_connector_config.parse_source(plan.source_config),
         checkpoint=mirror_connector_config.parse_checkpoint(checkpoint) if runs else None,
         heartbeat=mirror_connector_config.parse_heartbeat(given[flow_plan.HEARTBEAT_CONNECTOR]),
     )
@@ -178,7 +178,7 @@ class ReplicationFactorCauses:
         self._file = pathlib.PurePath(file).name
         self._target = target
 
-    def cause(self, key: str) -> ReplicationFactorCause:
+    def find_cause(self, key: str) -> ReplicationFactorCause:
         """Find where a key of the flow's worker or connectors is set."""
         worker = self._config.worker.get(key)
         sections = self._config.connectors.values()
@@ -200,7 +200,7 @@ def list_internal_topics(plan: FlowPlan, config: FlowConnectorConfigs) -> list[I
         *map(_build_worker_topic, plan.worker.topics.topics),
         _build_heartbeats_topic(config.heartbeat),
     ]
-    if plan.shown:
+    if plan.replicates_topics:
         found += [*_build_flow_topics(config.source.flow), *_build_connector_topics(config)]
     return found
 
@@ -222,16 +222,16 @@ def list_reverse_flow_topics(flow: Flow) -> tuple[ClientResource, ...]:
 
 
 def _build_worker_topic(topic: InternalTopic) -> InternalTopicUse:
-    config = topic.purpose is InternalTopicKind.CONFIG
+    config = topic.kind is InternalTopicKind.CONFIG
     return InternalTopicUse(
-        wanted=ExpectedInternalTopic(
+        expected=ExpectedInternalTopic(
             name=topic.name,
-            holds=topic.purpose.holds,
+            content=topic.kind.content_description,
             partitions=1 if config else None,
             replication_factor=topic.replication_factor,
-            factor_key=f"{topic.purpose.value}replication.factor",
+            factor_key=f"{topic.kind.value}replication.factor",
         ),
-        maker=_Client.WORKER,
+        creator=_Client.WORKER,
         user=_Client.WORKER,
     )
 
@@ -243,14 +243,14 @@ def _build_flow_topics(flow: Flow) -> Iterator[InternalTopicUse]:
     }
     for kind, name in client_interfaces.name_flow_log_topics(flow.source).items():
         yield InternalTopicUse(
-            wanted=ExpectedInternalTopic(
+            expected=ExpectedInternalTopic(
                 name=name,
-                holds=held[kind],
+                content=held[kind],
                 partitions=1,
                 replication_factor=flow.replication_factor,
                 factor_key=REPLICATION_FACTOR_KEY,
             ),
-            maker=_Client.TARGET_ADMIN,
+            creator=_Client.TARGET_ADMIN,
             user=_Client.PRODUCER,
         )
 
@@ -259,44 +259,44 @@ def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTo
     syncs = config.source.syncs_topic
     if syncs is not None:
         yield InternalTopicUse(
-            wanted=_build_mm2_topic(
+            expected=_build_mm2_topic(
                 syncs.name,
                 "offset syncs",
                 factor=config.source.syncs_topic_factor,
                 key=keys.SYNCS_TOPIC_FACTOR,
             ),
-            maker=_Client.SOURCE_ADMIN if syncs.on_source else _Client.TARGET_ADMIN,
+            creator=_Client.SOURCE_ADMIN if syncs.on_source else _Client.TARGET_ADMIN,
             user=_Client.SOURCE_ADMIN if syncs.on_source else _Client.PRODUCER,
-            means="no offset syncs are written: Java tools cannot translate offsets, mm2's can",
+            effect="no offset syncs are written: Java tools cannot translate offsets, mm2's can",
             weight=CheckSeverity.WARNING,
         )
     if config.checkpoint is not None:
         yield InternalTopicUse(
-            wanted=_build_mm2_topic(
+            expected=_build_mm2_topic(
                 config.checkpoint.checkpoints_topic,
                 "checkpoints",
                 factor=config.checkpoint.checkpoints_topic_factor,
                 key=keys.CHECKPOINTS_FACTOR,
             ),
-            maker=_Client.TARGET_ADMIN,
+            creator=_Client.TARGET_ADMIN,
             user=_Client.WORKER,
-            means="no checkpoints are written: group offsets are not synced to the target",
+            effect="no checkpoints are written: group offsets are not synced to the target",
         )
 
 
 def _build_heartbeats_topic(config: MirrorHeartbeatConfig) -> InternalTopicUse:
     return InternalTopicUse(
-        wanted=_build_mm2_topic(
+        expected=_build_mm2_topic(
             naming.HEARTBEATS_TOPIC,
             "heartbeats",
             factor=config.topic_factor,
             key=keys.HEARTBEATS_FACTOR,
         ),
-        maker=_Client.TARGET_ADMIN,
+        creator=_Client.TARGET_ADMIN,
         user=_Client.WORKER,
-        means="no heartbeats are written",
+        effect="no heartbeats are written",
         weight=CheckSeverity.WARNING,
-        written=config.interval_s is not None,
+        is_written=config.interval_s is not None,
     )
 
 
@@ -304,9 +304,9 @@ def _build_mm2_topic(name: str, holds: str, *, factor: int, key: str) -> Expecte
     """Build a topic that MirrorMaker 2 shares, which is used even if it deviates."""
     return ExpectedInternalTopic(
         name=name,
-        holds=holds,
+        content=holds,
         partitions=1,
         replication_factor=factor,
         factor_key=key,
-        refused=False,
+        is_required=False,
     )

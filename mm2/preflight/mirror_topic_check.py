@@ -25,16 +25,16 @@ class ObservedMirrors:
 
     flow: Flow
     source: Mapping[str, ObservedTopic]
-    there: Mapping[str, ObservedTopic]
+    mirrors: Mapping[str, ObservedTopic]
     """Existing mirror topics, by their names."""
     planned: MirrorTopicPlan
     leaderless: Mapping[str, Collection[int]]
     """Partitions without a leader, by topic or mirror topic."""
-    unseen: Mapping[str, str]
+    undescribed: Mapping[str, str]
     """Why a topic or mirror topic could not be described."""
     refused: Mapping[str, str]
     """Why a mirror topic would not be created."""
-    clashes: Mapping[str, Collection[str]]
+    name_conflicts: Mapping[str, Collection[str]]
     """Source topics with the same mirror topic name, by that name."""
     default_retention_ms: int | None
     """Default retention of the target's brokers, None if unknown."""
@@ -44,7 +44,7 @@ def check_mirror_topics(
     seen: ObservedMirrors, operator: OperatorCommands
 ) -> Iterator[CheckFinding]:
     """Report problems with mirror topics; equal ones of several topics are one finding."""
-    if not seen.source and not seen.unseen:
+    if not seen.source and not seen.undescribed:
         yield _build_finding(
             seen,
             "no-topics",
@@ -56,7 +56,7 @@ def check_mirror_topics(
             command=operator.source.allow_topic("NAME", "Describe", "DescribeConfigs", "Read"),
         )
     yield from _merge_alike(_check_each_topic(seen, operator))
-    for mirror, topics in sorted(seen.clashes.items()):
+    for mirror, topics in sorted(seen.name_conflicts.items()):
         yield _build_finding(
             seen,
             "mirrors-clash",
@@ -101,7 +101,7 @@ def _check_each_topic(
                 ),
             ),
         )
-    for name, why in sorted(seen.unseen.items()):
+    for name, why in sorted(seen.undescribed.items()):
         yield (
             name,
             _build_finding(
@@ -131,8 +131,8 @@ def _check_retention(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFinding]
     made = {each.topic: each.configs for each in seen.planned.create}
     altered = {each.topic: each.set for each in seen.planned.alter}
     for name, topic in sorted(seen.source.items()):
-        ours = _parse_number(topic.config(_RETENTION_KEY))
-        if ours is None or "delete" not in (topic.config(_CLEANUP_POLICY_KEY) or ""):
+        ours = _parse_number(topic.get_config(_RETENTION_KEY))
+        if ours is None or "delete" not in (topic.get_config(_CLEANUP_POLICY_KEY) or ""):
             continue
         if 0 <= ours < _SHORT_RETENTION_MS:
             text = f"{_RETENTION_KEY} is {ours} on the source"
@@ -149,13 +149,13 @@ def _check_retention(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFinding]
                     word=CheckArea.SETTINGS,
                 ),
             )
-        mirror = seen.there.get(seen.flow.remote_topic(name))
+        mirror = seen.mirrors.get(seen.flow.format_remote_topic(name))
         theirs = _parse_number((altered.get(name) or made.get(name) or {}).get(_RETENTION_KEY))
         if theirs is None:
             theirs = (
                 seen.default_retention_ms
                 if mirror is None
-                else _parse_number(mirror.config(_RETENTION_KEY))
+                else _parse_number(mirror.get_config(_RETENTION_KEY))
             )
         if theirs is None or theirs < 0 or 0 <= ours <= theirs:
             continue
@@ -177,7 +177,7 @@ def _check_retention(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFinding]
 
 def _check_message_sizes(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFinding]]:
     for name, topic in sorted(seen.source.items()):
-        largest = _parse_number(topic.config(_MAX_MESSAGE_BYTES_KEY))
+        largest = _parse_number(topic.get_config(_MAX_MESSAGE_BYTES_KEY))
         if largest is not None and largest > seen.flow.buffer_bytes:
             yield (
                 name,
@@ -222,12 +222,12 @@ def _build_finding(
 ) -> CheckFinding:
     return CheckFinding(
         subject=seen.flow.name,
-        word=word,
-        weight=weight,
+        area=word,
+        severity=weight,
         code=code,
         text=text,
-        means=means,
-        mend=mend,
+        effect=means,
+        fix=mend,
         command=command,
     )
 

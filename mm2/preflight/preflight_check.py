@@ -33,23 +33,23 @@ T = TypeVar("T")
 
 
 def run_concurrently(
-    looks: Mapping[str, Callable[[], T]], *, clock: Clock, timeout_s: float
+    checks: Mapping[str, Callable[[], T]], *, clock: Clock, timeout_s: float
 ) -> dict[str, T | None]:
     """Run functions concurrently; returns their results by name, None if one timed out.
 
     Raises what a function raised.
     """
-    found: dict[str, T | None] = dict.fromkeys(looks)
+    found: dict[str, T | None] = dict.fromkeys(checks)
     running: list[OwnedThread] = []
-    for name, look in looks.items():
+    for name, look in checks.items():
 
         def body(stop: object, name: str = name, look: Callable[[], T] = look) -> None:
             found[name] = look()
 
-        running.append(OwnedThread(f"check {name}", body, on_unasked_end=_ignore_thread_end))
+        running.append(OwnedThread(f"check {name}", body, on_unexpected_end=_ignore_thread_end))
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     for each in running:
-        each.join(end.left_s(clock.now_s()))
+        each.join(end.remaining_s(clock.now_s()))
         if each.failure is not None:
             raise each.failure
     return dict(found)
@@ -103,7 +103,8 @@ class PreflightCheck:
         mirroring = {flow.name: flow for flow in settings.flows}
         self._flows = {
             plan.name: (
-                mirroring.get(plan.name) or mirror_connector_config.parse_source(plan.source).flow,
+                mirroring.get(plan.name)
+                or mirror_connector_config.parse_source(plan.source_config).flow,
                 plan,
             )
             for plan in plans
@@ -123,7 +124,7 @@ class PreflightCheck:
         assert isinstance(clusters, _ClusterResults), (
             "cluster checks have their own, shorter timeout"
         )
-        found = [finding for each in clusters.reached for finding in each.told()]
+        found = [finding for each in clusters.reached for finding in each.list_findings()]
         for told in clusters.flows.values():
             found.extend(told)
         if isinstance(engine, SlotSnapshot):
@@ -152,8 +153,10 @@ class PreflightCheck:
         for name, (_, plan) in self._flows.items():
             words = flow_check.select_areas(plan)
             seen = words if name in clusters.flows else frozenset()
-            yield CheckedSubject(subject=name, seen=seen, skipped=words - seen)
-        yield CheckedSubject(subject=check_report.ENGINE_SUBJECT, seen=frozenset({CheckArea.SPARK}))
+            yield CheckedSubject(subject=name, checked=seen, skipped=words - seen)
+        yield CheckedSubject(
+            subject=check_report.ENGINE_SUBJECT, checked=frozenset({CheckArea.SPARK})
+        )
 
     def _get_connect_result(self, login: ClusterLogin, seen: object) -> ConnectResult:
         if isinstance(seen, ConnectResult):
@@ -177,7 +180,7 @@ class PreflightCheck:
 
     def _check_flows(self, reached: Sequence[ConnectResult]) -> dict[str, tuple[CheckFinding, ...]]:
         """Check the flows whose clusters are reachable for all their clients."""
-        lost = {each.alias for each in reached if not each.whole}
+        lost = {each.alias for each in reached if not each.is_complete}
         brokers = {each.alias: len(each.brokers) for each in reached}
         looks = {
             name: self._make_flow_check(flow, plan, brokers)
@@ -205,18 +208,18 @@ class PreflightCheck:
             random=self._random,
             timeout_s=self._timeout_s,
         )
-        return lambda: look.look(brokers)
+        return lambda: look.run(brokers)
 
 
 def _build_timeout_finding(subject: str, word: CheckArea) -> CheckFinding:
     return CheckFinding(
         subject=subject,
-        word=word,
-        weight=CheckSeverity.FAILED,
+        area=word,
+        severity=CheckSeverity.FAILED,
         code="look-late",
         text="the check timed out",
-        means="unknown",
-        mend="check the load of brokers and network, or use a longer --timeout",
+        effect="unknown",
+        fix="check the load of brokers and network, or use a longer --timeout",
     )
 
 
@@ -224,11 +227,11 @@ def _merge_cluster_rows(reached: Sequence[ConnectResult]) -> Iterator[CheckedSub
     """Merge the results of several logins to one cluster."""
     looked: dict[str, CheckedSubject] = {}
     for each in reached:
-        one = each.looked()
+        one = each.summarize_areas()
         before = looked.get(one.subject, one)
-        seen = before.seen | one.seen
+        seen = before.checked | one.checked
         skipped = (before.skipped | one.skipped) - seen
-        looked[one.subject] = CheckedSubject(subject=one.subject, seen=seen, skipped=skipped)
+        looked[one.subject] = CheckedSubject(subject=one.subject, checked=seen, skipped=skipped)
     yield from looked.values()
 
 

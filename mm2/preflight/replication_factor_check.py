@@ -71,13 +71,13 @@ def check_replication_factors(
             mend = f"write {', '.join(places)}"
         yield CheckFinding(
             subject=flow,
-            word=CheckArea.SETTINGS,
-            weight=CheckSeverity.FAILED,
+            area=CheckArea.SETTINGS,
+            severity=CheckSeverity.FAILED,
             code="replication-factor",
             text=text,
             affects=tuple(dict.fromkeys(each.topic for each in members if each.topic)),
-            means="these topics cannot be created: the flow does not start"
+            effect="these topics cannot be created: the flow does not start"
             if any(each.is_internal for each in members)
             else "mirror topics cannot be created: their topics are not replicated",
-            mend=mend,
+            fix=mend,
         )

@@ -54,9 +54,9 @@ class RequiredAcl:
     resource: ClientResource
     operations: frozenset[str]
     """Kafka's names of the operations."""
-    means: str
+    effect: str
     """Effect if they are missing."""
-    weight: CheckSeverity = CheckSeverity.FAILED
+    severity: CheckSeverity = CheckSeverity.FAILED
     only_missing: bool = False
     """True if they are needed only while the topic does not exist, to create it."""
 
@@ -66,12 +66,12 @@ class InternalTopicAcls:
     """Who needs which access to an internal topic of a flow."""
 
     name: str
-    maker: FlowClient
+    creator: FlowClient
     """Creates the topic, and reads its configuration if it is `judged`."""
     user: FlowClient
     """Writes and reads the topic."""
-    judged: bool = True
-    means: str = "the flow cannot store its state, and does not start"
+    checks_config: bool = True
+    effect: str = "the flow cannot store its state, and does not start"
     """Effect if the access is missing."""
     weight: CheckSeverity = CheckSeverity.FAILED
 
@@ -84,11 +84,11 @@ class FlowOperations:
     """Source topics that the flow replicates."""
     mirrors: tuple[str, ...]
     """Their mirror topics."""
-    own: tuple[InternalTopicAcls, ...]
+    internal_topics: tuple[InternalTopicAcls, ...]
     worker_group: str
-    read_too: tuple[ClientResource, ...] = ()
+    reverse_flow_topics: tuple[ClientResource, ...] = ()
     """Topics of the reverse flow, if topics keep their names."""
-    seen_groups: bool | None = None
+    has_visible_groups: bool | None = None
     """Whether any source group is visible; None if no checkpoints are written."""
     synced_groups: tuple[str, ...] = ()
     """Source groups whose offsets are synced to the target."""
@@ -102,12 +102,12 @@ def list_required_acls(wanted: FlowOperations) -> list[RequiredAcl]:
     return [
         *_require_topic_acls(wanted.topics),
         *_require_mirror_acls(wanted),
-        *(need for own in wanted.own for need in _require_internal_topic_acls(own)),
+        *(need for own in wanted.internal_topics for need in _require_internal_topic_acls(own)),
         *(
             _build_required_acl(
                 each.client, each.kind, each.name, {"READ"}, means=_REVERSE_FLOW_NOT_SEEN
             )
-            for each in wanted.read_too
+            for each in wanted.reverse_flow_topics
         ),
         *_require_group_acls(wanted),
         *_require_cluster_acls(wanted),
@@ -171,18 +171,18 @@ def _require_mirror_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
 def _require_internal_topic_acls(own: InternalTopicAcls) -> Iterator[RequiredAcl]:
     for operations in ({"READ", "WRITE"}, {"CREATE"}):
         yield _build_required_acl(
-            own.maker if "CREATE" in operations else own.user,
+            own.creator if "CREATE" in operations else own.user,
             ResourceKind.TOPIC,
             own.name,
             operations,
-            means=own.means,
+            means=own.effect,
             weight=own.weight,
             only_missing="CREATE" in operations,
         )
-    if not own.judged:
+    if not own.checks_config:
         return
     yield _build_required_acl(
-        own.maker,
+        own.creator,
         ResourceKind.TOPIC,
         own.name,
         {"DESCRIBE_CONFIGS"},
@@ -199,7 +199,7 @@ def _require_group_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
         {"READ", "DESCRIBE"},
         means="the flow's worker cannot join its group, and the flow does not start",
     )
-    if wanted.seen_groups is False:
+    if wanted.has_visible_groups is False:
         yield _build_required_acl(
             FlowClient.SOURCE_ADMIN,
             ResourceKind.GROUP,
@@ -264,8 +264,8 @@ def _build_required_acl(
     return RequiredAcl(
         resource=ClientResource(client=client, kind=kind, name=name),
         operations=frozenset(operations),
-        means=means,
-        weight=weight,
+        effect=means,
+        severity=weight,
         only_missing=only_missing,
     )
 
@@ -309,7 +309,7 @@ def find_missing_acls(
         lacking = _list_missing_operations(need, held.get(need.resource), tried)
         if lacking:
             resource = need.resource
-            lack = _MissingAcl(resource.client, resource.kind, lacking, need.means, need.weight)
+            lack = _MissingAcl(resource.client, resource.kind, lacking, need.effect, need.severity)
             lacks[lack].append(resource.name)
     for lack, names in lacks.items():
         yield _build_finding(flow, lack, names, operator=operators[lack.client])
@@ -346,13 +346,13 @@ def _build_finding(
     side = "source" if lack.client.on_source else "target"
     return CheckFinding(
         subject=flow,
-        word=CheckArea.RIGHTS,
-        weight=lack.weight,
+        area=CheckArea.RIGHTS,
+        severity=lack.weight,
         code=f"right-{lack.kind.value}-{'-'.join(words).lower().replace('_', '-')}",
         text=f"{operator.principal} ({lack.client.value}) is not authorized to "
         f"{' or '.join(words)} {where} on the {side}",
-        means=lack.means,
-        mend=f"grant {' and '.join(words)} to {operator.principal}",
+        effect=lack.means,
+        fix=f"grant {' and '.join(words)} to {operator.principal}",
         command=command,
     )
 

@@ -37,7 +37,7 @@ class SlotSnapshot:
     """Address of the Spark master, if it does not accept connections."""
     slots: int | None
     """How many copy processes can run at the same time; None if unlimited."""
-    wanted: int
+    needed: int
     """How many copy processes this node runs if it is the only one."""
 
 
@@ -58,15 +58,15 @@ def check_slots(seen: SlotSnapshot) -> Iterator[CheckFinding]:
             means="nothing is replicated",
             mend="fix what Spark's error names; its log has details",
         )
-    elif seen.slots is not None and seen.slots < seen.wanted:
+    elif seen.slots is not None and seen.slots < seen.needed:
         none = seen.slots == 0
         yield _build_finding(
             "spark-no-slots" if none else "spark-few-slots",
             f"{seen.master} has {plurals.format_count(seen.slots, 'slot')}, the flows' tasks "
-            f"need {seen.wanted}",
+            f"need {seen.needed}",
             means="nothing is replicated until other applications free cores"
             if none
-            else f"{plurals.format_count(seen.wanted - seen.slots, 'task', 'wait')} until others "
+            else f"{plurals.format_count(seen.needed - seen.slots, 'task', 'wait')} until others "
             "end",
             mend="lower tasks.max, or give Spark more cores: more workers, spark.cores.max, or "
             "local[N]",
@@ -85,12 +85,12 @@ def _build_finding(
 ) -> CheckFinding:
     return CheckFinding(
         subject=check_report.ENGINE_SUBJECT,
-        word=CheckArea.SPARK,
-        weight=weight,
+        area=CheckArea.SPARK,
+        severity=weight,
         code=code,
         text=text,
-        means=means,
-        mend=mend,
+        effect=means,
+        fix=mend,
         command=command,
     )
 
@@ -112,11 +112,11 @@ def collect_slots(settings: Mm2Settings, *, clock: Clock, timeout_s: float) -> S
 
     def seen(count: int | None = None, *, failure: str = "", unreachable: str = "") -> SlotSnapshot:
         return SlotSnapshot(
-            master=chosen.name,
+            master=chosen.display_name,
             failure=failure,
             unreachable=unreachable,
             slots=count,
-            wanted=wanted,
+            needed=wanted,
         )
 
     if chosen.engine == engine_config.INLINE:
@@ -125,7 +125,7 @@ def collect_slots(settings: Mm2Settings, *, clock: Clock, timeout_s: float) -> S
         java.find_java()
     except JavaMissingError as error:
         return seen(failure=str(error))
-    if chosen.on_this_machine:
+    if chosen.is_local:
         return seen(count_local_slots(chosen.master))
     if chosen.master.startswith(data_plane.SPARK_STANDALONE_PREFIX):
         address, refused = _try_masters(chosen.master, timeout_s)
@@ -170,10 +170,10 @@ def _start_engine(
                 or f"Spark has not started within {ENGINE_START_TIMEOUT_S:g} s"
             )
         wait_until(
-            lambda: spark.slots().total >= wanted or spark.state in _ENDED_STATES,
+            lambda: spark.get_slot_usage().total >= wanted or spark.state in _ENDED_STATES,
             timeout_s=_EXECUTOR_TIMEOUT_S,
         )
-        return seen(spark.slots().total, failure=spark.failure or "")
+        return seen(spark.get_slot_usage().total, failure=spark.failure or "")
     finally:
         plane.release()
         data_plane.close(_ENGINE_CLOSE_TIMEOUT_S)

@@ -70,33 +70,33 @@ class TopicCheck:
         self._flow = around.both.flow
         self.mirrored: tuple[str, ...] = ()
         """Source topics that the flow replicates, as far as they are visible."""
-        self.tried: dict[tuple[ClientResource, str], bool] = {}
+        self.allowed_operations: dict[tuple[ClientResource, str], bool] = {}
         """Whether missing topics may be created."""
         self.default_factor: int | None = None
         """Default replication factor of the target's brokers, None if unknown."""
         self._too_many: list[MissingTopic] = []
 
-    def of_mirrors(self, default_retention_ms: int | None) -> Iterator[CheckFinding]:
+    def check_mirrors(self, default_retention_ms: int | None) -> Iterator[CheckFinding]:
         """Check mirror topics. Raises `RetriableError` and `FatalError` if a cluster does not
         answer."""
         around, flow = self._deps, self._flow
         source, target = around.both.source.admin, around.both.target.admin
         listed = source.list_topics(around.timeout_s)
         wanted = frozenset(filter(flow.should_replicate_topic, listed))
-        clashes = assignment.find_mirror_name_conflicts(wanted, flow.remote_topic)
+        clashes = assignment.find_mirror_name_conflicts(wanted, flow.format_remote_topic)
         self.mirrored = tuple(sorted(wanted.difference(*clashes.values())))
         looks = MirrorTopicWriter(
             flow,
             source=source,
             target=target,
-            now=around.clock,
+            clock=around.clock,
             pause=lambda _: True,
             stopped=lambda: False,
             operator=around.operator,
         )
         longest_s = _REQUESTS_TO_PLAN * around.timeout_s
         end = Deadline.after(longest_s, now_s=around.clock.now_s())
-        seen = looks.foresee(self.mirrored, end)
+        seen = looks.preview(self.mirrored, end)
         self._fits_broker_count(
             flow.target,
             "",
@@ -106,7 +106,7 @@ class TopicCheck:
         )
         fitting = [
             each
-            for each in mirror_topic_writer.select_topics_to_create(seen.planned)
+            for each in mirror_topic_writer.select_topics_to_create(seen.plan)
             if self._fits_broker_count(
                 flow.target,
                 each.name,
@@ -119,25 +119,27 @@ class TopicCheck:
         yield from mirror_topic_check.check_mirror_topics(
             ObservedMirrors(
                 flow=flow,
-                source=seen.source.done,
-                there=seen.there.done,
-                planned=seen.planned,
+                source=seen.source.succeeded,
+                mirrors=seen.existing.succeeded,
+                planned=seen.plan,
                 leaderless={
                     **_find_leaderless(source.describe_topics(self.mirrored, around.timeout_s)),
-                    **_find_leaderless(target.describe_topics(seen.there.done, around.timeout_s)),
+                    **_find_leaderless(
+                        target.describe_topics(seen.existing.succeeded, around.timeout_s)
+                    ),
                 },
-                unseen=_describe_failures({**seen.source.failed, **seen.there.failed}),
+                undescribed=_describe_failures({**seen.source.failed, **seen.existing.failed}),
                 refused=_describe_failures(creating.failed),
-                clashes=clashes,
+                name_conflicts=clashes,
                 default_retention_ms=default_retention_ms,
             ),
             around.operator,
         )
 
-    def of_own(self, own: Sequence[InternalTopicUse]) -> Iterator[CheckFinding]:
-        """Check internal topics. Raises as `of_mirrors`."""
-        for maker in dict.fromkeys(each.maker for each in own):
-            wanted = {each.wanted.name: each.wanted for each in own if each.maker is maker}
+    def check_internal_topics(self, own: Sequence[InternalTopicUse]) -> Iterator[CheckFinding]:
+        """Check internal topics. Raises as `check_mirrors`."""
+        for maker in dict.fromkeys(each.creator for each in own):
+            wanted = {each.expected.name: each.expected for each in own if each.creator is maker}
             with self._admin(maker) as asked:
                 yield from self._check_topics_of(maker, asked, wanted)
 
@@ -151,8 +153,8 @@ class TopicCheck:
         tool = around.operator.source if maker.on_source else around.operator.target
         alias = flow.source if maker.on_source else flow.target
         described = asked.describe_topics(list(wanted), around.timeout_s)
-        configs = asked.topic_configs(list(described.done), around.timeout_s).done
-        for name, topic in sorted(described.done.items()):
+        configs = asked.topic_configs(list(described.succeeded), around.timeout_s).succeeded
+        for name, topic in sorted(described.succeeded.items()):
             entry = configs.get(name, {}).get(_CLEANUP_POLICY_KEY)
             seen = ObservedInternalTopic(
                 partitions=topic.partitions,
@@ -176,7 +178,7 @@ class TopicCheck:
             flow.name, _describe_failures(creating.failed)
         )
 
-    def of_factors(self) -> Iterator[CheckFinding]:
+    def check_replication_factors(self) -> Iterator[CheckFinding]:
         """Check replication factors of all topics that were checked before."""
         yield from replication_factor_check.check_replication_factors(
             self._flow.name, self._too_many, self._deps.brokers
@@ -198,7 +200,7 @@ class TopicCheck:
             topic=topic,
             cluster=alias,
             factor=factor,
-            cause=cause or self._deps.causes.cause(key),
+            cause=cause or self._deps.causes.find_cause(key),
             is_internal=internal,
         )
         self._too_many.append(wanted)
@@ -207,8 +209,8 @@ class TopicCheck:
     def _try_to_create(
         self, asked: Admin, maker: FlowClient, topics: Sequence[NewTopic]
     ) -> PerTopicResult[None]:
-        answer = asked.create_topics(topics, self._deps.timeout_s, only_try=True)
-        for name in answer.done:
+        answer = asked.create_topics(topics, self._deps.timeout_s, validate_only=True)
+        for name in answer.succeeded:
             self._record_trial(maker, name, allowed=True)
         for name, error in answer.failed.items():
             self._record_trial(maker, name, allowed=not isinstance(error, NotAuthorizedError))
@@ -216,7 +218,7 @@ class TopicCheck:
 
     def _record_trial(self, maker: FlowClient, name: str, *, allowed: bool) -> None:
         resource = ClientResource(client=maker, kind=ResourceKind.TOPIC, name=name)
-        self.tried[resource, "CREATE"] = allowed
+        self.allowed_operations[resource, "CREATE"] = allowed
 
     @contextlib.contextmanager
     def _admin(self, maker: FlowClient) -> Iterator[Admin]:
@@ -246,7 +248,7 @@ def _build_new_topic(topic: ExpectedInternalTopic) -> NewTopic:
 def _find_leaderless(described: PerTopicResult[TopicDescription]) -> dict[str, list[int]]:
     found = {
         name: [number for number, leader in enumerate(topic.leaders) if leader is None]
-        for name, topic in described.done.items()
+        for name, topic in described.succeeded.items()
     }
     return {name: numbers for name, numbers in found.items() if numbers}
 

@@ -40,7 +40,7 @@ def build_flow_link(settings: Mm2Settings, flow: Flow, *, purpose: str, clock: C
     """Connect to both clusters of a flow for translation.
 
     `purpose` is the suffix of the `client.id`. Raises `FatalError` for invalid settings."""
-    clients = settings.clients_of(flow)
+    clients = settings.get_clients(flow)
 
     def cluster(listing: ClusterSettings, reading: ClusterSettings, alias: str) -> KafkaCluster:
         return KafkaCluster(
@@ -51,10 +51,10 @@ def build_flow_link(settings: Mm2Settings, flow: Flow, *, purpose: str, clock: C
         )
 
     return FlowLink(
-        here=cluster(clients.target_admin, settings.clusters[flow.target], flow.target),
-        there=cluster(clients.source_admin, clients.consumer, flow.source),
-        remote_alias=flow.source,
-        alias=flow.target,
+        target=cluster(clients.target_admin, settings.clusters[flow.target], flow.target),
+        source=cluster(clients.source_admin, clients.consumer, flow.source),
+        source_alias=flow.source,
+        target_alias=flow.target,
         policy=flow.policy,
         syncs_on_source=_are_syncs_on_source(settings, flow),
     )
@@ -62,7 +62,8 @@ def build_flow_link(settings: Mm2Settings, flow: Flow, *, purpose: str, clock: C
 
 def _are_syncs_on_source(settings: Mm2Settings, flow: Flow) -> bool:
     return (
-        load_flow_plan(settings, flow).source.get(keys.SYNCS_TOPIC_LOCATION, "source") != "target"
+        load_flow_plan(settings, flow).source_config.get(keys.SYNCS_TOPIC_LOCATION, "source")
+        != "target"
     )
 
 
@@ -97,19 +98,19 @@ class TranslationResult:
     origin: str
     destination: str
     groups: tuple[GroupPlaces, ...] | None = None
-    places: tuple[Place, ...] = ()
-    silent: str = ""
+    offsets: tuple[Place, ...] = ()
+    source_error: str = ""
     """Why the flow's source did not answer, "" if it did."""
 
     @property
     def rows(self) -> list[tuple[str, Place]]:
         """All translated offsets with their group, "" for single offsets."""
         if self.groups is None:
-            return [("", each) for each in self.places]
+            return [("", each) for each in self.offsets]
         return [(group.group, each) for group in self.groups for each in group.places]
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """True if every requested offset has a translation."""
         empty = any(not group.places for group in self.groups or ())
         found = [translation_outcomes.offset_there(place.outcome) for _, place in self.rows]
@@ -135,19 +136,19 @@ def format_notes(answer: TranslationResult) -> Iterator[str]:
         if not group.places:
             yield f"group {group.group} has no offsets on {answer.origin}"
         if group.basis is Basis.CHECKPOINT:
-            why = f": {group.silent}" if group.silent else ""
+            why = f": {group.cluster_error}" if group.cluster_error else ""
             yield (
                 f"group {group.group}: these are the offsets of its last checkpoints, because "
                 f"{answer.origin} did not answer{why}. Later records are re-read: their "
                 "number is unknown"
             )
-    for place in answer.places:
-        if answer.silent and isinstance(place.outcome, NotReady):
+    for place in answer.offsets:
+        if answer.source_error and isinstance(place.outcome, NotReady):
             yield (
                 f"{place.partition}: whether offset {place.offset} is beyond the log end is "
-                f"unknown, because {answer.origin} did not answer: {answer.silent}"
+                f"unknown, because {answer.origin} did not answer: {answer.source_error}"
             )
-        if place.basis is Basis.TIME_THERE:
+        if place.basis is Basis.TIME_ON_DESTINATION:
             yield (
                 f"{place.partition}: {answer.origin} did not answer, so this is the first offset "
                 f"at that time on {answer.destination}"
@@ -190,12 +191,12 @@ def translation_to_json(answer: TranslationResult) -> dict[str, Any]:
         "at_ms": answer.at_ms,
     }
     if answer.groups is None:
-        return {**found, "places": _positions_to_json(answer.places)}
+        return {**found, "places": _positions_to_json(answer.offsets)}
     groups = [
         {
             "group": each.group,
             "basis": each.basis.value,
-            "silent": each.silent,
+            "silent": each.cluster_error,
             "places": _positions_to_json(each.places),
         }
         for each in answer.groups
@@ -254,7 +255,7 @@ def _format_basis(place: Place, answer: TranslationResult) -> str:
             return "as given"
         case Basis.TIME:
             return f"time on {answer.origin}"
-        case Basis.TIME_THERE:
+        case Basis.TIME_ON_DESTINATION:
             return f"time on {answer.destination}"
 
 
@@ -286,7 +287,7 @@ def _describe_outcome(outcome: Outcome) -> str:
 
 
 def _get_reason(outcome: Outcome) -> str:
-    return outcome.why if isinstance(outcome, Unknown) else ""
+    return outcome.reason if isinstance(outcome, Unknown) else ""
 
 
 def _get_reread_bound(outcome: Outcome) -> int | None:

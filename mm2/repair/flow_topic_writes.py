@@ -54,9 +54,9 @@ def append_items(
         stored[0] += 1
 
     def turn() -> None:
-        if end.passed(clock.now_s()):
+        if end.is_expired(clock.now_s()):
             raise RetriableError(f"not acknowledged by the target within {STORE_TIMEOUT_S:g} s")
-        ledger.work(_STORE_POLL_INTERVAL_S)
+        ledger.run_once(_STORE_POLL_INTERVAL_S)
 
     for item in items:
         while not failed:

@@ -83,7 +83,7 @@ def compare_logs(
         shares = [asked[at::MAX_COMPARE_TASKS] for at in range(min(MAX_COMPARE_TASKS, len(asked)))]
         for number, share in enumerate(shares):
             asking = LogCompareRequest(
-                bounds=tuple(share),
+                ranges=tuple(share),
                 memory_bytes=memory_bytes // len(shares),
                 all_differ=all_differ,
             )
@@ -116,7 +116,7 @@ class _LogComparison:
 
     def start(self, number: int, asked: LogCompareRequest) -> None:
         """Start a task for these ranges."""
-        wanted = {(each.partition.topic, each.partition.partition) for each in asked.bounds}
+        wanted = {(each.partition.topic, each.partition.partition) for each in asked.ranges}
         settings = dataclasses.replace(
             self._settings,
             task=number,
@@ -125,7 +125,7 @@ class _LogComparison:
             ),
         )
         name = f"{settings.flow} match {number}"
-        channel = self._plane.server.open(name, inbox=self._inbox)
+        channel = self._plane.server.open_channel(name, inbox=self._inbox)
         channel.send(control_messages.encode_configure(settings))
         channel.send(log_compare_messages.encode_request(asked))
         job = CopyJob(
@@ -141,14 +141,14 @@ class _LogComparison:
     def await_all(self, end: Deadline) -> None:
         """Receive results until all tasks have finished."""
         while self._left:
-            taken = self._inbox.take(_COMPARE_POLL_INTERVAL_S)
+            taken = self._inbox.pop(_COMPARE_POLL_INTERVAL_S)
             if taken is not None:
                 self._receive(*taken)
             elif self._plane.failure:
                 raise FatalError(self._plane.failure)
             else:
                 self._look()
-            if end.passed(self._clock.now_s()):
+            if end.is_expired(self._clock.now_s()):
                 raise RetriableError(f"comparing {self._settings.flow}: the time is up")
 
     def close(self) -> None:
@@ -185,15 +185,15 @@ def fence_mirror_writers(place: PartitionFencer) -> FencingOwner | str:
 
     Raises `ConnectError` if no broker answers.
     """
-    locked = place.lock_out()
+    locked = place.fence_partition()
     if locked is None:
         return "the fencing marker did not become readable"
     if isinstance(locked, BrokerRefusal):
         return f"its writers cannot be fenced: {locked}"
     return FencingOwner(
-        producer_id=locked.owner.id,
-        epoch=locked.owner.epoch,
-        marker=locked.marker,
+        producer_id=locked.producer.id,
+        epoch=locked.producer.epoch,
+        marker=locked.marker_offset,
         leader_epoch=locked.leader_epoch,
     )
 
@@ -221,39 +221,39 @@ class RebuiltPartition:
     """Result for one partition."""
 
     partition: TopicPartition
-    kind: RebuildScope | None
+    scope: RebuildScope | None
     """What is missing in the map; None if the partition could not be set up."""
     compared: LogCompareResult | None = None
     """Result of comparing the logs, None if they were not compared."""
     stored: int = 0
     """Number of map records that were stored."""
-    why: str = ""
+    reason: str = ""
     """Why nothing was stored, "" if there is no problem."""
 
     @property
-    def is_well(self) -> bool:
+    def is_complete(self) -> bool:
         """True if everything that can be known of the partition is in the map."""
-        return self.kind is not None and not self.why
+        return self.scope is not None and not self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildContext:
     """What a rebuild needs."""
 
-    both: FlowPair
+    pair: FlowPair
     ledger: FlowLedger
-    questions: Callable[[], BlockingClient]
+    connect: Callable[[], BlockingClient]
     """Connects to the target."""
-    reaching: ConfigureCopy
+    copy_config: ConfigureCopy
     """Connection settings for the comparing processes."""
     worker_props: Mapping[str, str] = field(repr=False)
     """Properties of the flow's Connect worker."""
     engine: EngineSettings = field(repr=False)
-    opposite: Callable[[], OffsetMap]
+    read_reverse_map: Callable[[], OffsetMap]
     """Reads the map of a reverse flow that keeps topic names."""
     clock: Clock
-    pause: Callable[[float], bool]
-    tell: Callable[[str], None]
+    sleep: Callable[[float], bool]
+    print_line: Callable[[str], None]
     timeout_s: float
     memory_bytes: int
     """Memory of all comparing processes together."""
@@ -262,7 +262,7 @@ class RebuildContext:
 
 
 class MapRebuild:
-    """One rebuild; `found` has the result of every requested partition."""
+    """One rebuild; `results` has the result of every requested partition."""
 
     def __init__(self, tools: RebuildContext, *, writes: bool) -> None:
         """If not `writes`, nothing is fenced and nothing is stored."""
@@ -273,7 +273,7 @@ class MapRebuild:
         self._plans: dict[TopicPartition, RebuildPlan] = {}
         self._fences: dict[TopicPartition, FencingOwner] = {}
         self._deleted: set[TopicPartition] = set()
-        self.found: dict[TopicPartition, RebuiltPartition] = {}
+        self.results: dict[TopicPartition, RebuiltPartition] = {}
 
     def run(self, topics: Collection[str]) -> None:
         """Rebuild the map for `topics`, or all topics of the flow if empty.
@@ -283,16 +283,16 @@ class MapRebuild:
         tools = self._tools
         tools.ledger.open(REQUEST_TIMEOUT_S)
         known = tools.ledger.catch_up(REQUEST_TIMEOUT_S)
-        for unread in known.unreadable():
+        for unread in known.list_unreadable():
             raise FatalError(
-                unread.describe(topic="the flow's offset map", flow=tools.reaching.flow)
+                unread.describe(topic="the flow's offset map", flow=tools.copy_config.flow)
             )
         self._look(topics)
         for each in sorted(self._setups):
-            wanted = map_rebuild.plan_rebuild(known.partition(each))
+            wanted = map_rebuild.plan_rebuild(known.get_partition(each))
             self._plans[each] = wanted
-            why = wanted.kind.value if wanted.kind is RebuildScope.UNTAKEN else ""
-            self.found[each] = RebuiltPartition(partition=each, kind=wanted.kind, why=why)
+            why = wanted.kind.value if wanted.kind is RebuildScope.NOT_STARTED else ""
+            self.results[each] = RebuiltPartition(partition=each, scope=wanted.kind, reason=why)
         due = [each for each, wanted in self._plans.items() if wanted.is_due]
         lost = [each for each in due if self._plans[each].kind is RebuildScope.LOST]
         if lost and self._writes:
@@ -304,7 +304,7 @@ class MapRebuild:
 
     def _look(self, topics: Collection[str]) -> None:
         tools = self._tools
-        both, flow = tools.both, tools.both.flow
+        both, flow = tools.pair, tools.pair.flow
         listed = both.source.admin.list_topics(REQUEST_TIMEOUT_S)
         wanted = {each for each in topics or listed if flow.should_replicate_topic(each)}
         described = both.source.admin.describe_topics(wanted, REQUEST_TIMEOUT_S)
@@ -313,34 +313,34 @@ class MapRebuild:
             raise failure
         asked = [
             TopicPartition(name, number)
-            for name, topic in described.done.items()
+            for name, topic in described.succeeded.items()
             for number in range(topic.partitions)
         ]
         looking = PartitionSetupBuilder(
-            flow, source=both.source.admin, target=both.target.admin, now=tools.clock
+            flow, source=both.source.admin, target=both.target.admin, clock=tools.clock
         )
-        plan = looking.look(asked, REQUEST_TIMEOUT_S, pause=tools.pause)
+        plan = looking.build_plan(asked, REQUEST_TIMEOUT_S, pause=tools.sleep)
         self._setups = {
             TopicPartition(each.topic, each.partition): each for each in plan.partitions
         }
         for each in plan.findings:
-            self.found[each.partition] = RebuiltPartition(
-                partition=each.partition, kind=None, why=each.message
+            self.results[each.partition] = RebuiltPartition(
+                partition=each.partition, scope=None, reason=each.message
             )
 
     def _require_stopped_flow(self) -> None:
         tools = self._tools
         seen = connect_group.read_connect_group(
-            tools.both.target, tools.worker_props, clock=tools.clock, timeout_s=REQUEST_TIMEOUT_S
+            tools.pair.target, tools.worker_props, clock=tools.clock, timeout_s=REQUEST_TIMEOUT_S
         )
         if seen.hosts is None:
             raise RetriableError(
-                f"{tools.both.flow.target} does not report whether flow {tools.both.flow.name} is "
+                f"{tools.pair.flow.target} does not report whether flow {tools.pair.flow.name} is "
                 "running, so lost parts of its map are not rebuilt: try again"
             )
         if seen.hosts:
             raise FlowRunsError(
-                f"flow {tools.both.flow.name} is running on {', '.join(sorted(seen.hosts))}: lost "
+                f"flow {tools.pair.flow.name} is running on {', '.join(sorted(seen.hosts))}: lost "
                 "parts of its map cannot be rebuilt meanwhile. Stop its mm2 run first"
             )
 
@@ -351,18 +351,18 @@ class MapRebuild:
         Then the source's ends are fetched, and last the producers of the reverse flow, which are in
         its map before they write."""
         target_to = self._fence_mirrors(due)
-        ends = self._tools.both.source.logs.ends(list(target_to), REQUEST_TIMEOUT_S)
+        ends = self._tools.pair.source.logs.fetch_bounds(list(target_to), REQUEST_TIMEOUT_S)
         for each, error in ends.failed.items():
             self._skip_partition(each, f"its end on the source is unknown: {error}")
-        back = self._read_reverse_map(ends.done)
+        back = self._read_reverse_map(ends.succeeded)
         return [
             LogCompareRange(
                 partition=each,
-                source_to=self._source_to(each, ends.done[each].end),
-                target_to=target_to[each],
-                opposite=self._find_reverse_producers(each, back),
+                source_end=self._source_to(each, ends.succeeded[each].end),
+                target_end=target_to[each],
+                reverse_producers=self._find_reverse_producers(each, back),
             )
-            for each in sorted(ends.done)
+            for each in sorted(ends.succeeded)
         ]
 
     def _source_to(self, partition: TopicPartition, end: int) -> int:
@@ -370,9 +370,9 @@ class MapRebuild:
         return end if wanted < 0 else wanted
 
     def _fence_mirrors(self, due: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the target end to compare up to; skipped partitions are in `found`."""
+        """Returns the target end to compare up to; skipped partitions are in `results`."""
         found = {}
-        with self._tools.questions() as questions:
+        with self._tools.connect() as questions:
             for each in sorted(due):
                 try:
                     target_to = self._target_to(each, self._open_mirror(each, questions))
@@ -388,12 +388,14 @@ class MapRebuild:
         wanted = self._plans[partition]
         if wanted.kind is not RebuildScope.LOST:
             return wanted.target_to
-        if place.start() > 0:
+        if place.find_start_offset() > 0:
             self._deleted.add(partition)
         if not self._writes:
             return wanted.target_to
-        if place.end() == 0:
-            self.found[partition] = RebuiltPartition(partition=partition, kind=RebuildScope.EMPTY)
+        if place.find_end_offset() == 0:
+            self.results[partition] = RebuiltPartition(
+                partition=partition, scope=RebuildScope.EMPTY
+            )
             return None
         by = fence_mirror_writers(place)
         if isinstance(by, str):
@@ -405,7 +407,7 @@ class MapRebuild:
     def _read_reverse_map(self, asked: Collection[TopicPartition]) -> OffsetMap | None:
         """Read the map of a reverse flow that keeps topic names, if there is one."""
         if any(self._setups[each].opposite_map for each in asked):
-            return self._tools.opposite()
+            return self._tools.read_reverse_map()
         return None
 
     def _find_reverse_producers(
@@ -415,7 +417,7 @@ class MapRebuild:
         if back is None or not where.opposite_map:
             return frozenset()
         mirror = TopicPartition(where.remote_topic, where.partition)
-        return frozenset(back.partition(mirror).producers)
+        return frozenset(back.get_partition(mirror).producers)
 
     def _open_mirror(self, partition: TopicPartition, questions: BlockingClient) -> PartitionFencer:
         """Open the partition's mirror."""
@@ -429,7 +431,7 @@ class MapRebuild:
 
     def _skip_partition(self, partition: TopicPartition, why: str) -> None:
         kind = self._plans[partition].kind
-        self.found[partition] = RebuiltPartition(partition=partition, kind=kind, why=why)
+        self.results[partition] = RebuiltPartition(partition=partition, scope=kind, reason=why)
 
     def _compare(
         self,
@@ -440,18 +442,18 @@ class MapRebuild:
         compare_logs(
             bounds,
             ConfigureCopy(
-                flow=tools.reaching.flow,
+                flow=tools.copy_config.flow,
                 task=0,
-                owner=tools.reaching.owner,
-                source=tools.reaching.source,
-                target=tools.reaching.target,
+                owner=tools.copy_config.owner,
+                source=tools.copy_config.source,
+                target=tools.copy_config.target,
                 partitions=partitions,
                 budget_bytes=0,
-                transforms=tools.reaching.transforms,
+                transforms=tools.copy_config.transforms,
             ),
             tools.engine,
             clock=tools.clock,
-            timeout_s=self._end.left_s(tools.clock.now_s()),
+            timeout_s=self._end.remaining_s(tools.clock.now_s()),
             memory_bytes=tools.memory_bytes,
             all_differ=tools.all_differ,
             done=self._compared,
@@ -460,21 +462,21 @@ class MapRebuild:
     def _compared(self, compared: LogCompareResult) -> None:
         partition = compared.partition
         kind = self._plans[partition].kind
-        why = compared.why
-        if compared.matched is None and not why:
-            if compared.target == 0 and partition in self._deleted:
+        why = compared.failure
+        if compared.alignment is None and not why:
+            if compared.target_records == 0 and partition in self._deleted:
                 why = _MIRROR_RECORDS_DELETED
-            elif compared.target == 0:
+            elif compared.target_records == 0:
                 kind = RebuildScope.EMPTY
             else:
                 why = _NO_CERTAIN_MATCH if not self._tools.all_differ else _NO_MATCH
         stored = 0
-        if compared.matched is not None and self._writes:
+        if compared.alignment is not None and self._writes:
             stored, why = self._store(partition, kind, compared)
-        self.found[partition] = RebuiltPartition(
-            partition=partition, kind=kind, compared=compared, stored=stored, why=why
+        self.results[partition] = RebuiltPartition(
+            partition=partition, scope=kind, compared=compared, stored=stored, reason=why
         )
-        self._tools.tell(f"{partition}: compared")
+        self._tools.print_line(f"{partition}: compared")
 
     def _store(
         self,
@@ -482,8 +484,8 @@ class MapRebuild:
         kind: RebuildScope,
         compared: LogCompareResult,
     ) -> tuple[int, str]:
-        assert compared.matched is not None
-        known = self._tools.ledger.catch_up(REQUEST_TIMEOUT_S).partition(partition)
+        assert compared.alignment is not None
+        known = self._tools.ledger.catch_up(REQUEST_TIMEOUT_S).get_partition(partition)
         if map_rebuild.plan_rebuild(known) != self._plans[partition]:
             return 0, _ACQUIRED_MEANWHILE
         where = self._setups[partition]
@@ -492,37 +494,39 @@ class MapRebuild:
             target_cluster=where.target_cluster,
             source_topic_id=where.source_topic_id,
             target_topic_id=where.target_topic_id,
-            first_source=compared.matched.first_source,
-            first_target=compared.matched.first_target,
+            first_source=compared.alignment.first_source,
+            first_target=compared.alignment.first_target,
             filter_hash=self._filter_hash(where),
             reason=map_rebuild.REBUILD_REASON,
         )
         if kind is RebuildScope.LOST:
             self._require_stopped_flow()
             by = self._fences[partition]
-            records = map_rebuild.rebuild_lost_map(partition, compared.matched, era, by=by)
+            records = map_rebuild.rebuild_lost_map(
+                partition, compared.alignment, era, fencing_owner=by
+            )
         else:
-            records = map_rebuild.rebuild_first_era(partition, compared.matched, era)
+            records = map_rebuild.rebuild_first_era(partition, compared.alignment, era)
         flow_topic_writes.append_map_records(self._tools.ledger, records, clock=self._tools.clock)
         return len(records), "" if self._is_stored(partition, records) else _ACQUIRED_MEANWHILE
 
     def _is_stored(self, partition: TopicPartition, records: list[MapRecord]) -> bool:
         """Returns True if the map has the stored era, and no newer owner."""
-        known = self._tools.ledger.catch_up(REQUEST_TIMEOUT_S).partition(partition)
+        known = self._tools.ledger.catch_up(REQUEST_TIMEOUT_S).get_partition(partition)
         last, _ = records[-1]
-        newest = known.anchor is not None and known.anchor.key == last
+        newest = known.resume_point is not None and known.resume_point.key == last
         return all(
-            known.begun.get(key) == value for key, value in records if isinstance(key, EraKey)
+            known.era_records.get(key) == value for key, value in records if isinstance(key, EraKey)
         ) and (newest or isinstance(last, EraKey))
 
     def _filter_hash(self, where: PartitionSetup) -> int:
         chain = record_transforms.create_chain(
-            self._tools.reaching.transforms, load=config_types.load_class
+            self._tools.copy_config.transforms, load=config_types.load_class
         )
         if chain is None:
             return 0
         try:
-            return outbound_batches.hash_transform(chain.of(where))
+            return outbound_batches.hash_transform(chain.bind_partition(where))
         finally:
             chain.close()
 
@@ -557,18 +561,18 @@ def _sort_by_partition(found: Sequence[RebuiltPartition]) -> list[RebuiltPartiti
 
 def _build_cells(each: RebuiltPartition) -> tuple[str, ...]:
     compared = each.compared
-    matched = None if compared is None else compared.matched
+    matched = None if compared is None else compared.alignment
     return (
         each.partition.topic,
         str(each.partition.partition),
-        text_format.UNKNOWN_NUMBER if each.kind is None else each.kind.value.split(":")[0],
-        text_format.format_count(None if compared is None else compared.source),
-        text_format.format_count(None if compared is None else compared.target),
-        text_format.format_count(None if matched is None else matched.matched),
-        text_format.format_count(None if matched is None else matched.unsure),
-        text_format.format_count(None if matched is None else matched.tail),
+        text_format.UNKNOWN_NUMBER if each.scope is None else each.scope.value.split(":")[0],
+        text_format.format_count(None if compared is None else compared.source_records),
+        text_format.format_count(None if compared is None else compared.target_records),
+        text_format.format_count(None if matched is None else matched.matched_offsets),
+        text_format.format_count(None if matched is None else matched.bounded_offsets),
+        text_format.format_count(None if matched is None else matched.unmatched_tail),
         text_format.format_count(each.stored),
-        each.why or text_format.UNKNOWN_NUMBER,
+        each.reason or text_format.UNKNOWN_NUMBER,
     )
 
 
@@ -583,19 +587,19 @@ def rebuild_to_json(flow: str, found: Sequence[RebuiltPartition]) -> dict[str, A
 
 def _partition_to_json(each: RebuiltPartition) -> dict[str, Any]:
     compared = each.compared
-    matched = None if compared is None else compared.matched
+    matched = None if compared is None else compared.alignment
     return {
         "topic": each.partition.topic,
         "partition": each.partition.partition,
-        "made_anew": None if each.kind is None else each.kind.name.lower(),
-        "source_records": None if compared is None else compared.source,
-        "mirror_records": None if compared is None else compared.target,
+        "made_anew": None if each.scope is None else each.scope.name.lower(),
+        "source_records": None if compared is None else compared.source_records,
+        "mirror_records": None if compared is None else compared.target_records,
         "first_source_offset": None if matched is None else matched.first_source,
         "first_mirror_offset": None if matched is None else matched.first_target,
         "through": None if matched is None else matched.through,
-        "matched": None if matched is None else matched.matched,
-        "unsure": None if matched is None else matched.unsure,
-        "behind": None if matched is None else matched.tail,
+        "matched": None if matched is None else matched.matched_offsets,
+        "unsure": None if matched is None else matched.bounded_offsets,
+        "behind": None if matched is None else matched.unmatched_tail,
         "stored": each.stored,
-        "why": each.why,
+        "why": each.reason,
     }

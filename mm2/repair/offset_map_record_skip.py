@@ -70,7 +70,7 @@ def skip_record(
         raise
     for item in _build_replacement(found, ledger.catch_up(READ_TIMEOUT_S), position):
         flow_topic_writes.append_items(ledger, [item], clock=clock)
-    if any(each.key == found.key for each in ledger.catch_up(READ_TIMEOUT_S).unreadable()):
+    if any(each.key == found.key for each in ledger.catch_up(READ_TIMEOUT_S).list_unreadable()):
         raise RetriableError(
             f"{topic}: the tombstone for offset {offset} was acknowledged but could not be read "
             "back: run the command again"
@@ -80,7 +80,7 @@ def skip_record(
 
 def _find_unreadable(ledger: FlowLedger, flow: Flow, offset: int) -> UnreadableMapRecord:
     """Read to the end, and find the record among the unreadable ones."""
-    unreadable = ledger.catch_up(READ_TIMEOUT_S).unreadable()
+    unreadable = ledger.catch_up(READ_TIMEOUT_S).list_unreadable()
     found = next((each for each in unreadable if each.offset == offset), None)
     if found is None:
         offsets = ", ".join(str(each.offset) for each in unreadable)
@@ -117,7 +117,7 @@ def _build_incident(
 
 
 def _name_record_kind(found: UnreadableMapRecord) -> str:
-    match found.known_key:
+    match found.decoded_key:
         case EraKey(era=number):
             return f"era {number}"
         case MapProducerKey(producer_id=number):
@@ -140,7 +140,7 @@ def _build_replacement(
     ordinal: it may have written records on the target.
     """
     tombstone = FlowLogItem(key=found.key, value=None)
-    match found.known_key:
+    match found.decoded_key:
         case EraKey() as key:
             assert position is not None
             request = NewEraRequest(
@@ -150,7 +150,7 @@ def _build_replacement(
             name = NewEraRequestKey(topic=key.topic, partition=key.partition)
             return [_build_log_item(name, request), tombstone]
         case MapProducerKey() as key:
-            mine = known.partition(TopicPartition(key.topic, key.partition))
+            mine = known.get_partition(TopicPartition(key.topic, key.partition))
             return [
                 _build_log_item(key, MapProducer(ordinal=mine.next_ordinal, era=mine.newest_era))
             ]

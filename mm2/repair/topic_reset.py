@@ -79,18 +79,18 @@ class ResetDecision:
     partition: TopicPartition
     position: str
     request: str
-    known: PartitionMap
-    recreated: bool = False
+    partition_map: PartitionMap
+    is_recreated: bool = False
     """True if the source topic is not the one that was replicated so far."""
 
     def describe(self) -> str:
         """Describe in one line where the partition starts again, and the consequences."""
-        anchor = self.known.anchor
+        anchor = self.partition_map.resume_point
         begins = f"starts again {_describe_position(self.position)}"
         if anchor is None:
             return f"{self.partition}: not replicated so far; {begins}."
         through = anchor.segment.through
-        if self.recreated:
+        if self.is_recreated:
             return (
                 f"{self.partition}: the source topic was recreated; {begins}. Its records are "
                 "appended to those of the old topic."
@@ -142,15 +142,15 @@ def record_decisions(
     known = era_requests.record_era_requests(positions, ledger, now=now, new_id=new_id)
     decisions = []
     for name in positions:
-        mine = known.partition(name)
+        mine = known.get_partition(name)
         assert mine.request is not None
         decisions.append(
             ResetDecision(
                 partition=name,
                 position=order.position,
                 request=mine.request.request,
-                known=mine,
-                recreated=_is_recreated(mine, topic_id),
+                partition_map=mine,
+                is_recreated=_is_recreated(mine, topic_id),
             )
         )
     return decisions
@@ -186,7 +186,7 @@ def _select_partitions(
         raise InvalidResetError(
             f"flow {flow.name} does not replicate topic '{topic}': see topics and topics.exclude"
         )
-    found = described.done[topic]
+    found = described.succeeded[topic]
     count = found.partitions
     beyond = [number for number in order.partitions if number >= count]
     if beyond:
@@ -214,7 +214,7 @@ def find_flow_activity(found: ConnectGroupSnapshot, *, topic: str, here: bool) -
     """Determine the activity from the flow's Connect group; `here`: a local process runs the
     flow."""
     config = found.config
-    if config.contains(flow_rest_client.SOURCE_CONNECTOR):
+    if config.has_connector(flow_rest_client.SOURCE_CONNECTOR):
         match config.target_state(flow_rest_client.SOURCE_CONNECTOR):
             case TargetState.STOPPED:
                 return FlowActivity.STOPPED
@@ -251,7 +251,7 @@ def restart_over_rest(api: FlowRestClient) -> RestartTasks:
 class WritableTargetSide(FlowSide, Protocol):
     """The cluster that stores the flow's Connect topics."""
 
-    def writer(self, topic: str) -> RecordWriter: ...
+    def create_writer(self, topic: str) -> RecordWriter: ...
 
 
 def restart_by_config_record(
@@ -264,19 +264,19 @@ def restart_by_config_record(
         request = RestartRequest(connector=flow_rest_client.SOURCE_CONNECTOR, include_tasks=True)
         wanted = config_records.encode_restart(request)
         assert wanted.value is not None
-        writer = side.writer(props["config.storage.topic"])
+        writer = side.create_writer(props["config.storage.topic"])
         end = Deadline.after(RECORD_TIMEOUT_S, now_s=now.now_s())
         told: list[ConnectError | None] = []
         try:
             writer.write(wanted.key, wanted.value, on_written=told.append)
             while not told:
-                if end.passed(now.now_s()):
+                if end.is_expired(now.now_s()):
                     raise RetriableError(
                         f"requesting a restart: no answer within {RECORD_TIMEOUT_S:g} s"
                     )
                 writer.poll(0.1)
         finally:
-            writer.close(end.left_s(now.now_s()))
+            writer.close(end.remaining_s(now.now_s()))
         if told[0] is not None:
             raise told[0]
         return (
@@ -296,7 +296,7 @@ class ResetOutcome:
     partition: TopicPartition
     replicating: bool | None
     """None if the partition started again on a node that cannot be queried from here."""
-    begins: int = -1
+    start_offset: int = -1
     """Source offset at which it started again, -1 if unknown."""
     reason: str = ""
     node: str = ""
@@ -307,12 +307,16 @@ class ResetOutcome:
         if self.replicating is None:
             node = f"node {self.node}" if self.node else "the node that has its task"
             return (
-                f"{self.partition}: started again at source offset {self.begins}; its state is "
+                f"{self.partition}: started again at source offset {self.start_offset}; its state is "
                 f"known only on {node}: run mm2 status there"
             )
         if self.replicating:
-            return f"{self.partition}: replicating again from source offset {self.begins}"
-        begun = f" It started again at source offset {self.begins}." if self.begins >= 0 else ""
+            return f"{self.partition}: replicating again from source offset {self.start_offset}"
+        begun = (
+            f" It started again at source offset {self.start_offset}."
+            if self.start_offset >= 0
+            else ""
+        )
         return f"{self.partition}: not replicating: {self.reason}{begun}"
 
 
@@ -334,38 +338,38 @@ class ResetWaiter:
 
     decisions: Sequence[ResetDecision]
     ledger: FlowLedger
-    look: CollectPartitions
+    collect_partitions: CollectPartitions
     """Collects the state of local partitions."""
-    why_not: Callable[[], str]
+    explain_inactivity: Callable[[], str]
     """Explains why no task applies decisions, "" if unknown."""
-    nodes: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, str]]
+    find_nodes: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, str]]
     """Finds the node of each partition, as far as known."""
-    now: Clock
-    pause: Callable[[float], object]
+    clock: Clock
+    sleep: Callable[[float], object]
     """Sleeps for a number of seconds."""
 
-    def outcomes(self, timeout_s: float) -> list[ResetOutcome]:
+    def wait_for_outcomes(self, timeout_s: float) -> list[ResetOutcome]:
         """Wait until every partition replicates again, started again on a node that cannot be
         queried from here, or is halted again; or until the time is up."""
-        end = Deadline.after(timeout_s, now_s=self.now.now_s())
+        end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         begun_s: dict[TopicPartition, float] = {}
         while True:
-            known, over = self._read_map(), end.passed(self.now.now_s())
-            seen = self.look()
+            known, over = self._read_map(), end.is_expired(self.clock.now_s())
+            seen = self.collect_partitions()
             found = [
                 self._outcome(each, known, seen, begun_s, over=over) for each in self.decisions
             ]
             settled = [each for each in found if each is not None]
             if len(settled) == len(found):
                 return self._add_nodes(settled)
-            self.pause(POLL_INTERVAL_S)
+            self.sleep(POLL_INTERVAL_S)
 
     def _add_nodes(self, found: list[ResetOutcome]) -> list[ResetOutcome]:
         unknown = [each.partition for each in found if each.replicating is None]
         if not unknown:
             return found
         try:
-            nodes = self.nodes(unknown)
+            nodes = self.find_nodes(unknown)
         except ConnectError:
             return found
         return [
@@ -392,9 +396,13 @@ class ResetWaiter:
     ) -> ResetOutcome | None:
         """Returns the outcome, None while it is open."""
         name = decision.partition
-        mine = known.partition(name) if known is not None else decision.known
+        mine = known.get_partition(name) if known is not None else decision.partition_map
         begins = next(
-            (era.first_source for era in mine.begun.values() if era.request == decision.request),
+            (
+                era.first_source
+                for era in mine.era_records.values()
+                if era.request == decision.request
+            ),
             -1,
         )
         if begins < 0:
@@ -402,22 +410,22 @@ class ResetWaiter:
                 why = "another decision replaced this one"
                 return ResetOutcome(partition=name, replicating=False, reason=why)
             return self._describe_no_effect(name, seen) if over else None
-        since_s = begun_s.setdefault(name, self.now.now_s())
+        since_s = begun_s.setdefault(name, self.clock.now_s())
         shown = None if seen is None else seen.get(name)
         if shown is None:
-            if seen is not None and self.now.now_s() - since_s < REMOTE_NODE_GRACE_S and not over:
+            if seen is not None and self.clock.now_s() - since_s < REMOTE_NODE_GRACE_S and not over:
                 return None  # its task is still starting, or runs on another node
-            return ResetOutcome(partition=name, replicating=None, begins=begins)
+            return ResetOutcome(partition=name, replicating=None, start_offset=begins)
         if shown.state in status_registry.COPYING_PHASES:
-            return ResetOutcome(partition=name, replicating=True, begins=begins)
+            return ResetOutcome(partition=name, replicating=True, start_offset=begins)
         halted = (
             shown.state in status_document.HALTED_STATES
-            and self.now.now_s() - since_s >= HALT_GRACE_S
+            and self.clock.now_s() - since_s >= HALT_GRACE_S
         )
         if not (halted or over):
             return None
         why = shown.reason or f"it is still {shown.state}."
-        return ResetOutcome(partition=name, replicating=False, begins=begins, reason=why)
+        return ResetOutcome(partition=name, replicating=False, start_offset=begins, reason=why)
 
     def _describe_no_effect(
         self, name: TopicPartition, seen: Mapping[TopicPartition, ObservedPartition] | None
@@ -428,7 +436,7 @@ class ResetWaiter:
                 f"no task has applied the decision yet; its state is {shown.state}: {shown.reason}"
             )
         else:
-            why = self.why_not() or (
+            why = self.explain_inactivity() or (
                 "no node applied the decision in time. It stays recorded, and takes effect when a "
                 "node acquires the partition: see mm2 status."
             )

@@ -54,7 +54,7 @@ class BatchMergeLimits:
     _waited_s: float = 0.0
     _since_s: float = 0.0
 
-    def waited(self, wait_s: float, now_s: float, *, slow_acks: bool) -> None:
+    def record_idle_time(self, wait_s: float, now_s: float, *, slow_acks: bool) -> None:
         """Record that the copy process was idle for `wait_s` seconds until now, and adjust the
         limits."""
         self._waited_s += wait_s
@@ -73,63 +73,65 @@ class BatchMergeLimits:
 class PartitionBatchLimits:
     """Batch limits of one partition, learned from what the target refused."""
 
-    joining: BatchMergeLimits = field(default_factory=BatchMergeLimits)
+    merge_limits: BatchMergeLimits = field(default_factory=BatchMergeLimits)
     refused_bytes: int = NO_RECORD_LIMIT
     """Batches of at least this size are re-encoded in smaller ones."""
-    made_bytes: int = ENCODED_BATCH_BYTES_MAX
+    reencoded_bytes_max: int = ENCODED_BATCH_BYTES_MAX
     """Maximum bytes of records in a re-encoded batch."""
     records: int = NO_RECORD_LIMIT
     """Maximum records in a batch below source offset `until`."""
-    until: int = -1
+    record_limit_end: int = -1
     """Source offset at which `records` stops to apply; -1 for none."""
-    known_until_s: float = math.inf
+    expires_at_s: float = math.inf
     """When the learned limits expire (monotonic seconds)."""
 
-    def refused(self, code: int, sent: SentBatch, now_s: float) -> bool:
+    def on_batch_refused(self, code: int, sent: SentBatch, now_s: float) -> bool:
         """Learn from a refused batch; returns whether its records will be sent in smaller
         batches."""
         if code in error_policy.TOO_LARGE_CODES:
-            is_split = self.too_large(size=sent.size, count=sent.batch.records)
+            is_split = self.halve_size_limit(size=sent.size, count=sent.batch.records)
         elif code in error_policy.INVALID_RECORD_CODES:
-            is_split = self.isolate(count=sent.batch.records, until=sent.batch.next_source)
+            is_split = self.halve_record_limit(
+                count=sent.batch.records, until=sent.batch.next_source
+            )
         else:
             return False
-        self.known_until_s = now_s + LEARNED_LIMIT_TTL_S
+        self.expires_at_s = now_s + LEARNED_LIMIT_TTL_S
         if not is_split:
-            self.forget()  # the target may accept the record when it is retried
+            self.reset()  # the target may accept the record when it is retried
         return is_split
 
-    def too_large(self, *, size: int, count: int) -> bool:
+    def halve_size_limit(self, *, size: int, count: int) -> bool:
         """Halve the size limit after a batch of `size` bytes was refused; returns False for a
         single record."""
         if count == 1:
             return False
         self.refused_bytes = min(self.refused_bytes, size)
-        self.made_bytes = min(self.made_bytes, size) // 2
+        self.reencoded_bytes_max = min(self.reencoded_bytes_max, size) // 2
         return True
 
-    def isolate(self, *, count: int, until: int) -> bool:
-        """Halve the record limit below source offset `until` to isolate the refused
+    def halve_record_limit(self, *, count: int, until: int) -> bool:
+        """Halve the record limit below source offset `record_limit_end` to isolate the refused
         record; returns False if `count` is 1."""
         if count == 1:
             return False
         self.records = (min(self.records, count) + 1) // 2
-        self.until = max(self.until, until)
+        self.record_limit_end = max(self.record_limit_end, until)
         return True
 
-    def records_at(self, source: int) -> int:
+    def get_record_limit(self, source: int) -> int:
         """Maximum number of records in a batch that starts at this source offset."""
-        if source >= self.until:
+        if source >= self.record_limit_end:
             self.records = NO_RECORD_LIMIT
         return self.records
 
     def tick(self, now_s: float) -> None:
         """Forget learned limits that have expired."""
-        if now_s >= self.known_until_s:
-            self.forget()
+        if now_s >= self.expires_at_s:
+            self.reset()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Forget all learned limits: the topic's configuration may have changed."""
-        self.refused_bytes, self.made_bytes = NO_RECORD_LIMIT, ENCODED_BATCH_BYTES_MAX
-        self.records, self.until = NO_RECORD_LIMIT, -1
-        self.known_until_s = math.inf
+        self.refused_bytes, self.reencoded_bytes_max = NO_RECORD_LIMIT, ENCODED_BATCH_BYTES_MAX
+        self.records, self.record_limit_end = NO_RECORD_LIMIT, -1
+        self.expires_at_s = math.inf

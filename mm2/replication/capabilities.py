@@ -31,7 +31,7 @@ class RequiredApi:
     name: str
     low: int
     high: int
-    only_for_the_fence: bool = False
+    only_for_fencing: bool = False
     """True if replication works without the API, at least once."""
 
     @property
@@ -58,9 +58,9 @@ REQUIRED_APIS: Mapping[ClusterRole, tuple[RequiredApi, ...]] = {
         ),
         RequiredApi(name="offset_for_leader_epoch", low=2, high=4),
         RequiredApi(name="init_producer_id", low=1, high=3),
-        RequiredApi(name="find_coordinator", low=1, high=6, only_for_the_fence=True),
-        RequiredApi(name="add_partitions_to_txn", low=0, high=3, only_for_the_fence=True),
-        RequiredApi(name="end_txn", low=1, high=3, only_for_the_fence=True),
+        RequiredApi(name="find_coordinator", low=1, high=6, only_for_fencing=True),
+        RequiredApi(name="add_partitions_to_txn", low=0, high=3, only_for_fencing=True),
+        RequiredApi(name="end_txn", low=1, high=3, only_for_fencing=True),
     ),
 }
 
@@ -106,24 +106,24 @@ class ClusterCapabilities:
     """What the probe observed on one cluster."""
 
     alias: str
-    spoken: Mapping[str, int | None]
+    api_versions: Mapping[str, int | None]
     """Per API name, the version that would be used; None if no version is supported by both sides.
     """
-    topic_ids: bool | None = None
+    has_topic_ids: bool | None = None
     """Whether topics have ids; None if no topic was visible."""
-    tells_expiration: bool | None = None
+    reports_producer_expiration: bool | None = None
     """Whether brokers reveal how long they remember a producer; None if not queried. Target only.
     """
     checks: Mapping[CapabilityCheck, CapabilityCheckResult] = field(default_factory=dict)
     """Results of the capability checks. Target only."""
 
-    def answer(self, check: CapabilityCheck) -> CapabilityCheckResult:
+    def get_result(self, check: CapabilityCheck) -> CapabilityCheckResult:
         """Result of a check; UNKNOWN if it did not run."""
         return self.checks.get(check, CHECK_NOT_TRIED)
 
-    def missing(self, side: ClusterRole) -> list[RequiredApi]:
+    def list_missing_apis(self, side: ClusterRole) -> list[RequiredApi]:
         """Required APIs that the cluster does not support in a usable version."""
-        return [each for each in REQUIRED_APIS[side] if self.spoken.get(each.name) is None]
+        return [each for each in REQUIRED_APIS[side] if self.api_versions.get(each.name) is None]
 
 
 class DeliveryGuarantee(enum.Enum):
@@ -138,8 +138,8 @@ class DeliveryGuarantee(enum.Enum):
 class DeliveryAssessment:
     """Delivery guarantee of a flow between two clusters, and the reasons for it."""
 
-    delivery: DeliveryGuarantee
-    proven: bool
+    guarantee: DeliveryGuarantee
+    is_verified: bool
     """False if a check that delivery depends on could not run and its success is assumed."""
     reasons: tuple[str, ...] = ()
     """Why delivery is not exactly once, with a remedy if there is one."""
@@ -147,13 +147,13 @@ class DeliveryAssessment:
     """Other differences from Apache Kafka's behavior."""
 
     @property
-    def fenced(self) -> bool:
+    def is_fenced(self) -> bool:
         """Returns whether acquiring a partition fences older writers (exactly once)."""
-        return self.delivery is DeliveryGuarantee.EXACTLY_ONCE
+        return self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
 
     def __str__(self) -> str:
-        told = self.delivery.value
-        if self.delivery is DeliveryGuarantee.EXACTLY_ONCE and not self.proven:
+        told = self.guarantee.value
+        if self.guarantee is DeliveryGuarantee.EXACTLY_ONCE and not self.is_verified:
             told += ", not verified"
         return told
 
@@ -184,31 +184,34 @@ def assess_delivery(
     missing = [
         f"{observed.alias} does not support {api.name} in any version from {api.low} to {api.high}"
         for side, observed in ((ClusterRole.SOURCE, source), (ClusterRole.TARGET, target))
-        for api in observed.missing(side)
-        if not api.only_for_the_fence
+        for api in observed.list_missing_apis(side)
+        if not api.only_for_fencing
     ]
     notes = tuple(_describe_differences(source, target))
     if missing:
         return DeliveryAssessment(
-            delivery=DeliveryGuarantee.NONE, proven=True, reasons=tuple(missing), notes=notes
+            guarantee=DeliveryGuarantee.NONE, is_verified=True, reasons=tuple(missing), notes=notes
         )
     reasons = tuple(_explain_weaker_guarantee(target, transactional_prefix))
     unknown = [
         check
         for check in (*_FENCING_CHECKS, *_ORDERING_CHECKS)
-        if target.answer(check).outcome is CheckOutcome.UNKNOWN
+        if target.get_result(check).outcome is CheckOutcome.UNKNOWN
     ]
     if reasons:
         return DeliveryAssessment(
-            delivery=DeliveryGuarantee.AT_LEAST_ONCE, proven=True, reasons=reasons, notes=notes
+            guarantee=DeliveryGuarantee.AT_LEAST_ONCE,
+            is_verified=True,
+            reasons=reasons,
+            notes=notes,
         )
     untried = tuple(
-        f"{target.alias}: not verified that {check.value}: {target.answer(check).detail}"
+        f"{target.alias}: not verified that {check.value}: {target.get_result(check).detail}"
         for check in unknown[:1]
     )
     return DeliveryAssessment(
-        delivery=DeliveryGuarantee.EXACTLY_ONCE,
-        proven=not unknown,
+        guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+        is_verified=not unknown,
         reasons=(),
         notes=(*untried, *notes),
     )
@@ -217,11 +220,11 @@ def assess_delivery(
 def _explain_weaker_guarantee(
     target: ClusterCapabilities, transactional_prefix: str
 ) -> Iterator[str]:
-    for api in target.missing(ClusterRole.TARGET):
+    for api in target.list_missing_apis(ClusterRole.TARGET):
         consequence = _CONSEQUENCES[CapabilityCheck.TRANSACTIONAL_ID]
         yield f"{target.alias} does not support {api.name}, so {consequence}"
     for check in (*_FENCING_CHECKS, *_ORDERING_CHECKS):
-        answer = target.answer(check)
+        answer = target.get_result(check)
         if answer.outcome is CheckOutcome.DENIED:
             yield (
                 f"{target.alias}: not authorized to check that {check.value}, so "
@@ -240,19 +243,19 @@ def _explain_weaker_guarantee(
 def _describe_differences(
     source: ClusterCapabilities, target: ClusterCapabilities
 ) -> Iterator[str]:
-    unchanged = target.answer(CapabilityCheck.UNCHANGED)
+    unchanged = target.get_result(CapabilityCheck.UNCHANGED)
     if unchanged.outcome is CheckOutcome.FAILS:
         yield (
             f"{target.alias} rewrites batches ({unchanged.detail}): replicated batches are "
             "compared record by record, which costs more"
         )
-    if target.tells_expiration is False:
+    if target.reports_producer_expiration is False:
         yield (
             f"{target.alias} does not report how long brokers remember a producer: 24 hours are "
             "assumed; grant DESCRIBE_CONFIGS on the cluster"
         )
     for each in (source, target):
-        if each.topic_ids is False:
+        if each.has_topic_ids is False:
             yield (
                 f"{each.alias} has no topic ids: a recreated topic is "
                 "detected by leader epochs and offsets only"

@@ -65,26 +65,26 @@ class NewEra:
     source_epoch: int = -1
     incidents: tuple[Incident, ...] = ()
     """Incidents to store before the era."""
-    learned: tuple[FlowLogItem, ...] = ()
+    previous_era_records: tuple[FlowLogItem, ...] = ()
     """Records about the previous era, stored first."""
     request: str = ""
     """Id of the operator's request that started the era; "" if none did."""
-    begins: tuple[int, int] | None = None
+    first_offsets: tuple[int, int] | None = None
     """First source and target offset of the era if another writer already copied a part of it."""
     runs: tuple[OffsetRun, ...] = ()
     """Offset map of the part that another writer copied."""
-    seams: tuple[Junction, ...] = ()
+    junctions: tuple[Junction, ...] = ()
     """Where the map of that part is divided into segments."""
 
 
 def begin_first_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
     """Begin the first era of a partition. The mirror must be empty unless others may write to
     it."""
-    if attempt.where.target_topics is TargetTopicAccess.EXCLUSIVE:
+    if attempt.setup.target_topics is TargetTopicAccess.EXCLUSIVE:
         refusal = yield from _check_mirror_is_empty(attempt)
         if refusal is not None:
             return refusal
-    start = yield from _resolve_start(attempt.where.start)
+    start = yield from _resolve_start(attempt.setup.start)
     if not isinstance(start, int):
         return start
     return (
@@ -96,7 +96,7 @@ def begin_first_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
 
 def begin_requested_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
     """Begin the era that an operator requested, whatever the partition's progress is."""
-    request, anchor = attempt.known.request, attempt.known.anchor
+    request, anchor = attempt.state.request, attempt.state.anchor
     assert request is not None
     start = yield from _resolve_start(request.position)
     if not isinstance(start, int):
@@ -109,7 +109,7 @@ def begin_requested_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
         target=(min(last.target_next, marker) if last else 0, marker),
         source=(last.through, start) if last and last.through < start else None,
         detail=f"new era from {request.position}, source offset {start}",
-        of=request.request,
+        request_id=request.request,
     )
     era = NewEra(
         source=start,
@@ -135,7 +135,7 @@ def _check_mirror_is_empty(
         answer = yield ReadTarget(offset=at)
         told = answer if isinstance(answer, FetchedRecords | InstructionRefused) else None
         if told is not None and told.log_start > 0:
-            return _halt_not_empty(attempt.where, deleted)
+            return _halt_not_empty(attempt.setup, deleted)
         if not isinstance(answer, FetchedRecords):
             return recovery_outcomes.retry_after_answer(
                 reading, answer
@@ -162,12 +162,12 @@ def _scan_for_records(
     try:
         for header, _ in tail_reader.iter_valid_batches(held, start=start):
             if producer_fencing.is_from_newer_epoch(header, attempt.fence.producer):
-                return at, OwnershipLost(than=attempt.fence.producer)
+                return at, OwnershipLost(fenced_producer=attempt.fence.producer)
             if header.base_offset > attempt.fence.marker_offset:
                 return attempt.fence.tail_end, None  # a newer owner wrote after our marker
             if not header.is_control and header.record_count > 0:
                 why = f"the mirror topic holds records at offset {header.base_offset}"
-                return at, _halt_not_empty(attempt.where, why)
+                return at, _halt_not_empty(attempt.setup, why)
             at = header.last_offset + 1
     except DamagedBatchError as error:
         return at, error if at < attempt.fence.tail_end else None
@@ -175,13 +175,13 @@ def _scan_for_records(
 
 
 def _halt_not_empty(setup: PartitionSetup, why: str) -> PartitionHalt:
-    rebuild = setup.operator.rebuild(setup.flow, setup.topic)
+    rebuild = setup.operator.rebuild_offset_map(setup.flow, setup.topic)
     delete = setup.operator.target.delete_topic(setup.remote_topic)
     lost = f"rebuild the lost offset map ({rebuild}), or " if rebuild else ""
     return PartitionHalt(
         cause=HaltCause.NOT_EMPTY,
         message=(
-            f"{setup.mirror}: this flow has not replicated to it yet, but {why}. If these records "
+            f"{setup.mirror_name}: this flow has not replicated to it yet, but {why}. If these records "
             f"are this flow's, {lost}delete the mirror topic ({delete}) and restart the flow. The "
             "remedy keeps them and appends. "
             f"{halts.format_reset_remedy(setup, position=setup.start)}"
@@ -226,10 +226,10 @@ def _find_source_offset(position: str) -> Script[int | RetryRecovery]:
 def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
     """Store the producer id, the incidents and the era, in this order; the partition is then
     acquired."""
-    setup, fenced = attempt.where, attempt.fence
-    number = attempt.known.era_number + 1
+    setup, fenced = attempt.setup, attempt.fence
+    number = attempt.state.era_number + 1
     target = fenced.marker_offset + 1
-    first_source, first_target = era.begins or (era.source, target)
+    first_source, first_target = era.first_offsets or (era.source, target)
     key = EraKey(
         topic=setup.topic,
         partition=setup.partition,
@@ -253,7 +253,7 @@ def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
     if failed is None:
         incidents = [_create_incident_record(each) for each in era.incidents]
         failed = yield from store_records(
-            [*era.learned, *incidents, _create_map_record(key, value)]
+            [*era.previous_era_records, *incidents, _create_map_record(key, value)]
         )
     if failed is not None:
         return failed
@@ -262,13 +262,13 @@ def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
         leader_epoch=fenced.leader_epoch,
         era=number,
         ordinal=attempt.ordinal,
-        take_start=first_source,
+        match_start=first_source,
         source=era.source,
         target=target,
         source_epoch=era.source_epoch,
         runs=era.runs,
-        seams=era.seams,
-        fenced=fenced.holds,
+        junctions=era.junctions,
+        is_fenced=fenced.is_fenced,
     )
 
 
@@ -311,11 +311,11 @@ def record_producer_id(
 
 def create_producer_records(attempt: RecoveryAttempt, *, era: int) -> list[FlowLogItem]:
     """Create the record of a new producer id, and an incident if nothing fenced the older ids."""
-    setup, known, fenced = attempt.where, attempt.known, attempt.fence
+    setup, known, fenced = attempt.setup, attempt.state, attempt.fence
     if known.producers.get(fenced.producer.id) == attempt.ordinal:
         return []
     items = []
-    if known.producers and fenced.holds:
+    if known.producers and fenced.is_fenced:
         start = known.anchor.segment.target_next if known.anchor is not None else 0
         stated = create_incident(
             attempt,
@@ -341,16 +341,16 @@ def create_incident(
     detail: str,
     source: OffsetRange | None = None,
     target: OffsetRange | None = None,
-    of: str = "",
+    request_id: str = "",
 ) -> Incident:
     """Create an incident for this partition. Its id makes a repeated incident replace the first
-    one, unless `of` names a different request."""
-    setup = attempt.where
+    one, unless `request_id` names a different request."""
+    setup = attempt.setup
     place = source or target or (0, 0)
     return Incident(
         topic=setup.topic,
         partition=setup.partition,
-        id="-".join(filter(None, (kind.value, str(place[0]), str(place[1]), of))),
+        id="-".join(filter(None, (kind.value, str(place[0]), str(place[1]), request_id))),
         kind=kind,
         flow=setup.flow,
         at_ms=attempt.context.wall_ms(),
@@ -375,16 +375,18 @@ TailMatch = TailMatcher | MapReconstruction
 
 
 def continue_era(
-    attempt: RecoveryAttempt, *, era: int, start: int, pairs: TailMatch
+    attempt: RecoveryAttempt, *, era: int, start: int, match: TailMatch
 ) -> Script[RecoveryOutcome]:
     """Continue era `era` after our marker; tail matching began at source offset `start`."""
     target = attempt.fence.marker_offset + 1
     failed = yield from record_producer_id(attempt, era=era)
-    return failed or create_acquired(attempt, era=era, start=start, pairs=pairs, target=target)
+    return failed or create_partition_acquired(
+        attempt, era=era, start=start, match=match, target=target
+    )
 
 
-def create_acquired(
-    attempt: RecoveryAttempt, *, era: int, start: int, pairs: TailMatch, target: int
+def create_partition_acquired(
+    attempt: RecoveryAttempt, *, era: int, start: int, match: TailMatch, target: int
 ) -> PartitionAcquired:
     """Build the acquired state from the matched tail; `target` is the next data offset on the
     target."""
@@ -393,12 +395,12 @@ def create_acquired(
         leader_epoch=attempt.fence.leader_epoch,
         era=era,
         ordinal=attempt.ordinal,
-        take_start=start,
-        source=pairs.position,
+        match_start=start,
+        source=match.position,
         target=target,
-        source_epoch=pairs.source_epoch,
-        runs=tuple(pairs.runs),
-        seams=tuple(pairs.seams),
-        fenced=attempt.fence.holds,
-        spared=pairs.matched if isinstance(pairs, TailMatcher) else 0,
+        source_epoch=match.source_epoch,
+        runs=tuple(match.runs),
+        junctions=tuple(match.junctions),
+        is_fenced=attempt.fence.is_fenced,
+        already_stored=match.matched_records if isinstance(match, TailMatcher) else 0,
     )

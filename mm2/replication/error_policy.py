@@ -20,7 +20,7 @@ _TRANSIENT_CODES = frozenset({UNKNOWN_TOPIC_OR_PARTITION, 56, 100, 103})
 """Errors that brokers also return briefly while topics or leaders move, or from a failed disk.
 
 If the topic was really deleted or recreated, the cluster's metadata soon say so, and the partition
-is halted with another code (`Recovery.topic_seen`).
+is halted with another code (`Recovery.on_topic_id`).
 """
 
 HALT_RETRY_DELAY_S = 30.0
@@ -29,13 +29,13 @@ HALT_RETRY_DELAY_S = 30.0
 class ErrorAction(enum.Enum):
     """What a partition does once nothing is in flight."""
 
-    TAKE = "acquire"
+    REACQUIRE = "acquire"
     """The outcome is unknown or the leader moved: fence and match the tail again."""
     BACK_OFF = "back off, then acquire"
     """Transient: acquire again after a backoff."""
     CHECK_FENCE = "check the fence"
     """Fenced: find out whether another owner acquired the partition."""
-    STOP = "halt"
+    HALT = "halt"
     """Halt the partition until an operator acts."""
 
 
@@ -43,9 +43,9 @@ class ErrorAction(enum.Enum):
 class ErrorReaction:
     """What a partition does after an error, and why."""
 
-    then: ErrorAction
+    action: ErrorAction
     reason: str
-    stop: PartitionHalt | None = None
+    halt: PartitionHalt | None = None
     """The halt that follows; with `BACK_OFF` only if the error persists."""
 
 
@@ -108,39 +108,40 @@ def react_to_produce_error(
     code: int,
     message: str,
     offset: int,
-    behind: int = -1,
+    next_offset: int = -1,
     size: int = -1,
-    divided: bool = False,
+    is_split: bool = False,
 ) -> ErrorReaction:
     """Choose the reaction to an error code in the Produce response for source offsets [`offset`,
-    `behind`).
+    `next_offset`).
 
-    `size` is the batch's size in bytes. `divided` means that the refused batch will be sent split.
+    `size` is the batch's size in bytes. `is_split` means that the refused batch will be sent split.
     """
     if code in _REACQUIRE_CODES:
         return ErrorReaction(
-            then=ErrorAction.BACK_OFF, reason=f"{setup.mirror}: {_REACQUIRE_CODES[code]}"
+            action=ErrorAction.BACK_OFF, reason=f"{setup.mirror_name}: {_REACQUIRE_CODES[code]}"
         )
     if code in _FENCED_CODES:
-        return ErrorReaction(then=ErrorAction.CHECK_FENCE, reason=_FENCED_CODES[code])
+        return ErrorReaction(action=ErrorAction.CHECK_FENCE, reason=_FENCED_CODES[code])
     if code in _RETRY_CODES:
         return ErrorReaction(
-            then=ErrorAction.BACK_OFF, reason=f"{setup.mirror}: {message or _RETRY_CODES[code]}"
+            action=ErrorAction.BACK_OFF,
+            reason=f"{setup.mirror_name}: {message or _RETRY_CODES[code]}",
         )
     name = _HALT_CODES.get(code) or _AMBIGUOUS_CODES.get(code, f"error {code}")
-    if divided:
-        reason = f"{setup.mirror} refused a batch with {name}: it is split and sent again"
-        return ErrorReaction(then=ErrorAction.TAKE, reason=reason)
+    if is_split:
+        reason = f"{setup.mirror_name} refused a batch with {name}: it is split and sent again"
+        return ErrorReaction(action=ErrorAction.REACQUIRE, reason=reason)
     detail = f" ({message})" if message else ""
-    text = f"{setup.mirror} refused the batch of {setup.name} offset {offset} with {name}{detail}: "
-    if code in _SKIPPABLE_CODES and behind > offset:
-        text += _format_skip(setup, behind=behind)
+    text = f"{setup.mirror_name} refused the batch of {setup.source_name} offset {offset} with {name}{detail}: "
+    if code in _SKIPPABLE_CODES and next_offset > offset:
+        text += _format_skip(setup, behind=next_offset)
     text += halts.explain_target_remedy(setup, code, size=size)
     stop = PartitionHalt(cause=HaltCause.REFUSED, message=text, retry_after_s=HALT_RETRY_DELAY_S)
     if code in _HALT_CODES:
-        return ErrorReaction(then=ErrorAction.STOP, reason=name, stop=stop)
+        return ErrorReaction(action=ErrorAction.HALT, reason=name, halt=stop)
     return ErrorReaction(
-        then=ErrorAction.BACK_OFF, reason=f"{setup.mirror}: {message or name}", stop=stop
+        action=ErrorAction.BACK_OFF, reason=f"{setup.mirror_name}: {message or name}", halt=stop
     )
 
 
@@ -158,7 +159,8 @@ def react_to_fetch_error(setup: PartitionSetup, *, code: int, offset: int) -> Er
         return None
     if code == OFFSET_OUT_OF_RANGE:
         return ErrorReaction(
-            then=ErrorAction.TAKE, reason=f"{setup.name} no longer has offset {offset}"
+            action=ErrorAction.REACQUIRE,
+            reason=f"{setup.source_name} no longer has offset {offset}",
         )
     text = {
         2: "the source broker reports a corrupt log (CORRUPT_MESSAGE)",
@@ -169,21 +171,23 @@ def react_to_fetch_error(setup: PartitionSetup, *, code: int, offset: int) -> Er
         100: "the source topic was deleted or recreated (UNKNOWN_TOPIC_ID)",
         103: "the source topic was recreated (INCONSISTENT_TOPIC_ID)",
     }.get(code, f"the source broker returned error {code}")
-    reason = f"{setup.name} at offset {offset}: {text}"
+    reason = f"{setup.source_name} at offset {offset}: {text}"
     message = f"{reason}: {halts.explain_source_remedy(setup, code)}"
-    if code == UNKNOWN_TOPIC_OR_PARTITION and not setup.source_is_known:
+    if code == UNKNOWN_TOPIC_OR_PARTITION and not setup.has_source_topic_id:
         stop = halts.halt_source_missing(setup, reason)
     else:
         stop = PartitionHalt(
             cause=HaltCause.SOURCE_REFUSED, message=message, retry_after_s=HALT_RETRY_DELAY_S
         )
-    then = ErrorAction.BACK_OFF if code in _TRANSIENT_CODES else ErrorAction.STOP
-    return ErrorReaction(then=then, reason=reason, stop=stop)
+    then = ErrorAction.BACK_OFF if code in _TRANSIENT_CODES else ErrorAction.HALT
+    return ErrorReaction(action=then, reason=reason, halt=stop)
 
 
 def react_to_unreadable_batch(setup: PartitionSetup, found: UnreadableBatch) -> ErrorReaction:
     """Choose the reaction to a source batch that can be neither copied nor skipped: read it again
     first if that may help, else halt."""
     stop = halts.halt_unreadable_batch(setup, found)
-    then = ErrorAction.STOP if stop.retry_after_s is None else ErrorAction.BACK_OFF
-    return ErrorReaction(then=then, reason=halts.describe_unreadable_batch(setup, found), stop=stop)
+    then = ErrorAction.HALT if stop.retry_after_s is None else ErrorAction.BACK_OFF
+    return ErrorReaction(
+        action=then, reason=halts.describe_unreadable_batch(setup, found), halt=stop
+    )

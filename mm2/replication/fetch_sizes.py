@@ -20,16 +20,18 @@ NEARBY_ROUND_TRIP_S = 0.002
 
 @dataclass(slots=True)
 class AdaptiveFetchSize:
-    """Fetch size for one source broker: doubled and halved, never below `least_bytes`."""
+    """Fetch size for one source broker: doubled and halved, never below `min_bytes`."""
 
     partition_bytes: int = FETCH_BYTES_MIN
     """Bytes to request per partition (`partition.fetch.bytes`)."""
-    least_bytes: int = FETCH_BYTES_MIN
+    min_bytes: int = FETCH_BYTES_MIN
 
-    def answered(self, size: int, *, asked: int, elapsed_s: float, rtt_s: float) -> None:
-        """Adapt to a response of `size` bytes to a request for `asked` bytes that took
+    def record_response(
+        self, size: int, *, requested_bytes: int, elapsed_s: float, rtt_s: float
+    ) -> None:
+        """Adapt to a response of `size` bytes to a request for `requested_bytes` bytes that took
         `elapsed_s`."""
-        if elapsed_s <= 0 or size < FULL_RESPONSE_SHARE * asked:
+        if elapsed_s <= 0 or size < FULL_RESPONSE_SHARE * requested_bytes:
             return
         share = rtt_s / elapsed_s
         if share > ROUND_TRIP_SHARE_MIN and rtt_s > NEARBY_ROUND_TRIP_S:
@@ -37,4 +39,4 @@ class AdaptiveFetchSize:
                 min(self.partition_bytes * 2, FETCH_BYTES_MAX), self.partition_bytes
             )
         elif share < ROUND_TRIP_SHARE_MIN / 8:
-            self.partition_bytes = max(self.partition_bytes // 2, self.least_bytes)
+            self.partition_bytes = max(self.partition_bytes // 2, self.min_bytes)

@@ -19,11 +19,11 @@ LEADER_ONLY_INITIAL_S = 2.0
 
 
 class FetchBroker(NamedTuple):
-    """Broker to fetch from. With `alone`, the rack is not sent, so that the leader serves
+    """Broker to fetch from. With `leader_only`, the rack is not sent, so that the leader serves
     the fetch itself."""
 
     node_id: int
-    alone: bool
+    leader_only: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,28 +64,28 @@ class PreferredReadReplicas:
             if choice.replica in brokers:
                 return FetchBroker(choice.replica, False)
             # The leader knows a new broker before our metadata do, and would name it again at once.
-            self.disappointed(key, now_s)
+            self.mark_unavailable(key, now_s)
         choice.replica = NO_REPLICA
         return FetchBroker(leader, now_s < choice.leader_only_until_s)
 
-    def named(self, key: Hashable, replica: int, now_s: float) -> None:
+    def set_replica(self, key: Hashable, replica: int, now_s: float) -> None:
         """Use the replica that the leader named."""
         choice = self._choices.get(key)
         if choice is not None and replica != choice.leader:
             choice.replica, choice.until_s = replica, now_s + self.max_age_s
 
-    def follows(self, key: Hashable, node_id: int) -> bool:
+    def is_replica(self, key: Hashable, node_id: int) -> bool:
         """Returns whether this broker is read as a replica, not as the leader."""
         choice = self._choices.get(key)
         return choice is not None and choice.replica == node_id
 
-    def served(self, key: Hashable) -> None:
+    def record_success(self, key: Hashable) -> None:
         """Reset the failure backoff: the replica returned records."""
         choice = self._choices.get(key)
         if choice is not None and choice.replica != NO_REPLICA:
             choice.leader_only_s = 0.0
 
-    def disappointed(self, key: Hashable, now_s: float) -> None:
+    def mark_unavailable(self, key: Hashable, now_s: float) -> None:
         """Use only the leader for a while: the replica failed, timed out, or is not in the
         metadata."""
         choice = self._choices.get(key)

@@ -72,7 +72,7 @@ def format_fencing_commands(flow: str, operator: OperatorCommands) -> str:
 
 def _build_record_size_remedy(setup: PartitionSetup, size: int) -> str:
     wanted = {"max.message.bytes": str(size)}
-    line = setup.operator.target.set_topic(setup.remote_topic, wanted)
+    line = setup.operator.target.set_topic_configs(setup.remote_topic, wanted)
     return (
         f"raise max.message.bytes of the mirror topic to the source's, at least to {size}. "
         f"{operator_commands.format_remedy(line)}"
@@ -81,7 +81,7 @@ def _build_record_size_remedy(setup: PartitionSetup, size: int) -> str:
 
 def _build_batch_size_remedy(setup: PartitionSetup, size: int) -> str:
     wanted = {"max.message.bytes": str(size), "segment.bytes": SEGMENT_BYTES_DEFAULT}
-    line = setup.operator.target.set_topic(setup.remote_topic, wanted)
+    line = setup.operator.target.set_topic_configs(setup.remote_topic, wanted)
     return (
         f"raise segment.bytes of the mirror topic above the batch's {size} bytes. "
         f"{operator_commands.format_remedy(line)}"
@@ -90,7 +90,7 @@ def _build_batch_size_remedy(setup: PartitionSetup, size: int) -> str:
 
 def _build_timestamp_remedy(setup: PartitionSetup, size: int) -> str:
     target, mirror = setup.operator.target, setup.remote_topic
-    before_3_6 = target.set_topic(
+    before_3_6 = target.set_topic_configs(
         mirror, {"message.timestamp.difference.max.ms": TIMESTAMP_DIFFERENCE_MAX_MS}
     )
     wanted = {
@@ -100,7 +100,7 @@ def _build_timestamp_remedy(setup: PartitionSetup, size: int) -> str:
     }
     return (
         f"allow every timestamp on the mirror topic (brokers before 3.6: {before_3_6}). "
-        f"{operator_commands.format_remedy(target.set_topic(mirror, wanted))}"
+        f"{operator_commands.format_remedy(target.set_topic_configs(mirror, wanted))}"
     )
 
 
@@ -123,7 +123,7 @@ def _build_transactional_id_acl_remedy(setup: PartitionSetup, size: int) -> str:
 
 
 def _build_invalid_record_remedy(setup: PartitionSetup, size: int) -> str:
-    line = setup.operator.target.show_settings(setup.remote_topic)
+    line = setup.operator.target.show_topic_configs(setup.remote_topic)
     return (
         "see the broker's log for the cause; a compacted mirror topic, for example, rejects "
         "records without a key. The remedy shows the topic's settings. "
@@ -132,7 +132,7 @@ def _build_invalid_record_remedy(setup: PartitionSetup, size: int) -> str:
 
 
 def _build_codec_remedy(setup: PartitionSetup, size: int) -> str:
-    line = setup.operator.target.set_topic(setup.remote_topic, {"compression.type": "gzip"})
+    line = setup.operator.target.set_topic_configs(setup.remote_topic, {"compression.type": "gzip"})
     return (
         "set compression.type of the mirror topic to a codec that all its brokers accept. "
         f"{operator_commands.format_remedy(line)}"
@@ -243,13 +243,13 @@ def format_reset_remedy(
         setup.flow, setup.topic, position=position, partition=partition
     )
     remedy = operator_commands.format_remedy(*filter(None, (before, line)))
-    return f"{setup.operator.other_positions(position)} {remedy}"
+    return f"{setup.operator.describe_other_positions(position)} {remedy}"
 
 
-def format_skip_remedy(setup: PartitionSetup, *, behind: int) -> str:
-    """End of a message: resume at source offset `behind`; no other position makes sense."""
+def format_skip_remedy(setup: PartitionSetup, *, next_offset: int) -> str:
+    """End of a message: resume at source offset `next_offset`; no other position makes sense."""
     line = setup.operator.reset_topic(
-        setup.flow, setup.topic, position=format_position(behind), partition=setup.partition
+        setup.flow, setup.topic, position=format_position(next_offset), partition=setup.partition
     )
     return operator_commands.format_remedy(line)
 
@@ -268,7 +268,7 @@ def halt_fenced(setup: PartitionSetup) -> PartitionHalt:
     return PartitionHalt(
         cause=HaltCause.FENCED,
         message=(
-            f"{setup.mirror}: another mm2 process acquired this partition of flow {setup.flow}, or "
+            f"{setup.mirror_name}: another mm2 process acquired this partition of flow {setup.flow}, or "
             "of a flow between clusters of the same aliases. A flow may run in one group of nodes "
             "only. Stop the other process first; the remedy then reacquires the partition here. "
             f"{operator_commands.format_remedy(setup.operator.restart(setup.flow, setup.topic))}"
@@ -278,17 +278,17 @@ def halt_fenced(setup: PartitionSetup) -> PartitionHalt:
 
 
 def halt_denied(
-    setup: PartitionSetup, why: str, *, code: int, retry_after_s: float
+    setup: PartitionSetup, reason: str, *, code: int, retry_after_s: float
 ) -> PartitionHalt:
     """Halt: the target denies an operation that replication needs."""
     return PartitionHalt(
         cause=HaltCause.REFUSED,
-        message=f"{setup.mirror}: {why}: {explain_target_remedy(setup, code)}",
+        message=f"{setup.mirror_name}: {reason}: {explain_target_remedy(setup, code)}",
         retry_after_s=retry_after_s,
     )
 
 
-def halt_reverse_flow_unknown(setup: PartitionSetup, why: str, *, denied: bool) -> PartitionHalt:
+def halt_reverse_flow_unknown(setup: PartitionSetup, reason: str, *, denied: bool) -> PartitionHalt:
     """Halt: the offset map of the reverse flow cannot be read, so its records cannot be told from
     others.
 
@@ -303,8 +303,8 @@ def halt_reverse_flow_unknown(setup: PartitionSetup, why: str, *, denied: bool) 
     return PartitionHalt(
         cause=HaltCause.OPPOSITE_UNKNOWN,
         message=(
-            f"{setup.name}: the reverse flow's offset map {setup.opposite_map} cannot be read on "
-            f"the source: {why}. Without it, records that the reverse flow wrote would be "
+            f"{setup.source_name}: the reverse flow's offset map {setup.opposite_map} cannot be read on "
+            f"the source: {reason}. Without it, records that the reverse flow wrote would be "
             f"replicated back. {operator_commands.format_remedy(line)}"
         ),
         retry_after_s=REVERSE_FLOW_RETRY_DELAY_S,
@@ -326,7 +326,7 @@ def halt_map_unreadable(setup: PartitionSetup, found: UnreadableStateRecord) -> 
     return PartitionHalt(
         cause=HaltCause.MAP_UNREADABLE,
         message=(
-            f"{setup.name}: the record at offset {found.offset} of the flow's offset map ({topic} "
+            f"{setup.source_name}: the record at offset {found.offset} of the flow's offset map ({topic} "
             f"on the target) cannot be read: {found.why}. If a newer release of mm2 wrote it, run "
             "that release. If another program wrote it, revoke its write access first; the remedy "
             f"then skips the record and leaves an incident.{again} "
@@ -345,7 +345,7 @@ def halt_era_missing(setup: PartitionSetup, number: int) -> PartitionHalt:
     return PartitionHalt(
         cause=HaltCause.MAP_UNREADABLE,
         message=(
-            f"{setup.name}: the flow's offset map ({topic} on the target) has progress for the "
+            f"{setup.source_name}: the flow's offset map ({topic} on the target) has progress for the "
             f"partition was replicated in era {number}, but the record of that era was deleted. "
             "The remedy begins a new era and leaves an incident. "
             f"{format_reset_remedy(setup, position='earliest')}"
@@ -356,12 +356,14 @@ def halt_era_missing(setup: PartitionSetup, number: int) -> PartitionHalt:
 def halt_timestamps_rewritten(setup: PartitionSetup, *, offset: int) -> PartitionHalt:
     """Halt: the target replaced record timestamps (`message.timestamp.type=LogAppendTime`)."""
     target = setup.operator.target
-    create_time = target.set_topic(setup.remote_topic, {"message.timestamp.type": "CreateTime"})
+    create_time = target.set_topic_configs(
+        setup.remote_topic, {"message.timestamp.type": "CreateTime"}
+    )
     remedy = format_reset_remedy(setup, position=format_position(offset), before=create_time)
     return PartitionHalt(
         cause=HaltCause.TIMESTAMPS_REWRITTEN,
         message=(
-            f"{setup.mirror}: the target broker replaced the timestamps of source offset {offset} "
+            f"{setup.mirror_name}: the target broker replaced the timestamps of source offset {offset} "
             "and later, because the topic has message.timestamp.type=LogAppendTime. The remedy "
             "replicates them again with CreateTime; the wrong records stay, unless you delete the "
             f"mirror topic first ({target.delete_topic(setup.remote_topic)}) and reset from "
@@ -413,7 +415,7 @@ def halt_mirror_unknown(
     return PartitionHalt(
         cause=HaltCause.RECREATED,
         message=(
-            f"{setup.mirror}: the mirror topic was deleted and created again, or restored from a "
+            f"{setup.mirror_name}: the mirror topic was deleted and created again, or restored from a "
             f"backup: its log lacks leader epoch {leader_epoch}, in which this flow wrote up to "
             f"offset {copied}. "
             f"{format_reset_remedy(setup, position='earliest', whole_topic=True)}"
@@ -427,9 +429,9 @@ def halt_source_diverged(setup: PartitionSetup, *, end: int, copied: int) -> Par
     return PartitionHalt(
         cause=HaltCause.SOURCE_TRUNCATED,
         message=(
-            f"{setup.name}: the source's log was truncated to offset {end} and written again "
+            f"{setup.source_name}: the source's log was truncated to offset {end} and written again "
             f"(unclean leader election?), but was replicated up to offset {copied}. The mirror "
-            f"topic keeps the records that the source lost. {format_skip_remedy(setup, behind=end)}"
+            f"topic keeps the records that the source lost. {format_skip_remedy(setup, next_offset=end)}"
         ),
     )
 
@@ -441,21 +443,21 @@ def halt_source_truncated(
     return PartitionHalt(
         cause=HaltCause.SOURCE_TRUNCATED,
         message=(
-            f"{setup.name}: records below offset {position} were replicated, but the source's log "
+            f"{setup.source_name}: records below offset {position} were replicated, but the source's log "
             f"(from offset {start}) ends before it: the log was truncated or recreated. "
             f"{format_reset_remedy(setup, position='earliest')}"
         ),
-        retry_after_s=retry_after_s if setup.source_is_known else None,
+        retry_after_s=retry_after_s if setup.has_source_topic_id else None,
     )
 
 
-def halt_source_missing(setup: PartitionSetup, why: str) -> PartitionHalt:
+def halt_source_missing(setup: PartitionSetup, reason: str) -> PartitionHalt:
     """Halt: the source topic is missing and topics have no ids, so a new topic of the same name
     would go unnoticed."""
     return PartitionHalt(
         cause=HaltCause.SOURCE_REFUSED,
         message=(
-            f"{why}. Brokers before 2.8 give topics no ids, so when the topic is there again, mm2 "
+            f"{reason}. Brokers before 2.8 give topics no ids, so when the topic is there again, mm2 "
             "cannot tell whether it is the same one. Create the topic first; the remedy then "
             f"replicates it from its start. {format_reset_remedy(setup, position='earliest')}"
         ),
@@ -467,36 +469,36 @@ def halt_source_gap(setup: PartitionSetup, *, position: int, start: int) -> Part
     return PartitionHalt(
         cause=HaltCause.SOURCE_GAP,
         message=(
-            f"{setup.name}: the source deleted offsets {position} to {start - 1} before they were "
+            f"{setup.source_name}: the source deleted offsets {position} to {start - 1} before they were "
             f"replicated (its log starts at {start}), and on.source.gap is fail. The remedy "
-            f"skips them: these records are lost. {format_skip_remedy(setup, behind=start)}"
+            f"skips them: these records are lost. {format_skip_remedy(setup, next_offset=start)}"
         ),
     )
 
 
 def halt_foreign_records(
-    setup: PartitionSetup, found: ForeignBatch, *, copied: int, unlike: str = ""
+    setup: PartitionSetup, batch: ForeignBatch, *, copied: int, mismatch: str = ""
 ) -> PartitionHalt:
     """Halt: a batch on the mirror topic is not this flow's.
 
-    `unlike` says how it differs from a batch of MirrorMaker 2. Source offsets below `copied` are
+    `mismatch` says how it differs from a batch of MirrorMaker 2. Source offsets below `copied` are
     on the mirror.
     """
     producers = setup.operator.target.show_producers(setup.remote_topic, partition=setup.partition)
-    not_java = f" MirrorMaker 2 did not write it: {unlike}." if unlike else ""
+    not_java = f" MirrorMaker 2 did not write it: {mismatch}." if mismatch else ""
     return PartitionHalt(
         cause=HaltCause.FOREIGN_WRITES,
         message=(
-            f"{setup.mirror}: foreign records at offset {found.offset}, of producer id "
-            f"{found.producer_id}, which is not this flow's.{not_java} Find that producer "
+            f"{setup.mirror_name}: foreign records at offset {batch.offset}, of producer id "
+            f"{batch.producer_id}, which is not this flow's.{not_java} Find that producer "
             f"({producers}) and stop it first, or set target.topics: shared. The remedy resumes "
-            f"replication at source offset {copied}. {format_skip_remedy(setup, behind=copied)}"
+            f"replication at source offset {copied}. {format_skip_remedy(setup, next_offset=copied)}"
         ),
     )
 
 
 def halt_ahead_of_source(
-    setup: PartitionSetup, why: str, *, copied: int, retry_after_s: float
+    setup: PartitionSetup, reason: str, *, copied: int, retry_after_s: float
 ) -> PartitionHalt:
     """Halt: the last records that MirrorMaker 2 copied are not, or not yet, in the source.
 
@@ -505,10 +507,10 @@ def halt_ahead_of_source(
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(
-            f"{setup.mirror}: what MirrorMaker 2 wrote last does not match {setup.name}: {why}. "
+            f"{setup.mirror_name}: what MirrorMaker 2 wrote last does not match {setup.source_name}: {reason}. "
             "Look for an open transaction on the source, for other producers on the mirror topic, "
             "and for a truncated source. The remedy may write duplicates. "
-            f"{format_skip_remedy(setup, behind=copied)}"
+            f"{format_skip_remedy(setup, next_offset=copied)}"
         ),
         retry_after_s=retry_after_s,
     )
@@ -521,7 +523,7 @@ def halt_own_open_transaction(
     return PartitionHalt(
         cause=HaltCause.HANGING,
         message=(
-            f"{setup.mirror}: this flow's transaction at offset {found.start}, of producer id "
+            f"{setup.mirror_name}: this flow's transaction at offset {found.start}, of producer id "
             f"{found.producer_id}, is hanging: its marker was lost, or a batch came late, and its "
             "producer id has expired. read_committed consumers block there. Aborting it loses "
             f"nothing: its records are replicated again. {_build_abort_remedy(setup, found)}"
@@ -539,7 +541,7 @@ def halt_foreign_open_transaction(
     return PartitionHalt(
         cause=HaltCause.HANGING,
         message=(
-            f"{setup.mirror}: a transaction at offset {found.start} is open, of producer id "
+            f"{setup.mirror_name}: a transaction at offset {found.start} is open, of producer id "
             f"{found.producer_id}, which is not this flow's. read_committed consumers wait there. "
             f"Find that producer ({producers}) and stop it; its transaction is then aborted at the "
             "timeout. If the producer is already gone, abort it now. "
@@ -550,14 +552,14 @@ def halt_foreign_open_transaction(
 
 
 def halt_hidden_open_transaction(
-    setup: PartitionSetup, why: str, *, code: int, stable: int, retry_after_s: float
+    setup: PartitionSetup, reason: str, *, code: int, stable: int, retry_after_s: float
 ) -> PartitionHalt:
     """Halt: a transaction is open on the mirror, and DescribeProducers fails with `code`."""
     return PartitionHalt(
         cause=HaltCause.HANGING,
         message=(
-            f"{setup.mirror}: a transaction is open at offset {stable}, where read_committed "
-            f"consumers block; the target does not list open transactions: {why}. "
+            f"{setup.mirror_name}: a transaction is open at offset {stable}, where read_committed "
+            f"consumers block; the target does not list open transactions: {reason}. "
             f"{explain_hidden_transactions_remedy(setup, code)}"
         ),
         retry_after_s=retry_after_s,
@@ -571,12 +573,12 @@ def _build_abort_remedy(setup: PartitionSetup, found: OpenTransaction) -> str:
     return operator_commands.format_remedy(line)
 
 
-def halt_mirror_unreadable(setup: PartitionSetup, *, offset: int, why: str) -> PartitionHalt:
+def halt_mirror_unreadable(setup: PartitionSetup, *, offset: int, reason: str) -> PartitionHalt:
     """Halt: the mirror topic cannot be read, so it cannot be compared with the source."""
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(
-            f"{setup.mirror}: the mirror topic cannot be read at offset {offset}: {why}. It "
+            f"{setup.mirror_name}: the mirror topic cannot be read at offset {offset}: {reason}. It "
             "cannot be compared with the source. The remedy appends all source records again. "
             f"{format_reset_remedy(setup, position='earliest')}"
         ),
@@ -591,8 +593,8 @@ def halt_unreadable_batch(setup: PartitionSetup, obstacle: UnreadableBatch) -> P
     at = f"{describe_unreadable_batch(setup, obstacle)}. "
     # The end of a damaged batch is unknown, and a position inside it reads the same batch again.
     past = (
-        format_skip_remedy(setup, behind=obstacle.behind)
-        if obstacle.behind >= 0
+        format_skip_remedy(setup, next_offset=obstacle.next_offset)
+        if obstacle.next_offset >= 0
         else "The batch's end is unknown. Resuming at the log end (latest) loses all records in "
         "between; a time soon after it loses fewer. "
         + format_reset_remedy(setup, position="latest")
@@ -612,7 +614,7 @@ def halt_unreadable_batch(setup: PartitionSetup, obstacle: UnreadableBatch) -> P
                 f"batch. {past}"
             ),
         )
-    if obstacle.sound:
+    if obstacle.has_valid_checksum:
         return PartitionHalt(
             cause=HaltCause.CORRUPT,
             message=(
@@ -632,4 +634,4 @@ def halt_unreadable_batch(setup: PartitionSetup, obstacle: UnreadableBatch) -> P
 
 def describe_unreadable_batch(setup: PartitionSetup, obstacle: UnreadableBatch) -> str:
     """Name the source offset of an unreadable batch and what is wrong with it."""
-    return f"{setup.name} at source offset {obstacle.offset}: {obstacle.why}"
+    return f"{setup.source_name} at source offset {obstacle.offset}: {obstacle.reason}"

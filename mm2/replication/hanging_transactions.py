@@ -65,16 +65,16 @@ def _check_without_listing(
     found = yield from _read_after_delay(end)
     if not isinstance(found, FetchedRecords):
         return found
-    stable = found.last_stable
+    stable = found.last_stable_offset
     if stable is None or stable >= end:
         return None
     if stable >= _first_matched_offset(attempt) and (stable == 0 or stable > found.log_start):
         return None
-    setup = attempt.where
+    setup = attempt.setup
     lasting = halts.halt_hidden_open_transaction(
         setup, why, code=code, stable=stable, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
     )
-    return RetryRecovery(reason=why, lasting=lasting)
+    return RetryRecovery(reason=why, halt_if_persistent=lasting)
 
 
 def _find_last_stable_offset(
@@ -82,10 +82,10 @@ def _find_last_stable_offset(
 ) -> Script[int | RetryRecovery | None]:
     """The last stable offset reported with our marker; without a marker it is queried."""
     fenced = attempt.fence
-    if fenced.holds or fenced.tail_end == 0:
-        return fenced.last_stable
+    if fenced.is_fenced or fenced.tail_end == 0:
+        return fenced.last_stable_offset
     found = yield from _read_target(fenced.tail_end)
-    return found.last_stable if isinstance(found, FetchedRecords) else found
+    return found.last_stable_offset if isinstance(found, FetchedRecords) else found
 
 
 def _read_after_delay(offset: int) -> Script[FetchedRecords | RetryRecovery]:
@@ -121,7 +121,7 @@ def _react_to_open_transactions(
 def _first_matched_offset(attempt: RecoveryAttempt) -> int:
     """First target offset that tail matching reads: the resume point, or the tail's end for a
     requested era."""
-    end, known = attempt.fence.tail_end, attempt.known
+    end, known = attempt.fence.tail_end, attempt.state
     if known.request is not None:
         return end
     return min(known.anchor.segment.target_next, end) if known.anchor is not None else 0
@@ -134,19 +134,21 @@ def is_marker_hidden(marker: TransactionMarker, context: RecoveryContext) -> Scr
     Called while copying; a reacquisition finds out the cause. The last stable offset may be late,
     so open transactions are listed, or the offset is read again if the target does not list them.
     """
-    if not _is_before_marker(marker, marker.last_stable):
+    if not _is_before_marker(marker, marker.last_stable_offset):
         return False
     alone = is_exclusive_writer(context)
     answer = yield FindOpenTransactions()
     if isinstance(answer, OpenTransactions):
         return any(
-            each.start < marker.offset and (alone or each.producer_id in context.ours)
+            each.start < marker.offset and (alone or each.producer_id in context.own_producers)
             for each in answer.transactions
         )
     if not alone:
         return False
     found = yield from _read_after_delay(marker.offset)
-    return not isinstance(found, FetchedRecords) or _is_before_marker(marker, found.last_stable)
+    return not isinstance(found, FetchedRecords) or _is_before_marker(
+        marker, found.last_stable_offset
+    )
 
 
 def _is_before_marker(marker: TransactionMarker, stable: int | None) -> bool:
@@ -155,7 +157,7 @@ def _is_before_marker(marker: TransactionMarker, stable: int | None) -> bool:
 
 def is_exclusive_writer(context: RecoveryContext) -> bool:
     """Returns whether this flow is the only writer of the mirror topic."""
-    return context.where.target_topics is TargetTopicAccess.EXCLUSIVE
+    return context.setup.target_topics is TargetTopicAccess.EXCLUSIVE
 
 
 def react_to_open_transaction(
@@ -166,8 +168,8 @@ def react_to_open_transaction(
     No coordinator ends a transaction of one of our older producer ids. Without fencing, its
     coordinator still may, like that of a foreign one.
     """
-    setup, us = attempt.where, attempt.fence
-    if us.holds and found.producer_id == us.producer.id:
+    setup, us = attempt.setup, attempt.fence
+    if us.is_fenced and found.producer_id == us.producer.id:
         return (
             tail_reader.retry_after_truncation()
         )  # our marker, which ended it, was lost in an unclean leader election
@@ -175,15 +177,15 @@ def react_to_open_transaction(
         stop = halts.halt_own_open_transaction(
             setup, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
         )
-        if us.holds:
+        if us.is_fenced:
             return stop
     else:
         stop = halts.halt_foreign_open_transaction(
             setup, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
         )
-    reason = f"{setup.mirror}: the transaction at offset {found.start} has not ended"
-    return RetryRecovery(reason=reason, lasting=stop)
+    reason = f"{setup.mirror_name}: the transaction at offset {found.start} has not ended"
+    return RetryRecovery(reason=reason, halt_if_persistent=stop)
 
 
 def _is_own_transaction(attempt: RecoveryAttempt, found: OpenTransaction) -> bool:
-    return found.producer_id in {*attempt.known.producers, attempt.fence.producer.id}
+    return found.producer_id in {*attempt.state.producers, attempt.fence.producer.id}

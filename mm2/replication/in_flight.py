@@ -41,14 +41,14 @@ class InFlightBatches:
     the task's memory budget.
     """
 
-    def __init__(self, held: MemoryBudget) -> None:
-        self._held = held
+    def __init__(self, memory_budget: MemoryBudget) -> None:
+        self._held = memory_budget
         self._in_flight: deque[SentBatch] = deque()
         self.producer = ProducerIdentity(id=-1, epoch=-1)
         self.next_target = -1
         self._sequence = 0
 
-    def begin(self, producer: ProducerIdentity, *, target: int) -> None:
+    def begin_epoch(self, producer: ProducerIdentity, *, target: int) -> None:
         """Start a new producer epoch at sequence 0."""
         assert not self._in_flight
         self.producer = producer
@@ -56,11 +56,11 @@ class InFlightBatches:
         self._sequence = 0
 
     @property
-    def in_flight(self) -> int:
+    def count(self) -> int:
         return len(self._in_flight)
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Returns whether no further batch may be sent before an acknowledgement."""
         return len(self._in_flight) >= IN_FLIGHT_MAX
 
@@ -85,23 +85,25 @@ class InFlightBatches:
         """Remove and return the oldest batch, after its response or its failure, and release its
         bytes."""
         sent = self._in_flight.popleft()
-        self._held.release(sent.batch.held, opened=sent.batch.opened)
+        self._held.release(sent.batch.held_bytes, decoded=sent.batch.is_decoded)
         return sent
 
-    def landed(self, sent: SentBatch, base_offset: int, *, alone: bool) -> int | None:
+    def check_stored_offset(
+        self, sent: SentBatch, base_offset: int, *, is_only_writer: bool
+    ) -> int | None:
         """Return the target offset of an acknowledged batch; None if `base_offset` cannot be right.
 
-        Unless `alone`, foreign records may precede the batch and all batches in
+        Unless `is_only_writer`, foreign records may precede the batch and all batches in
         flight after it.
         """
         if base_offset == sent.target:
             return base_offset
-        if alone or base_offset < sent.target:
+        if is_only_writer or base_offset < sent.target:
             return None
-        self.shift(base_offset - sent.target)
+        self.shift_target_offsets(base_offset - sent.target)
         return base_offset
 
-    def shift(self, ahead: int) -> None:
+    def shift_target_offsets(self, ahead: int) -> None:
         """Shift expected target offsets by `ahead` foreign records."""
         self.next_target += ahead
         self._in_flight = deque(
@@ -141,14 +143,14 @@ class ProduceConcurrency:
     The average starts at 0, because a broker that has just started is slow at first.
     """
 
-    ack_s: float = 0.0
-    lanes: int = 1
+    average_ack_s: float = 0.0
+    connections: int = 1
 
-    def note(self, elapsed_s: float, *, under_way: int) -> None:
+    def record_response(self, elapsed_s: float, *, in_flight: int) -> None:
         """Record a response that arrived `elapsed_s` after its request; `in_flight` requests shared
         the connection."""
-        self.ack_s += (elapsed_s / under_way - self.ack_s) / _SMOOTHING_REQUESTS
-        if self.ack_s >= SLOW_ACK_S:
-            self.lanes = PRODUCE_CONNECTIONS_MAX
-        elif self.ack_s < FAST_ACK_S:
-            self.lanes = 1
+        self.average_ack_s += (elapsed_s / in_flight - self.average_ack_s) / _SMOOTHING_REQUESTS
+        if self.average_ack_s >= SLOW_ACK_S:
+            self.connections = PRODUCE_CONNECTIONS_MAX
+        elif self.average_ack_s < FAST_ACK_S:
+            self.connections = 1

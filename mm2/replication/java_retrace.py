@@ -56,7 +56,7 @@ class JavaOffsetSyncs:
             self._syncs.pop()
         self._syncs.append((source, target))
 
-    def below(self, next_offset: int) -> SyncOffsets | None:
+    def find_below(self, next_offset: int) -> SyncOffsets | None:
         """Choose an offset sync below source offset `next_offset` that divides the copied records;
         None if none is below.
 
@@ -111,9 +111,9 @@ class MapReconstruction:
 
     source: int
     target: int
-    exact: bool
+    require_exact_start: bool
     """If True, the record at `target` must match the one at `source`."""
-    likely: int
+    likely_step_back: int
     """Source offset to which MirrorMaker 2 probably stepped back."""
     copied_from: int = -1
     """Source records from here to `source`, or to `copied_to` if that is higher, count as matched
@@ -127,21 +127,21 @@ class MapReconstruction:
     obstacle: UnreadableBatch | None = None
     too_large: UnreadableBatch | None = None
     """A batch that exceeds `max_decoded_bytes`; matching stops there without a mismatch."""
-    count: int = 0
+    duplicate_count: int = 0
     """Number of duplicate records."""
-    doubled: list[tuple[int, int]] = field(default_factory=list)
+    duplicate_ranges: list[tuple[int, int]] = field(default_factory=list)
     """Ranges of target offsets whose records are on the mirror before, too."""
     runs: list[OffsetRun] = field(default_factory=list)
     """Offset map up to the first step back."""
-    seams: list[Junction] = field(default_factory=list)
+    junctions: list[Junction] = field(default_factory=list)
     """Where that map may be divided into segments."""
     mismatch: str = ""
     """Why the record at target offset `unpaired_from` has no match; "" while all have."""
-    unpaired_from: int = field(init=False)
-    beyond: bool = False
+    mismatch_offset: int = field(init=False)
+    is_past_source: bool = False
     """True if the source has no record left that could match."""
-    found_any: bool = False
-    writer: int = -1
+    has_match: bool = False
+    producer_id: int = -1
     """Producer id of the batch that was read last."""
     _offsets: array[int] = field(default_factory=lambda: array("q"))
     _digests: array[int] = field(default_factory=lambda: array("q"))
@@ -159,7 +159,7 @@ class MapReconstruction:
 
     def __post_init__(self) -> None:
         self.read_to = self.source if self.copied_from < 0 else self.copied_from
-        self.unpaired_from = self.target
+        self.mismatch_offset = self.target
 
     @property
     def position(self) -> int:
@@ -204,14 +204,14 @@ class MapReconstruction:
             self._undecoded.append((entry, entry.header.base_offset in committed))
         self._undecoded_end = found.position, found.leader_epoch
         self.obstacle = found.obstacle
-        return self.go_on()
+        return self.match_available()
 
     def _decode_fetched(self) -> MissingInput | None:
         """Decode what was fetched of the source; None once all is decoded."""
         taken_in = 0
         while self._undecoded:
             if taken_in >= batch_limits.DECODE_PART_RECORDS:
-                return MissingInput.TURN
+                return MissingInput.YIELD
             entry, needed = self._undecoded.popleft()
             taken_in += entry.header.record_count
             try:
@@ -238,7 +238,7 @@ class MapReconstruction:
     def feed_target(self, header: BatchHeader, batch: memoryview) -> MissingInput:
         """Add the next batch of the mirror, in offset order."""
         entry = SourceBatch(header, batch, header.base_offset, "")
-        self.writer = header.producer_id
+        self.producer_id = header.producer_id
         try:
             opened = outbound_batches.decode_source_batch(entry, max_bytes=self.max_decoded_bytes)
         except BatchTooLargeError as error:
@@ -248,32 +248,32 @@ class MapReconstruction:
         except BatchUnreadableError as error:
             return self._fail(f"target offset {header.base_offset}: {error}")
         self._mirror_records.extend(each for each in opened if each.offset >= self.target)
-        return self.go_on()
+        return self.match_available()
 
-    def source_ends(self) -> MissingInput:
+    def end_source(self) -> MissingInput:
         """Match with what was read: the source currently ends at `read_to`."""
         self._source_ended = True
-        need = self.go_on()
+        need = self.match_available()
         self._source_ended = False
         return need
 
-    def source_gone(self, log_start: int) -> None:
+    def skip_deleted_source(self, log_start: int) -> None:
         """Skip deleted source records. Those before `source` are optional; a later gap ends
         matching."""
         if self.read_to < self.source:
             nearer = log_start if log_start > self.read_to else self.source
             self.read_to = min(nearer, self.source)
         else:
-            self.lost(f"the source does not have offset {self.read_to}")
+            self.fail(f"the source does not have offset {self.read_to}")
 
-    def lost(self, why: str) -> None:
+    def fail(self, why: str) -> None:
         """End matching: the mirror's tail or the source along it is gone."""
         self._fail(why)
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Returns whether everything matched, in order, and there was at least one record."""
-        return self.found_any and not self.mismatch and not self._stepped_back
+        return self.has_match and not self.mismatch and not self._stepped_back
 
     def _fail(self, why: str) -> MissingInput:
         self.mismatch = why
@@ -281,7 +281,7 @@ class MapReconstruction:
 
     # Matching
 
-    def go_on(self) -> MissingInput:
+    def match_available(self) -> MissingInput:
         """Match as far as possible and return which input is needed next."""
         if not self.mismatch and (need := self._decode_fetched()) is not None:
             return need
@@ -307,24 +307,26 @@ class MapReconstruction:
         """Match one record; returns False if more of the source must be read first."""
         digest = hash(record[1:])
         matched = self._match_following(digest, self._candidates)
-        if matched == [] and self.found_any:
+        if matched == [] and self.has_match:
             matched = self._match_following(
                 digest, [self._matched_to]
             )  # two tasks may write concurrently
         if matched is None:
             return False
-        if self.exact and not self.found_any:
+        if self.require_exact_start and not self.has_match:
             begins = matched and (record.offset, self._offsets[matched[0]])
             if begins != (self.target, self.source):
-                self.unpaired_from = record.offset
-                self.beyond = self._source_ended and self._candidates == [len(self._offsets)]
+                self.mismatch_offset = record.offset
+                self.is_past_source = self._source_ended and self._candidates == [
+                    len(self._offsets)
+                ]
                 self._fail(
                     f"target offset {self.target} does not match source offset {self.source}"
                 )
                 return True
         matched = matched or self._match_earlier(digest)
         if not matched:
-            self.unpaired_from = record.offset
+            self.mismatch_offset = record.offset
             self._fail(self._describe_mismatch(record))
             return True
         self._mirror_records.popleft()
@@ -352,7 +354,7 @@ class MapReconstruction:
     def _match_earlier(self, digest: int) -> list[int]:
         """Indexes of equal records that were matched before: the record may repeat one of them."""
         found = []
-        likely = bisect_left(self._offsets, self.likely)
+        likely = bisect_left(self._offsets, self.likely_step_back)
         if likely < self._matched_to and self._digests[likely] == digest:
             found.append(likely)
         at = -1
@@ -367,8 +369,8 @@ class MapReconstruction:
 
     def _describe_mismatch(self, record: BatchRecord) -> str:
         place = max(*self._candidates, self._matched_to)
-        self.beyond = place == len(self._offsets)
-        if not self.beyond:
+        self.is_past_source = place == len(self._offsets)
+        if not self.is_past_source:
             what = f"the record at source offset {self._offsets[place]}, nor an earlier one"
         else:
             what = f"any record of the source, which ends at {self.read_to}"
@@ -376,7 +378,7 @@ class MapReconstruction:
 
     def _record_match(self, record: BatchRecord, at: int) -> None:
         """Record that a mirror record matches the source record at index `at`."""
-        self.found_any = True
+        self.has_match = True
         new = not self._marks[at]
         if new:
             self._marks[at] = _ABORTED_BUT_COPIED
@@ -393,19 +395,21 @@ class MapReconstruction:
         self._matched_to = at + 1
 
     def _record_duplicate(self, offset: int) -> None:
-        self.count += 1
-        if self.doubled and self.doubled[-1][1] == offset:
-            self.doubled[-1] = (self.doubled[-1][0], offset + 1)
+        self.duplicate_count += 1
+        if self.duplicate_ranges and self.duplicate_ranges[-1][1] == offset:
+            self.duplicate_ranges[-1] = (self.duplicate_ranges[-1][0], offset + 1)
             return
-        self.doubled.append((offset, offset + 1))
-        if len(self.doubled) > DUPLICATE_RANGES_MAX:
-            self.unpaired_from = offset
+        self.duplicate_ranges.append((offset, offset + 1))
+        if len(self.duplicate_ranges) > DUPLICATE_RANGES_MAX:
+            self.mismatch_offset = offset
             self._fail("too many ranges of records are duplicated")
 
     def _add_junction_if_due(self, target: int) -> None:
-        before = self.seams[-1].runs if self.seams else 0
+        before = self.junctions[-1].runs if self.junctions else 0
         if len(self.runs) - before >= tail_matching.JUNCTION_RUNS:
-            self.seams.append(Junction(len(self.runs), self.position, target, self.source_epoch))
+            self.junctions.append(
+                Junction(len(self.runs), self.position, target, self.source_epoch)
+            )
 
     def _drop_old_records(self) -> None:
         """Drop source records that are too old to be repeated."""

@@ -88,18 +88,18 @@ def find_log_starts(
 
 
 def find_java_records(
-    attempt: RecoveryAttempt, *, copied: int
+    attempt: RecoveryAttempt, *, resume_target: int
 ) -> Script[JavaWrittenRange | RetryRecovery | PartitionHalt | None]:
     """Find out whether MirrorMaker 2 wrote to the mirror after our resume point, and where.
 
     Our own flows write its topics too, so the record at the offset sync must come from a foreign
     producer and match the source.
     """
-    java = attempt.known.java
+    java = attempt.state.java
     if java is None or java.sync is None:
         return None
     source, target = java.sync
-    if not copied <= target < attempt.fence.tail_end:
+    if not resume_target <= target < attempt.fence.tail_end:
         return None
     found = yield from _read_foreign_batch(attempt, target)
     if found is None or isinstance(found, RetryRecovery):
@@ -114,9 +114,13 @@ def find_java_records(
         return recovery_outcomes.retry_after_answer(
             "reading the source record of an offset sync", answer
         )
-    most = attempt.context.held.largest_decoded_bytes
+    most = attempt.context.memory_budget.largest_decoded_bytes
     one = MapReconstruction(
-        source=source, target=target, exact=True, likely=source, max_decoded_bytes=most
+        source=source,
+        target=target,
+        require_exact_start=True,
+        likely_step_back=source,
+        max_decoded_bytes=most,
     )
     fed = yield from tail_reader.match_in_steps(one, one.feed_source(answer))
     if isinstance(fed, RetryRecovery):
@@ -124,8 +128,8 @@ def find_java_records(
     if one.too_large is None:
         one.feed_target(*found)
     if one.too_large is not None:
-        return halts.halt_unreadable_batch(attempt.where, one.too_large)
-    return JavaWrittenRange(source=source, target=target) if one.found_any else None
+        return halts.halt_unreadable_batch(attempt.setup, one.too_large)
+    return JavaWrittenRange(source=source, target=target) if one.has_match else None
 
 
 def _read_foreign_batch(
@@ -133,7 +137,7 @@ def _read_foreign_batch(
 ) -> Script[tuple[BatchHeader, memoryview] | RetryRecovery | None]:
     """Read the batch that contains this target offset; None if one of our producers wrote it."""
     doing = "reading the mirror record of an offset sync"
-    ours = {*attempt.known.producers, attempt.fence.producer.id}
+    ours = {*attempt.state.producers, attempt.fence.producer.id}
     for _ in range(recovery_outcomes.EMPTY_READS_MAX):
         answer = yield ReadTarget(offset=target)
         if (
@@ -165,33 +169,33 @@ def retrace_mirror(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, *, copied_to: int = -1
 ) -> Script[MapReconstruction | RetraceFailure]:
     """Match everything on the mirror from `begins` to our marker, regardless of its writer."""
-    left = yield from tail_reader.read_tail(attempt, start=begins.target, everybodys=True)
+    left = yield from tail_reader.read_tail(attempt, start=begins.target, all_producers=True)
     if not isinstance(left, TargetTail):
         return left
-    java = attempt.known.java
+    java = attempt.state.java
     assert java is not None
-    if left.hanging is not None and not left.lost:
-        return hanging_transactions.react_to_open_transaction(attempt, left.hanging)
+    if left.hanging_transaction is not None and not left.lost:
+        return hanging_transactions.react_to_open_transaction(attempt, left.hanging_transaction)
     nearest = min(max(java.next_offset, begins.source - STEP_BACK_MAX), begins.source)
     for copied_from in (nearest, max(begins.source - STEP_BACK_MAX, 0)):
         traced = MapReconstruction(
             source=begins.source,
             target=begins.target,
-            exact=begins.exact,
+            require_exact_start=begins.exact,
             copied_from=copied_from,
             copied_to=copied_to,
-            likely=java.next_offset,
+            likely_step_back=java.next_offset,
             transform=outbound_batches.keep_if_deterministic(attempt.context.transform),
             source_epoch_before=begins.source_epoch,
-            max_decoded_bytes=attempt.context.held.largest_decoded_bytes,
+            max_decoded_bytes=attempt.context.memory_budget.largest_decoded_bytes,
         )
         if left.lost:
-            traced.lost(left.lost)
+            traced.fail(left.lost)
         elif left.committed:
             failed = yield from _compare_logs(attempt, traced, left.committed)
             if failed is not None:
                 return failed
-        if not traced.mismatch or (begins.exact and not traced.found_any):
+        if not traced.mismatch or (begins.exact and not traced.has_match):
             break  # otherwise it may have stepped back further: retry with more
     return traced
 
@@ -200,7 +204,7 @@ def _compare_logs(
     attempt: RecoveryAttempt, traced: MapReconstruction, batches: Sequence[TailBatch]
 ) -> Script[RetryRecovery | PartitionHalt | None]:
     at = idle = 0
-    need = traced.go_on()
+    need = traced.match_available()
     while need is not MissingInput.NOTHING and not (
         need is MissingInput.TARGET and at == len(batches)
     ):
@@ -216,11 +220,11 @@ def _compare_logs(
         else:
             answer = yield ReadSource(offset=traced.read_to)
             if isinstance(answer, InstructionRefused) and _is_source_deleted(traced, answer):
-                need = traced.go_on()
+                need = traced.match_available()
                 continue
             if not isinstance(answer, FetchedRecords):
                 return tail_reader.react_to_source_read_failure(
-                    attempt.where, answer, offset=traced.read_to
+                    attempt.setup, answer, offset=traced.read_to
                 )
             fed = yield from tail_reader.match_in_steps(traced, traced.feed_source(answer))
             if not isinstance(fed, MissingInput):
@@ -232,9 +236,9 @@ def _compare_logs(
         if ends and idle < tail_reader.READ_ATTEMPTS_MAX:
             yield Delay(delay_s=tail_reader.READ_RETRY_DELAY_S)
         elif ends and traced.obstacle is not None:
-            return halts.halt_unreadable_batch(attempt.where, traced.obstacle)
+            return halts.halt_unreadable_batch(attempt.setup, traced.obstacle)
         elif ends and need is MissingInput.SOURCE:
-            need = traced.source_ends()
+            need = traced.end_source()
         if idle > recovery_outcomes.EMPTY_READS_MAX:
             return recovery_outcomes.retry_after_empty_reads(
                 "comparing the records of MirrorMaker 2 with the source"
@@ -242,14 +246,14 @@ def _compare_logs(
     return (
         None
         if traced.too_large is None
-        else halts.halt_unreadable_batch(attempt.where, traced.too_large)
+        else halts.halt_unreadable_batch(attempt.setup, traced.too_large)
     )
 
 
 def _is_source_deleted(traced: MapReconstruction, answer: InstructionRefused) -> bool:
     if answer.code != error_policy.OFFSET_OUT_OF_RANGE:
         return False
-    traced.source_gone(answer.log_start)
+    traced.skip_deleted_source(answer.log_start)
     return True
 
 
@@ -277,7 +281,7 @@ TAKEOVER_REASON = "taken over from MirrorMaker 2"
 
 def take_over_mirror(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
     """Take over a mirror that only MirrorMaker 2 has written so far."""
-    java = attempt.known.java
+    java = attempt.state.java
     assert java is not None
     if java.sync is not None:
         begins = JavaWrittenRange(source=java.sync[0], target=java.sync[1])
@@ -302,21 +306,24 @@ def _create_era_without_sync(attempt: RecoveryAttempt, java: JavaMirrorProgress)
 
 
 def take_over_from(
-    attempt: RecoveryAttempt, begins: JavaWrittenRange, *, since: tuple[int, int] | None = None
+    attempt: RecoveryAttempt,
+    begins: JavaWrittenRange,
+    *,
+    own_progress: tuple[int, int] | None = None,
 ) -> Script[RecoveryOutcome]:
     """Begin an era after the records that MirrorMaker 2 wrote from `begins` on; earlier ones are
     trusted.
 
-    `since` is the source and target offset up to which this flow had copied.
+    `own_progress` is the source and target offset up to which this flow had copied.
     """
-    java = attempt.known.java
+    java = attempt.state.java
     assert java is not None
-    copied_to = since[0] if since is not None else -1
+    copied_to = own_progress[0] if own_progress is not None else -1
     traced = yield from retrace_mirror(attempt, begins, copied_to=copied_to)
     if not isinstance(traced, MapReconstruction):
         return traced
-    known = attempt.known.anchor is not None
-    failure = _react_to_mismatch(attempt, traced) if known or traced.beyond else None
+    known = attempt.state.anchor is not None
+    failure = _react_to_mismatch(attempt, traced) if known or traced.is_past_source else None
     if failure is not None:
         return failure
     copied = max(traced.position, copied_to)
@@ -326,17 +333,17 @@ def take_over_from(
         source_epoch=traced.source_epoch if source == traced.position else -1,
         reason=TAKEOVER_REASON,
         incidents=(
-            *_create_uncompared_incidents(attempt, begins, since),
+            *_create_uncompared_incidents(attempt, begins, own_progress),
             *_create_retrace_incidents(attempt, traced),
             *_create_unverified_incidents(attempt, copied, source),
         ),
     )
-    if traced.whole and source == traced.position:
+    if traced.is_complete and source == traced.position:
         era = dataclasses.replace(
             era,
-            begins=(begins.source, begins.target),
+            first_offsets=(begins.source, begins.target),
             runs=tuple(traced.runs),
-            seams=tuple(traced.seams),
+            junctions=tuple(traced.junctions),
         )
     return (yield from eras.begin_era(attempt, era))
 
@@ -356,10 +363,10 @@ def continue_after_java(
     failure = _react_to_mismatch(attempt, traced)
     if failure is not None:
         return failure
-    if traced.whole and not changed and not lost:
-        number = attempt.known.era_number
+    if traced.is_complete and not changed and not lost:
+        number = attempt.state.era_number
         return (
-            yield from eras.continue_era(attempt, era=number, start=begins.source, pairs=traced)
+            yield from eras.continue_era(attempt, era=number, start=begins.source, match=traced)
         )
     era = NewEra(
         source=traced.position,
@@ -375,37 +382,37 @@ def _react_to_mismatch(
 ) -> PartitionHalt | RetryRecovery | None:
     """React to records that do not match the source, if only this flow and MirrorMaker 2 may
     write."""
-    ours = {*attempt.known.producers, attempt.fence.producer.id}
-    may = attempt.where.target_topics is not TargetTopicAccess.EXCLUSIVE
-    if may or not traced.mismatch or traced.writer in ours:
+    ours = {*attempt.state.producers, attempt.fence.producer.id}
+    may = attempt.setup.target_topics is not TargetTopicAccess.EXCLUSIVE
+    if may or not traced.mismatch or traced.producer_id in ours:
         return None
-    if traced.beyond:
+    if traced.is_past_source:
         stop = halts.halt_ahead_of_source(
-            attempt.where,
+            attempt.setup,
             traced.mismatch,
             copied=traced.position,
             retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S,
         )
-        reason = f"{attempt.where.mirror}: {traced.mismatch}"
-        return RetryRecovery(reason=reason, lasting=stop)
-    found = ForeignBatch(offset=traced.unpaired_from, producer_id=traced.writer)
-    return react_to_foreign_batch(attempt, found, copied=traced.position, unlike=traced.mismatch)
+        reason = f"{attempt.setup.mirror_name}: {traced.mismatch}"
+        return RetryRecovery(reason=reason, halt_if_persistent=stop)
+    found = ForeignBatch(offset=traced.mismatch_offset, producer_id=traced.producer_id)
+    return react_to_foreign_batch(attempt, found, copied=traced.position, mismatch=traced.mismatch)
 
 
 def react_to_foreign_batch(
-    attempt: RecoveryAttempt, found: ForeignBatch, *, copied: int, unlike: str = ""
+    attempt: RecoveryAttempt, batch: ForeignBatch, *, copied: int, mismatch: str = ""
 ) -> PartitionHalt | RetryRecovery:
     """Halt for foreign records; retried if fencing is impossible."""
-    stop = halts.halt_foreign_records(attempt.where, found, copied=copied, unlike=unlike)
-    if attempt.fence.holds:
+    stop = halts.halt_foreign_records(attempt.setup, batch, copied=copied, mismatch=mismatch)
+    if attempt.fence.is_fenced:
         return stop
     # Without a fence, the writer may be an owner that stored its producer id after the map was
     # read.
     reason = (
-        f"{attempt.where.mirror}: foreign records at offset {found.offset}, of producer id "
-        f"{found.producer_id}"
+        f"{attempt.setup.mirror_name}: foreign records at offset {batch.offset}, of producer id "
+        f"{batch.producer_id}"
     )
-    return RetryRecovery(reason=reason, lasting=stop)
+    return RetryRecovery(reason=reason, halt_if_persistent=stop)
 
 
 def _create_uncompared_incidents(
@@ -450,16 +457,16 @@ def _create_retrace_incidents(
             kind=IncidentKind.DOUBLED_BY_JAVA,
             target=doubled,
             detail="duplicates; in total, another writer copied "
-            f"{plurals.format_count(traced.count, 'record')} twice",
+            f"{plurals.format_count(traced.duplicate_count, 'record')} twice",
         )
-        for doubled in traced.doubled
+        for doubled in traced.duplicate_ranges
     ]
     if traced.mismatch:
         end = attempt.fence.tail_end
         stated = eras.create_incident(
             attempt,
             kind=IncidentKind.NOT_PAIRED,
-            target=(min(traced.unpaired_from, end), end),
+            target=(min(traced.mismatch_offset, end), end),
             detail=f"the last records of another writer do not match the source: {traced.mismatch}",
         )
         found.append(stated)

@@ -29,7 +29,7 @@ class RecordAges(NamedTuple):
         """Returns whether there are any records."""
         return self.records > 0
 
-    def plus(self, more: RecordAges) -> RecordAges:
+    def merge(self, more: RecordAges) -> RecordAges:
         """Combine two sets of ages."""
         if not self or not more:
             return more or self
@@ -46,10 +46,10 @@ CLOCK_SKEW_MAX_MS = 60_000
 """Timestamps up to this far in the future are attributed to clock skew between machines."""
 
 
-def compute_age_ms(stamp_ms: int, now_ms: int) -> int | None:
+def compute_age_ms(timestamp_ms: int, now_ms: int) -> int | None:
     """Age of a wall-clock timestamp in ms; None if it is more than `CLOCK_SKEW_MAX_MS` in the
     future, because a clock was reset and the age is unknown."""
-    return None if stamp_ms - now_ms > CLOCK_SKEW_MAX_MS else max(0, now_ms - stamp_ms)
+    return None if timestamp_ms - now_ms > CLOCK_SKEW_MAX_MS else max(0, now_ms - timestamp_ms)
 
 
 def compute_batch_ages(records: int, *, oldest_ms: int, newest_ms: int, wall_ms: int) -> RecordAges:
@@ -103,7 +103,7 @@ _UNBOUNDED_MS = 2**63
 class LatencySnapshot(NamedTuple):
     """Latency histogram of a copy process since its start, and when it last replicated.
 
-    `crossed_s` and `idle_s` use the monotonic clock of the process that holds the
+    `replicated_at_s` and `caught_up_at_s` use the monotonic clock of the process that holds the
     snapshot, so that wall-clock changes do not affect them; `NEVER_S` if unset.
     """
 
@@ -113,31 +113,31 @@ class LatencySnapshot(NamedTuple):
     """Sum of all ages (ms)."""
     ahead_ms: int = 0
     """How far the newest timestamp since the previous snapshot was in the future."""
-    crossed_s: float = NEVER_S
+    replicated_at_s: float = NEVER_S
     """When the target last acknowledged a batch."""
-    idle_s: float = NEVER_S
+    caught_up_at_s: float = NEVER_S
     """When all source records were last known to be replicated, as reported by each source broker.
     """
-    life: int = 0
+    incarnation: int = 0
     """Changes when the counts restart from zero; 0 in snapshots from a copy process itself."""
 
-    def since(self, before: LatencySnapshot) -> LatencySnapshot:
+    def subtract(self, before: LatencySnapshot) -> LatencySnapshot:
         """Counts since an earlier snapshot; all of them if counting restarted in between."""
-        if self.life != before.life or any(
+        if self.incarnation != before.incarnation or any(
             now < was for now, was in zip(self.counts, before.counts, strict=True)
         ):
             return self
         counts = tuple(now - was for now, was in zip(self.counts, before.counts, strict=True))
         return self._replace(counts=counts, sum_ms=max(0, self.sum_ms - before.sum_ms))
 
-    def followed_by(self, later: LatencySnapshot) -> LatencySnapshot:
+    def add_later(self, later: LatencySnapshot) -> LatencySnapshot:
         """Add the counts of a later snapshot that started from zero; other values are the later
         ones."""
         return later._replace(
             counts=tuple(one + other for one, other in zip(self.counts, later.counts, strict=True)),
             sum_ms=self.sum_ms + later.sum_ms,
-            crossed_s=max(self.crossed_s, later.crossed_s),
-            idle_s=max(self.idle_s, later.idle_s),
+            replicated_at_s=max(self.replicated_at_s, later.replicated_at_s),
+            caught_up_at_s=max(self.caught_up_at_s, later.caught_up_at_s),
         )
 
 
@@ -151,22 +151,22 @@ class LatencyHistogram:
     counts: list[int] = field(default_factory=lambda: [0] * BUCKET_COUNT)
     sum_ms: int = 0
     ahead_ms: int = 0
-    crossed_s: float = NEVER_S
-    idle_s: float = NEVER_S
+    replicated_at_s: float = NEVER_S
+    caught_up_at_s: float = NEVER_S
     _bucket: int = 0
     _above: int = -1
     _most: int = BUCKET_BOUNDS_MS[0]
     """Cached bucket of the newest batch, which mostly is the next batch's too."""
 
-    def came(self, newest_ms: int, wall_ms: int) -> None:
+    def record_fetched(self, newest_ms: int, wall_ms: int) -> None:
         """Record the newest timestamp of a fetched batch."""
         ahead_ms = newest_ms - wall_ms
         if self.ahead_ms < ahead_ms <= AHEAD_MAX_MS:
             self.ahead_ms = ahead_ms
 
-    def acknowledged(self, found: RecordAges, now_s: float) -> None:
+    def record_acknowledged(self, found: RecordAges, now_s: float) -> None:
         """Record the ages of a batch that the target acknowledged."""
-        self.crossed_s = now_s
+        self.replicated_at_s = now_s
         records, sum_ms, youngest, oldest = found
         if not records:
             return
@@ -188,10 +188,10 @@ class LatencyHistogram:
         self._above = BUCKET_BOUNDS_MS[last - 1] if last else -1
         self._most = BUCKET_BOUNDS_MS[last] if last < len(BUCKET_BOUNDS_MS) else _UNBOUNDED_MS
 
-    def take(self, *, idle_s: float) -> LatencySnapshot:
-        """Return a snapshot and reset `ahead_ms`; `idle_s` as in `LatencySnapshot`."""
+    def take_snapshot(self, *, caught_up_at_s: float) -> LatencySnapshot:
+        """Return a snapshot and reset `ahead_ms`; `caught_up_at_s` as in `LatencySnapshot`."""
         ahead_ms, self.ahead_ms = self.ahead_ms, 0
-        self.idle_s = max(self.idle_s, idle_s)
+        self.caught_up_at_s = max(self.caught_up_at_s, caught_up_at_s)
         return LatencySnapshot(
-            tuple(self.counts), self.sum_ms, ahead_ms, self.crossed_s, self.idle_s
+            tuple(self.counts), self.sum_ms, ahead_ms, self.replicated_at_s, self.caught_up_at_s
         )

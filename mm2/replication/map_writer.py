@@ -69,7 +69,7 @@ class MapWriter:
         # written here.
         self._token = (self.ordinal << 48) | (self.epoch << 32)
 
-    def paired(self, source: int, target: int) -> None:
+    def add_matched_batch(self, source: int, target: int) -> None:
         """Add the position of a batch that an older owner copied to this owner's runs."""
         self._add_run(source, target - source)
 
@@ -86,10 +86,12 @@ class MapWriter:
         )
         self._begin_segment(through)
 
-    def acknowledged(self, batch: OutboundBatch, *, target: int, crc: int, now_s: float) -> None:
+    def record_acknowledged(
+        self, batch: OutboundBatch, *, target: int, crc: int, now_s: float
+    ) -> None:
         """Record that the batch is stored from target offset `target` on, with this CRC."""
-        if batch.pieces:
-            for source, place in batch.pieces:
+        if batch.offset_spans:
+            for source, place in batch.offset_spans:
                 self._add_run(source, target + place - source)
         elif target - batch.source != self._delta:
             self._add_run(batch.source, target - batch.source)
@@ -103,7 +105,7 @@ class MapWriter:
         if self._unwritten_since_s is None:
             self._unwritten_since_s = now_s
 
-    def skipped_to(self, source: int, *, source_epoch: int, now_s: float) -> None:
+    def record_skipped(self, source: int, *, source_epoch: int, now_s: float) -> None:
         """Record that everything before `source` is copied or not copyable."""
         if source > self.through:
             self.through = source
@@ -111,14 +113,14 @@ class MapWriter:
             if self._unwritten_since_s is None:
                 self._unwritten_since_s = now_s
 
-    def marked(self, next_target: int, *, now_s: float) -> None:
+    def record_marker(self, next_target: int, *, now_s: float) -> None:
         """Record a marker of our own: the next data offset on the target follows it."""
         self.target_next = next_target
         self.last_crc = None
         if self._unwritten_since_s is None:
             self._unwritten_since_s = now_s
 
-    def due(self, now_s: float) -> bool:
+    def is_write_due(self, now_s: float) -> bool:
         """Returns whether to write: every second while there are changes, and whenever the segment
         is full."""
         if self._unwritten_since_s is None:
@@ -130,17 +132,17 @@ class MapWriter:
         return self._run_bytes + _SEGMENT_HEAD_BYTES >= self.segment_bytes
 
     @property
-    def has_news(self) -> bool:
+    def has_unwritten_progress(self) -> bool:
         """Returns whether there is progress that was not written."""
         return self._unwritten_since_s is not None
 
     @property
-    def awaits_word(self) -> bool:
+    def awaits_storage(self) -> bool:
         """Returns whether a written segment is not yet known to be stored."""
         return bool(self._unrecorded)
 
     @property
-    def fully_recorded(self) -> bool:
+    def is_fully_recorded(self) -> bool:
         """Returns whether all progress is written and known to be stored."""
         return self._unwritten_since_s is None and not self._unrecorded
 
@@ -150,7 +152,7 @@ class MapWriter:
         None if all is recorded."""
         return min(self._unrecorded.values(), default=self._unwritten_since_s)
 
-    def must_wait(self, now_s: float) -> bool:
+    def must_pause_sending(self, now_s: float) -> bool:
         """Returns whether sending must pause because recorded progress lags too far behind."""
         oldest = self.unrecorded_since_s
         return oldest is not None and now_s - oldest >= UNRECORDED_AGE_MAX_S
@@ -171,7 +173,7 @@ class MapWriter:
             items.append(self._create_current_item(closed=False))
         return AppendToFlowLog(items=tuple(items), token=self._token)
 
-    def recorded(self, token: int) -> None:
+    def on_stored(self, token: int) -> None:
         """Record that everything up to the write with this token is stored."""
         for each in [each for each in self._unrecorded if each <= token]:
             del self._unrecorded[each]
@@ -221,7 +223,7 @@ class MapWriter:
         segment = MapSegment(
             leader_epoch=self.leader_epoch,
             owner=self.owner,
-            take_start=self.take_start,
+            acquired_from=self.take_start,
             through=through,
             target_next=target_next,
             source_epoch=source_epoch,
@@ -240,7 +242,7 @@ class MapWriter:
         assert self.through >= self._first_source, (self.through, self._first_source)
 
 
-def create_map_writer(context: RecoveryContext, taken: PartitionAcquired) -> MapWriter:
+def create_map_writer(context: RecoveryContext, acquired: PartitionAcquired) -> MapWriter:
     """Create the writer of an acquired partition; its first write is the first segment under the
     new epoch.
 
@@ -248,29 +250,29 @@ def create_map_writer(context: RecoveryContext, taken: PartitionAcquired) -> Map
     well, in case only some get stored.
     """
     written = MapWriter(
-        topic=context.where.topic,
-        partition=context.where.partition,
-        era=taken.era,
-        ordinal=taken.ordinal,
-        epoch=taken.producer.epoch,
-        leader_epoch=taken.leader_epoch,
+        topic=context.setup.topic,
+        partition=context.setup.partition,
+        era=acquired.era,
+        ordinal=acquired.ordinal,
+        epoch=acquired.producer.epoch,
+        leader_epoch=acquired.leader_epoch,
         owner=context.owner,
-        take_start=taken.take_start,
-        through=taken.source,
-        target_next=taken.target,
-        source_epoch=taken.source_epoch,
+        take_start=acquired.match_start,
+        through=acquired.source,
+        target_next=acquired.target,
+        source_epoch=acquired.source_epoch,
     )
     start = 0
-    for seam in taken.seams:
-        _add_runs(written, taken.runs[start : seam.runs])
+    for seam in acquired.junctions:
+        _add_runs(written, acquired.runs[start : seam.runs])
         written.close_segment(
             through=seam.source, target_next=seam.target, source_epoch=seam.source_epoch
         )
         start = seam.runs
-    _add_runs(written, taken.runs[start:])
+    _add_runs(written, acquired.runs[start:])
     return written
 
 
 def _add_runs(written: MapWriter, runs: Sequence[OffsetRun]) -> None:
     for run in runs:
-        written.paired(run.source, run.source + run.delta)
+        written.add_matched_batch(run.source, run.source + run.delta)

@@ -38,14 +38,14 @@ class MemoryBudget:
         """Returns whether one more batch may be decoded."""
         return self.decoded_bytes <= self.limit_bytes // 2
 
-    def hold(self, size: int, *, opened: bool = False) -> None:
-        """Reserve bytes; with `opened`, they count as decoded bytes."""
+    def reserve(self, size: int, *, decoded: bool = False) -> None:
+        """Reserve bytes; with `decoded`, they count as decoded bytes."""
         self.held_bytes += size
-        self.decoded_bytes += size if opened else 0
+        self.decoded_bytes += size if decoded else 0
 
-    def release(self, size: int, *, opened: bool = False) -> None:
+    def release(self, size: int, *, decoded: bool = False) -> None:
         """Release reserved bytes."""
         self.held_bytes -= size
-        self.decoded_bytes -= size if opened else 0
+        self.decoded_bytes -= size if decoded else 0
         assert self.held_bytes >= 0, self.held_bytes
         assert self.decoded_bytes >= 0, self.decoded_bytes

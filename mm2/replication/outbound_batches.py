@@ -119,14 +119,14 @@ class SourceBatchDecoder:
         return self._decoder.size
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Number of unread records, including those before the entry's `first`."""
-        return self._decoder.left
+        return self._decoder.remaining
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """Returns whether all records were read."""
-        return not self._decoder.left
+        return not self._decoder.remaining
 
     def read(self, count: int, *, max_bytes: int) -> list[BatchRecord]:
         """Decode the next records within both limits, at least one; returns those that the target
@@ -135,7 +135,7 @@ class SourceBatchDecoder:
             found = self._decoder.read(count, max_bytes=max_bytes)
         except MalformedRecordsError as error:
             raise _convert_decode_error(error) from error
-        behind = self._entry.header.last_offset if self.done else found[-1].offset
+        behind = self._entry.header.last_offset if self.is_done else found[-1].offset
         transformed = _select_records(found, self._entry, self._transform)
         self.next_source = max(self.next_source, behind + 1)
         return transformed
@@ -176,17 +176,17 @@ class OutboundBatch(NamedTuple):
     records: int
     source: int
     next_source: int
-    pieces: tuple[OffsetSpan, ...]
+    offset_spans: tuple[OffsetSpan, ...]
     """Source offsets of the records; () if they are consecutive from `source` on."""
     oldest_timestamp: int
     max_timestamp: int
     source_epoch: int
     """Leader epoch of the source batches."""
-    held: int
+    held_bytes: int
     """Bytes of the memory budget to release once the batch is acknowledged."""
-    why: str
+    reencode_reason: str
     """Why the batch was re-encoded; "" if it was passed through."""
-    opened: bool = False
+    is_decoded: bool = False
     """Whether `held` counts as decoded bytes of the memory budget."""
 
 
@@ -210,12 +210,12 @@ def pass_through(entry: SourceBatch) -> OutboundBatch:
 
 def encode_batches(
     entries: Sequence[SourceBatch],
-    found: Sequence[BatchRecord],
+    source_records: Sequence[BatchRecord],
     *,
     codec: int,
     batch_bytes: int,
     records_max: int,
-    why: str,
+    reason: str,
     opened: bool = False,
     next_source: int | None = None,
 ) -> list[OutboundBatch]:
@@ -225,14 +225,16 @@ def encode_batches(
     A batch has at most `records_max` records and `batch_bytes` uncompressed bytes, but at least one
     record. `next_source` is where reading the source continues; None for after the last entry.
     """
-    if not found:
+    if not source_records:
         return []
     last = entries[-1].header
     behind = last.last_offset + 1 if next_source is None else next_source
     batches: list[OutboundBatch] = []
-    starts = list(_iter_split_indexes(found, batch_bytes=batch_bytes, records_max=records_max))
-    for start, stop in zip(starts, [*starts[1:], len(found)], strict=True):
-        part = found[start:stop]
+    starts = list(
+        _iter_split_indexes(source_records, batch_bytes=batch_bytes, records_max=records_max)
+    )
+    for start, stop in zip(starts, [*starts[1:], len(source_records)], strict=True):
+        part = source_records[start:stop]
         batch = memoryview(records.encode_batch(part, codec=codec))
         header = record_batch.read_header(batch)
         batches.append(
@@ -241,13 +243,13 @@ def encode_batches(
                 header.attributes,
                 len(part),
                 part[0].offset,
-                found[stop].offset if stop < len(found) else behind,
+                source_records[stop].offset if stop < len(source_records) else behind,
                 _compute_offset_spans(part),
                 header.oldest_timestamp,
                 header.max_timestamp,
                 last.leader_epoch,
                 len(batch),
-                why,
+                reason,
                 opened,
             )
         )
@@ -279,7 +281,7 @@ def _estimate_record_sizes(opened: Sequence[BatchRecord]) -> list[int]:
     return [len(body) + _RECORD_OVERHEAD_BYTES for _, _, body in opened]
 
 
-def count_plain_bytes(opened: Sequence[BatchRecord]) -> int:
+def count_uncompressed_bytes(opened: Sequence[BatchRecord]) -> int:
     """Uncompressed size of the records in a batch."""
     return sum(_estimate_record_sizes(opened))
 

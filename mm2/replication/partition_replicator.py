@@ -45,41 +45,43 @@ class PartitionCounters:
     """Bytes of acknowledged batches."""
     batches: int = 0
     """Acknowledged batches."""
-    made: int = 0
+    reencoded_batches: int = 0
     """Acknowledged batches that were re-encoded, not passed through."""
     age_ms: int = 0
     """Age of the newest acknowledged batch when it was acknowledged (ms)."""
     newest_ms: int = -1
     """Timestamp (ms) of the newest acknowledged batch; -1 if there is none."""
-    why: str = ""
+    reencode_reason: str = ""
     """Why the newest batch was re-encoded; "" if it was passed through."""
-    spared: int = 0
+    already_stored: int = 0
     """Records not replicated again because the target already had them or a newer owner copies
     them."""
-    arrived: RecordAges = latency.NO_AGES
+    fetched_ages: RecordAges = latency.NO_AGES
     """Record ages at fetch since the last `take_ages`."""
-    stored: RecordAges = latency.NO_AGES
+    acknowledged_ages: RecordAges = latency.NO_AGES
     """Record ages at acknowledgement since the last `take_ages`."""
-    crossing: LatencyHistogram = field(default_factory=LatencyHistogram)
+    latency: LatencyHistogram = field(default_factory=LatencyHistogram)
     """Replication latency; shared by all partitions of a task."""
 
-    def fetched(self, batches: Iterable[SourceBatch], *, wall_ms: int) -> None:
+    def record_fetched(self, batches: Iterable[SourceBatch], *, wall_ms: int) -> None:
         """Record the ages of fetched batches, which may still be dropped and fetched again."""
         for each in batches:
             header = each.header
-            self.arrived = self.arrived.plus(latency.compute_source_ages(header, wall_ms=wall_ms))
+            self.fetched_ages = self.fetched_ages.merge(
+                latency.compute_source_ages(header, wall_ms=wall_ms)
+            )
             if header.max_timestamp > wall_ms:
-                self.crossing.came(header.max_timestamp, wall_ms)
+                self.latency.record_fetched(header.max_timestamp, wall_ms)
 
-    def acknowledged(self, sent: SentBatch, *, now_s: float, wall_ms: int) -> None:
+    def record_acknowledged(self, sent: SentBatch, *, now_s: float, wall_ms: int) -> None:
         """Count an acknowledged batch and record its latency."""
         batch = sent.batch
         self.records += batch.records
         self.bytes += sent.size
         self.batches += 1
-        self.why = batch.why
-        if batch.why:
-            self.made += 1
+        self.reencode_reason = batch.reencode_reason
+        if batch.reencode_reason:
+            self.reencoded_batches += 1
         self.newest_ms = batch.max_timestamp
         if batch.max_timestamp >= 0:
             self.age_ms = max(0, wall_ms - batch.max_timestamp)
@@ -89,18 +91,18 @@ class PartitionCounters:
             newest_ms=batch.max_timestamp,
             wall_ms=wall_ms,
         )
-        self.stored = self.stored.plus(acked_ages)
-        self.crossing.acknowledged(acked_ages, now_s)
+        self.acknowledged_ages = self.acknowledged_ages.merge(acked_ages)
+        self.latency.record_acknowledged(acked_ages, now_s)
 
-    def refused(self, code: int, sent: SentBatch) -> None:
+    def record_refused(self, code: int, sent: SentBatch) -> None:
         """Count a refused batch if the error code means that the target already has its records."""
         if code in error_policy.ALREADY_STORED_CODES:
-            self.spared += sent.batch.records
+            self.already_stored += sent.batch.records
 
-    def take_ages(self) -> tuple[RecordAges, RecordAges]:
+    def pop_ages(self) -> tuple[RecordAges, RecordAges]:
         """Return the ages at fetch and at acknowledgement, and reset both."""
-        taken = (self.arrived, self.stored)
-        self.arrived = self.stored = latency.NO_AGES
+        taken = (self.fetched_ages, self.acknowledged_ages)
+        self.fetched_ages = self.acknowledged_ages = latency.NO_AGES
         return taken
 
 
@@ -118,27 +120,27 @@ class SourcePosition:
     """The source's log start offset as of the last fetch."""
     obstacle: UnreadableBatch | None = None
     """A batch at `position` that can be neither copied nor skipped; nothing after it was read."""
-    strangers: tuple[int, ...] = ()
+    unresolved_producers: tuple[int, ...] = ()
     """Producer ids at `position` that may belong to the reverse flow; they must be resolved before
     reading continues."""
 
     @property
-    def stuck(self) -> bool:
+    def is_blocked(self) -> bool:
         """Returns whether an unreadable batch or an unresolved producer id blocks reading."""
-        return self.obstacle is not None or bool(self.strangers)
+        return self.obstacle is not None or bool(self.unresolved_producers)
 
-    def begin(self, position: int, *, epoch: int) -> None:
+    def start_at(self, position: int, *, epoch: int) -> None:
         """Start fetching at `position` and forget any obstacle."""
         self.position, self.epoch = position, epoch
         self.obstacle = None
-        self.strangers = ()
+        self.unresolved_producers = ()
 
-    def took(
+    def advance(
         self,
         records: FetchedRecords,
         *,
         target_codec: int | None,
-        opposite: Mapping[int, bool] | None,
+        reverse_producers: Mapping[int, bool] | None,
     ) -> SourceScan:
         """Advance past fetched records and return them sorted by `read_committed.scan_batches`."""
         self.end, self.log_start = records.end, records.log_start
@@ -147,18 +149,18 @@ class SourcePosition:
             position=self.position,
             aborted=records.aborted,
             target_codec=target_codec,
-            opposite=opposite,
+            reverse_producers=reverse_producers,
         )
         if scan.position > self.position:
             self.position, self.epoch = scan.position, scan.leader_epoch
-        self.obstacle, self.strangers = scan.obstacle, scan.strangers
+        self.obstacle, self.unresolved_producers = scan.obstacle, scan.unresolved_producers
         return scan
 
-    def go_back(self, first: DroppedPosition) -> None:
+    def rewind(self, first: DroppedPosition) -> None:
         """Rewind to the first batch that was dropped unsent, so that it is fetched again."""
         # Use the dropped batch's own leader epoch: the source knows it as well as its
         # predecessor's.
-        self.begin(first.source, epoch=first.epoch)
+        self.start_at(first.source, epoch=first.epoch)
 
 
 Instructions = list[Instruction]
@@ -180,39 +182,42 @@ class PartitionReplicator:
         setup: PartitionSetup,
         *,
         owner: bytes,
-        held: MemoryBudget,
-        joining: BatchMergeLimits,
+        memory_budget: MemoryBudget,
+        merge_limits: BatchMergeLimits,
         random: Random,
         wall_ms: Callable[[], int],
         transform: RecordTransform | None = None,
-        shared: LatencyHistogram | None = None,
+        latency: LatencyHistogram | None = None,
     ) -> None:
-        self.where = setup
-        self.standing = PartitionState()
+        self.setup = setup
+        self.state = PartitionState()
         self.paused = False
-        self.counters = PartitionCounters(crossing=shared or LatencyHistogram())
+        self.counters = PartitionCounters(latency=latency or LatencyHistogram())
         self.source = SourcePosition()
         self.map: MapWriter | None = None
-        self.mode = transactions.create_transaction_mode(setup, 0.0)
-        self.outbox = PartitionSendQueue(
-            held, joining=joining, target_codec=setup.target_codec, transform=transform
+        self.transaction_mode = transactions.create_transaction_mode(setup, 0.0)
+        self.send_queue = PartitionSendQueue(
+            memory_budget,
+            merge_limits=merge_limits,
+            target_codec=setup.target_codec,
+            transform=transform,
         )
-        self.window = InFlightBatches(held)
+        self.in_flight = InFlightBatches(memory_budget)
         self._is_only_writer = setup.target_topics is TargetTopicAccess.EXCLUSIVE
-        self.script = ScriptRunner(setup)
+        self.script_runner = ScriptRunner(setup)
         self._context = RecoveryContext(
-            where=setup,
+            setup=setup,
             owner=owner,
             wall_ms=wall_ms,
             transform=transform,
-            held=held,
+            memory_budget=memory_budget,
         )
         self._recovery = Recovery(
             self._context,
-            state=self.standing,
-            runner=self.script,
+            state=self.state,
+            runner=self.script_runner,
             random=random,
-            taken=self._begin_copying,
+            on_acquired=self._begin_copying,
         )
         self._reaction: ErrorReaction | None = None
         self._leader_epoch = -1
@@ -221,43 +226,49 @@ class PartitionReplicator:
 
     def tick(self, now_s: float) -> Instructions:
         """Do what is due at `now_s`: retries, map segments, commits, fence renewal."""
-        if self.standing.phase is _COPYING:
+        if self.state.phase is _COPYING:
             return self._tick_copying(now_s)
         return self._recovery.tick(now_s, paused=self.paused)
 
     @property
-    def restless(self) -> bool:
+    def needs_tick_soon(self) -> bool:
         """Returns whether `tick` must be called soon; otherwise calling it occasionally is
         enough."""
-        if self.standing.phase is not _COPYING:
-            return self.standing.restless
+        if self.state.phase is not _COPYING:
+            return self.state.needs_tick_soon
         assert self.map is not None
-        busy = self.map.has_news or self.mode.open or self.outbox.queued > 0
-        return busy or self._has_unrecorded_skip or self.standing.closing
+        busy = (
+            self.map.has_unwritten_progress
+            or self.transaction_mode.is_open
+            or self.send_queue.queued_batches > 0
+        )
+        return busy or self._has_unrecorded_skip or self.state.closing
 
     @property
     def _has_unrecorded_skip(self) -> bool:
         """Returns whether skipped offsets must be recorded, or an obstacle at the end must be
         handled."""
         assert self.map is not None
-        if self.window.in_flight or self.outbox.queued:
+        if self.in_flight.count or self.send_queue.queued_batches:
             return False
-        return self.source.stuck or self.map.through < self.source.position
+        return self.source.is_blocked or self.map.through < self.source.position
 
-    def recorded(self, token: int) -> None:
+    def on_segment_stored(self, token: int) -> None:
         """Record that a map segment written by `tick` or at a boundary is stored."""
         if self.map is not None:
-            self.map.recorded(token)
+            self.map.on_stored(token)
 
     def _begin_copying(
         self, taken: PartitionAcquired, written: MapWriter, now_s: float
     ) -> Instructions:
         self.map = written
-        self.window.begin(taken.producer, target=taken.target)
-        self.mode = transactions.create_transaction_mode(self.where, now_s, fenced=taken.fenced)
-        self.source.begin(taken.source, epoch=taken.source_epoch)
-        self.standing.copy()
-        self.counters.spared += taken.spared
+        self.in_flight.begin_epoch(taken.producer, target=taken.target)
+        self.transaction_mode = transactions.create_transaction_mode(
+            self.setup, now_s, fenced=taken.is_fenced
+        )
+        self.source.start_at(taken.source, epoch=taken.source_epoch)
+        self.state.begin_copying()
+        self.counters.already_stored += taken.already_stored
         return self._follow_leader(now_s)
 
     # Data from the source
@@ -266,162 +277,179 @@ class PartitionReplicator:
     def wants_data(self) -> bool:
         """Returns whether fetched records of this partition are accepted."""
         return (
-            self.standing.phase is _COPYING
-            and not self.source.stuck
+            self.state.phase is _COPYING
+            and not self.source.is_blocked
             and self._reaction is None
             and not self.paused
-            and not self.standing.closing
+            and not self.state.closing
         )
 
-    def offer(self, records: FetchedRecords, now_s: float) -> Instructions:
+    def on_fetched(self, records: FetchedRecords, now_s: float) -> Instructions:
         """Queue fetched records; ignored unless `wants_data`."""
         if not self.wants_data:
             return []
-        found = self.source.took(
-            records, target_codec=self.where.target_codec, opposite=self._context.producers
+        found = self.source.advance(
+            records,
+            target_codec=self.setup.target_codec,
+            reverse_producers=self._context.reverse_producers,
         )
         wall_ms = self._context.wall_ms()
-        self.counters.fetched(found.batches, wall_ms=wall_ms)
-        self.outbox.push(found, old_before_ms=wall_ms - self.where.old_after_ms)
-        return [] if self.window.in_flight else self._handle_all_acknowledged(now_s)
+        self.counters.record_fetched(found.batches, wall_ms=wall_ms)
+        self.send_queue.push(found, old_before_ms=wall_ms - self.setup.old_after_ms)
+        return [] if self.in_flight.count else self._handle_all_acknowledged(now_s)
 
-    def source_refused(self, code: int, now_s: float) -> Instructions:
+    def on_fetch_error(self, code: int, now_s: float) -> Instructions:
         """Handle an error code in the Fetch response for this partition."""
-        if self.standing.phase is not _COPYING:
+        if self.state.phase is not _COPYING:
             return []
         reaction = error_policy.react_to_fetch_error(
-            self.where, code=code, offset=self.source.position
+            self.setup, code=code, offset=self.source.position
         )
         return self._drain(reaction, now_s) if reaction is not None else []
 
-    def source_diverged(self, end: int, now_s: float) -> Instructions:
+    def on_source_diverged(self, end: int, now_s: float) -> Instructions:
         """Halt: the source's log diverged from what was replicated and was truncated at `end`."""
-        if self.standing.phase is not _COPYING:
+        if self.state.phase is not _COPYING:
             return []
-        stop = halts.halt_source_diverged(self.where, end=end, copied=self.source.position)
+        stop = halts.halt_source_diverged(self.setup, end=end, copied=self.source.position)
         return self._halt(stop, now_s)
 
-    def topic_seen(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
+    def on_topic_id(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
         """Halt if the topic id in the cluster's metadata differs from the replicated topic's."""
-        found = self._recovery.topic_seen(topic_id, now_s, on_target=on_target)
-        if self.standing.phase is _COPYING and self.standing.recreated is not None:
-            return self._halt(self.standing.recreated, now_s)
+        found = self._recovery.on_topic_id(topic_id, now_s, on_target=on_target)
+        if self.state.phase is _COPYING and self.state.recreated_halt is not None:
+            return self._halt(self.state.recreated_halt, now_s)
         return found
 
-    def leader_epoch_seen(self, leader_epoch: int, now_s: float) -> Instructions:
+    def on_leader_epoch(self, leader_epoch: int, now_s: float) -> Instructions:
         """Reacquire the partition if the target partition's leader epoch advanced."""
         self._leader_epoch = leader_epoch
         return self._follow_leader(now_s)
 
     def _follow_leader(self, now_s: float) -> Instructions:
         """Reacquire the partition if its leader epoch is newer than at our last marker."""
-        if self.standing.phase is not _COPYING or self._reaction is not None:
+        if self.state.phase is not _COPYING or self._reaction is not None:
             return []
         assert self.map is not None
         was, now = self.map.leader_epoch, self._leader_epoch
         if now <= was:
             return []
-        reason = f"{self.where.mirror}: leader epoch changed from {was} to {now}"
-        return self._drain(ErrorReaction(then=ErrorAction.TAKE, reason=reason), now_s)
+        reason = f"{self.setup.mirror_name}: leader epoch changed from {was} to {now}"
+        return self._drain(ErrorReaction(action=ErrorAction.REACQUIRE, reason=reason), now_s)
 
     # Batches to the target
 
-    def ready(self, now_s: float) -> bool:
+    def prepare_next_batch(self, now_s: float) -> bool:
         """Stage the next batch; returns whether it may be sent now."""
-        if not self.outbox.queued or self.window.full:
+        if not self.send_queue.queued_batches or self.in_flight.is_full:
             return False
-        if self.standing.phase is not _COPYING or self._reaction is not None or self.paused:
+        if self.state.phase is not _COPYING or self._reaction is not None or self.paused:
             return False
         assert self.map is not None
-        if self.map.must_wait(now_s) or not self._stage_next():
+        if self.map.must_pause_sending(now_s) or not self._stage_next():
             return False
         # Check the age only after staging: the part that remains of a decoded batch may be older.
-        return self.mode.admits(old=bool(self.outbox.next_is_old), now_s=now_s)
+        return self.transaction_mode.may_send(
+            old=bool(self.send_queue.next_needs_transaction), now_s=now_s
+        )
 
     def _stage_next(self) -> bool:
-        if self.outbox.stage():
+        if self.send_queue.stage():
             return True
-        obstacle = self.outbox.unreadable
+        obstacle = self.send_queue.unreadable
         if obstacle is not None:
             self._drop_send_queue()
             self.source.obstacle = obstacle
         return False
 
-    def send(self, now_s: float) -> memoryview:
+    def pop_next_batch(self, now_s: float) -> memoryview:
         """Return the staged batch, stamped with this producer's id; it counts as in flight from
         here on."""
-        old = self.outbox.next_is_old
-        out = self.outbox.pop_staged()
-        self.mode.sent(len(out.batch), old=bool(old), now_s=now_s)
-        return self.window.send(out, transactional=self.mode.active)
+        old = self.send_queue.next_needs_transaction
+        out = self.send_queue.pop_staged()
+        self.transaction_mode.record_sent(len(out.batch), old=bool(old), now_s=now_s)
+        return self.in_flight.send(out, transactional=self.transaction_mode.is_active)
 
-    def acknowledged(self, base_offset: int, append_time_ms: int, now_s: float) -> Instructions:
+    def on_produce_acknowledged(
+        self, base_offset: int, append_time_ms: int, now_s: float
+    ) -> Instructions:
         """Record that the oldest batch in flight is stored at `base_offset`, after checking that
         offset."""
-        sent = self.window.pop()
+        sent = self.in_flight.pop()
         if self._reaction is not None:
             return self._finish_draining(now_s)
         if append_time_ms != record_batch.NO_TIMESTAMP:
-            stop = halts.halt_timestamps_rewritten(self.where, offset=sent.batch.source)
+            stop = halts.halt_timestamps_rewritten(self.setup, offset=sent.batch.source)
             return self._halt(stop, now_s)
-        target = self.window.landed(sent, base_offset, alone=self._is_only_writer)
+        target = self.in_flight.check_stored_offset(
+            sent, base_offset, is_only_writer=self._is_only_writer
+        )
         if target is None:
-            reason = (
-                f"{self.where.mirror}: batch stored at offset {base_offset}, expected {sent.target}"
-            )
+            reason = f"{self.setup.mirror_name}: batch stored at offset {base_offset}, expected {sent.target}"
             # If fencing is impossible, the newer owner keeps the partition: check whether there is
             # one.
-            then = ErrorAction.TAKE if self.mode.possible else ErrorAction.CHECK_FENCE
-            return self._drain(ErrorReaction(then=then, reason=reason), now_s)
+            then = (
+                ErrorAction.REACQUIRE
+                if self.transaction_mode.is_possible
+                else ErrorAction.CHECK_FENCE
+            )
+            return self._drain(ErrorReaction(action=then, reason=reason), now_s)
         assert self.map is not None
-        self.map.acknowledged(sent.batch, target=target, crc=sent.crc, now_s=now_s)
-        if self.standing.troubled:
-            self.standing.stored()
-        self.counters.acknowledged(sent, now_s=now_s, wall_ms=self._context.wall_ms())
-        return [] if self.window.in_flight else self._handle_all_acknowledged(now_s)
+        self.map.record_acknowledged(sent.batch, target=target, crc=sent.crc, now_s=now_s)
+        if self.state.has_errors:
+            self.state.reset_retries()
+        self.counters.record_acknowledged(sent, now_s=now_s, wall_ms=self._context.wall_ms())
+        return [] if self.in_flight.count else self._handle_all_acknowledged(now_s)
 
-    def produce_refused(self, code: int, message: str, now_s: float) -> Instructions:
+    def on_produce_error(self, code: int, message: str, now_s: float) -> Instructions:
         """Handle an error code in the Produce response for the oldest batch in flight."""
-        sent = self.window.pop()
-        self.counters.refused(code, sent)
+        sent = self.in_flight.pop()
+        self.counters.record_refused(code, sent)
         reaction = error_policy.react_to_produce_error(
-            self.where,
+            self.setup,
             code=code,
             message=message,
             offset=sent.batch.source,
-            behind=sent.batch.next_source,
+            next_offset=sent.batch.next_source,
             size=sent.size,
-            divided=self._reaction is None and self.outbox.limits.refused(code, sent, now_s),
+            is_split=self._reaction is None
+            and self.send_queue.limits.on_batch_refused(code, sent, now_s),
         )
         return self._drain(reaction, now_s)
 
-    def produce_unanswered(self, reason: str, now_s: float) -> Instructions:
+    def on_produce_unanswered(self, reason: str, now_s: float) -> Instructions:
         """Handle the loss of the connection or a timeout: the oldest batch's outcome is unknown."""
-        self.window.pop()
-        return self._drain(ErrorReaction(then=ErrorAction.BACK_OFF, reason=reason), now_s)
+        self.in_flight.pop()
+        return self._drain(ErrorReaction(action=ErrorAction.BACK_OFF, reason=reason), now_s)
 
     def _handle_all_acknowledged(self, now_s: float) -> Instructions:
         """Once everything sent is acknowledged, record the progress and do what had to wait for
         it."""
         assert self.map is not None
-        if self.paused and self.outbox.holds_opened:  # other partitions wait for its memory
+        if (
+            self.paused and self.send_queue.holds_decoded_bytes
+        ):  # other partitions wait for its memory
             self._drop_send_queue()
         # Open a transaction only for a staged batch: the transform may drop all that is queued.
         self._stage_next()
-        if not self.outbox.queued:
-            self.map.skipped_to(self.source.position, source_epoch=self.source.epoch, now_s=now_s)
-            if (found := self.source.obstacle) is not None and not self.mode.open:
-                return self._drain(error_policy.react_to_unreadable_batch(self.where, found), now_s)
-        if self.standing.closing:
+        if not self.send_queue.queued_batches:
+            self.map.record_skipped(
+                self.source.position, source_epoch=self.source.epoch, now_s=now_s
+            )
+            if (found := self.source.obstacle) is not None and not self.transaction_mode.is_open:
+                return self._drain(error_policy.react_to_unreadable_batch(self.setup, found), now_s)
+        if self.state.closing:
             return self._close(now_s)
-        if self.source.strangers and not self.outbox.queued:
+        if self.source.unresolved_producers and not self.send_queue.queued_batches:
             return self._run_boundary_script(
-                tail_reader.resolve_reverse_flow_producers(self._context, self.source.strangers),
+                tail_reader.resolve_reverse_flow_producers(
+                    self._context, self.source.unresolved_producers
+                ),
                 now_s,
             )
-        waits = self.map.must_wait(now_s)
-        step = self.mode.next_step(
-            next_is_old=None if waits else self.outbox.next_is_old,
+        waits = self.map.must_pause_sending(now_s)
+        step = self.transaction_mode.next_step(
+            next_is_old=None if waits else self.send_queue.next_needs_transaction,
             paused=self.paused,
             now_s=now_s,
         )
@@ -436,128 +464,130 @@ class PartitionReplicator:
     def _drain(self, reaction: ErrorReaction, now_s: float) -> Instructions:
         if self._reaction is None:
             self._reaction = reaction
-            self.standing.reason = reaction.reason
+            self.state.reason = reaction.reason
         self._drop_send_queue()
         return self._finish_draining(now_s)
 
     def _halt(self, stop: PartitionHalt, now_s: float) -> Instructions:
-        reaction = ErrorReaction(then=ErrorAction.STOP, reason=stop.message, stop=stop)
+        reaction = ErrorReaction(action=ErrorAction.HALT, reason=stop.message, halt=stop)
         return self._drain(reaction, now_s)
 
     def _finish_draining(self, now_s: float) -> Instructions:
-        if self.window.in_flight:
+        if self.in_flight.count:
             return []
         reaction, self._reaction = self._reaction, None
         assert reaction is not None
         found = self._write_pending_segment(now_s)
-        return found + self._recovery.react(reaction, self.window.producer, now_s=now_s)
+        return found + self._recovery.react(reaction, self.in_flight.producer, now_s=now_s)
 
     def _write_pending_segment(self, now_s: float) -> Instructions:
         """Write the map segment if it changed, unless an open transaction makes its end
         uncertain."""
-        if self.map is None or not self.map.has_news or self.mode.open:
+        if self.map is None or not self.map.has_unwritten_progress or self.transaction_mode.is_open:
             return []
         return [self.map.write(now_s)]
 
     def _drop_send_queue(self) -> None:
         """Drop the send queue and rewind, so that unsent records never count as skipped."""
-        if (first := self.outbox.drop()) is not None:
-            self.source.go_back(first)
+        if (first := self.send_queue.drop()) is not None:
+            self.source.rewind(first)
 
     # Boundaries: transactions, renewing the fence, closing
 
     def _tick_copying(self, now_s: float) -> Instructions:
         assert self.map is not None
-        self.outbox.limits.tick(now_s)
+        self.send_queue.limits.tick(now_s)
         found: Instructions = []
-        if self.map.due(now_s) and not self.mode.open:
+        if self.map.is_write_due(now_s) and not self.transaction_mode.is_open:
             found.append(self.map.write(now_s))
-        if self.window.in_flight or self._reaction is not None:
+        if self.in_flight.count or self._reaction is not None:
             return found
         return [*found, *self._handle_all_acknowledged(now_s)]
 
     def _create_boundary_script(self, step: BoundaryStep) -> Script[object]:
-        producer, to = self.window.producer, self.window.next_target
+        producer, to = self.in_flight.producer, self.in_flight.next_target
         return transactions.run_boundary(step, producer, next_target=to, context=self._context)
 
     def _run_boundary_script(self, script: Script[object], now_s: float) -> Instructions:
-        assert not self.window.in_flight
+        assert not self.in_flight.count
         # While a transaction is open no map segment is written, so write the pending one now.
         news = self._write_pending_segment(now_s)
-        self.standing.cross()
-        return [*news, *self.script.start(script, self._on_boundary_done, now_s=now_s)]
+        self.state.begin_boundary()
+        return [*news, *self.script_runner.start(script, self._on_boundary_done, now_s=now_s)]
 
     def _on_boundary_done(self, outcome: object, now_s: float) -> Instructions:
         assert self.map is not None
         match outcome:
             case TransactionOpened():
-                self.mode.opened(self.map.through)
+                self.transaction_mode.record_opened(self.map.through)
                 return self._resume_copying(now_s)
             case PartitionBoundary():
                 return self._on_marker_written(outcome, now_s)
             case ReverseFlowResolved():
-                self.source.strangers = ()
+                self.source.unresolved_producers = ()
                 return self._resume_copying(now_s)
         self._drop_send_queue()
-        return self._recovery.failed(outcome, now_s)
+        return self._recovery.on_script_failed(outcome, now_s)
 
     def _on_marker_written(self, outcome: PartitionBoundary, now_s: float) -> Instructions:
         assert self.map is not None
-        self.mode.marked(now_s)
-        moved = self._is_only_writer and outcome.next_target != self.window.next_target + 1
+        self.transaction_mode.record_marker(now_s)
+        moved = self._is_only_writer and outcome.next_target != self.in_flight.next_target + 1
         if moved or outcome.leader_epoch != self.map.leader_epoch:
             self._drop_send_queue()
-            return self._recovery.take(now_s)
-        self.window.next_target = outcome.next_target
-        self.map.marked(outcome.next_target, now_s=now_s)
-        if not self.outbox.queued:
-            self.map.skipped_to(self.source.position, source_epoch=self.source.epoch, now_s=now_s)
+            return self._recovery.acquire(now_s)
+        self.in_flight.next_target = outcome.next_target
+        self.map.record_marker(outcome.next_target, now_s=now_s)
+        if not self.send_queue.queued_batches:
+            self.map.record_skipped(
+                self.source.position, source_epoch=self.source.epoch, now_s=now_s
+            )
         return [self.map.write(now_s), *self._resume_copying(now_s)]
 
     def _resume_copying(self, now_s: float) -> Instructions:
         """Resume copying, unless the topic was recreated or the leader changed during the
         boundary."""
-        self.standing.copy()
-        if self.standing.recreated is not None:
-            return self._halt(self.standing.recreated, now_s)
+        self.state.begin_copying()
+        if self.state.recreated_halt is not None:
+            return self._halt(self.state.recreated_halt, now_s)
         return self._follow_leader(now_s)
 
     # Closing
 
     def close(self, now_s: float) -> Instructions:
         """Shut down gracefully: wait for batches in flight, then write the last map segment."""
-        self.standing.closing = True
+        self.state.closing = True
         self._drop_send_queue()
-        if self.standing.phase is _COPYING:
+        if self.state.phase is _COPYING:
             return self._tick_copying(now_s)
         self._recovery.close()
         return []
 
     def _close(self, now_s: float) -> Instructions:
-        if self.mode.open:
+        if self.transaction_mode.is_open:
             return self._run_boundary_script(
                 self._create_boundary_script(BoundaryStep.COMMIT), now_s
             )
-        assert not self.window.in_flight
-        self.standing.close()
+        assert not self.in_flight.count
+        self.state.close()
         return self._write_pending_segment(now_s)
 
     @property
-    def fully_recorded(self) -> bool:
+    def is_fully_recorded(self) -> bool:
         """Returns whether every map segment that is due is stored; while copying, of all
         acknowledged."""
         if self.map is None:
             return True
-        if self.standing.phase in (_COPYING, PartitionPhase.BOUNDARY):
-            return self.map.fully_recorded
-        return not self.map.awaits_word
+        if self.state.phase in (_COPYING, PartitionPhase.BOUNDARY):
+            return self.map.is_fully_recorded
+        return not self.map.awaits_storage
 
     def check_invariants(self) -> None:
-        self.window.check_invariants()
-        self.outbox.check_invariants()
+        self.in_flight.check_invariants()
+        self.send_queue.check_invariants()
         if self.map is not None:
             self.map.check_invariants()
-            oldest = self.window.oldest_source
+            oldest = self.in_flight.oldest_source
             assert oldest is None or self.map.through <= oldest, self.map
-            if self.standing.phase is _COPYING:
+            if self.state.phase is _COPYING:
                 assert self.source.position >= self.map.through, (self.source.position, self.map)

@@ -14,14 +14,14 @@ from mm2.replication.retries import RetryCounter
 
 
 class PartitionPhase(enum.Enum):
-    """Phase of a partition's copy. `WAITING` ends by itself; `STOPPED` only if the halt has a retry
+    """Phase of a partition's copy. `WAITING` ends by itself; `HALTED` only if the halt has a retry
     time."""
 
     WAITING = "waiting"
-    TAKING = "taking"
+    ACQUIRING = "taking"
     COPYING = "copying"
     BOUNDARY = "boundary"
-    STOPPED = "stopped"
+    HALTED = "stopped"
     FENCED = "fenced"
     CLOSED = "closed"
 
@@ -33,9 +33,9 @@ class PartitionState:
     phase: PartitionPhase = PartitionPhase.WAITING
     reason: str = "not started"
     """Why nothing is copied; "" while copying."""
-    stop: PartitionHalt | None = None
+    halt: PartitionHalt | None = None
     """The halt with its remedy, if the partition is halted."""
-    others: dict[bool, PartitionHalt] = field(default_factory=dict)
+    replaced_topics: dict[bool, PartitionHalt] = field(default_factory=dict)
     """Halts because a topic of the same name replaced ours, keyed by side (True: target). Nothing
     is acquired meanwhile."""
     closing: bool = False
@@ -44,51 +44,51 @@ class PartitionState:
     """When a waiting or halted partition is retried (monotonic seconds; infinity for never)."""
     backoff: Backoff = field(default_factory=retries.create_backoff)
     """Delay between retries; grows until a batch is stored."""
-    troubled: bool = False
+    has_errors: bool = False
     """True if a backoff or halt must be reset once a batch is stored."""
     _first_error: str = ""
     _transient_errors: RetryCounter = field(default_factory=RetryCounter)
     _halts: RetryCounter = field(default_factory=RetryCounter)
 
     @property
-    def recreated(self) -> PartitionHalt | None:
+    def recreated_halt(self) -> PartitionHalt | None:
         """The halt because a topic was recreated under the same name; None if neither was."""
-        return next(iter(self.others.values()), None)
+        return next(iter(self.replaced_topics.values()), None)
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Returns whether the partition waits or is halted, so that no script runs."""
-        return self.phase in (PartitionPhase.WAITING, PartitionPhase.STOPPED)
+        return self.phase in (PartitionPhase.WAITING, PartitionPhase.HALTED)
 
     @property
-    def restless(self) -> bool:
+    def needs_tick_soon(self) -> bool:
         """Returns whether a tick is due soon although nothing is copied."""
         match self.phase:
             case PartitionPhase.WAITING:
                 return True
-            case PartitionPhase.STOPPED:
+            case PartitionPhase.HALTED:
                 return self.closing or self.wake_at_s < float("inf")
             case _:
                 return False
 
-    def take(self) -> None:
+    def begin_acquiring(self) -> None:
         """Begin to acquire the partition."""
         again = f" again; first error: {self._first_error}" if self._first_error else ""
         self._begin_script(f"fencing the partition and matching the target's tail{again}")
-        self.stop = None
+        self.halt = None
 
-    def ask_by_whom(self) -> None:
+    def begin_owner_check(self) -> None:
         self._begin_script("fenced; looking for the new owner in the offset map")
 
     def _begin_script(self, reason: str) -> None:
-        self.phase = PartitionPhase.TAKING
+        self.phase = PartitionPhase.ACQUIRING
         self.reason = reason
 
-    def copy(self) -> None:
+    def begin_copying(self) -> None:
         self.phase = PartitionPhase.COPYING
         self.reason = self._first_error = ""
 
-    def cross(self) -> None:
+    def begin_boundary(self) -> None:
         """Enter a boundary: with nothing in flight, open or commit a transaction, renew the fence,
         or resolve reverse-flow producers."""
         self.phase = PartitionPhase.BOUNDARY
@@ -100,32 +100,32 @@ class PartitionState:
         first = self._first_error == reason
         self.reason = reason if first else f"{reason}; first error: {self._first_error}"
         self.wake_at_s = now_s + self.backoff.next_delay_s(random)
-        self.troubled = True
+        self.has_errors = True
 
-    def lasts(self, stop: PartitionHalt, now_s: float) -> bool:
+    def is_persistent(self, stop: PartitionHalt, now_s: float) -> bool:
         """Returns whether a transient error has repeated so often that it becomes a halt."""
-        self.troubled = True
-        if self._halts.goes_on(stop.cause, now_s):
+        self.has_errors = True
+        if self._halts.continues_series(stop.cause, now_s):
             return True
-        return self._transient_errors.came(stop.cause, now_s) >= retries.TRANSIENT_RETRIES
+        return self._transient_errors.record(stop.cause, now_s) >= retries.TRANSIENT_RETRIES
 
-    def stand_still(self, stop: PartitionHalt, now_s: float) -> None:
+    def halt_partition(self, stop: PartitionHalt, now_s: float) -> None:
         """Halt for good, or for `stop.retry_after_s`, doubled with each repetition of the same
         cause."""
-        self.phase = PartitionPhase.STOPPED
-        self.stop = stop
+        self.phase = PartitionPhase.HALTED
+        self.halt = stop
         self.reason = stop.text
         self.wake_at_s = float("inf")
         if stop.retry_after_s is not None:
-            self.troubled = True
-            doublings = min(self._halts.came(stop.cause, now_s), 16)
+            self.has_errors = True
+            doublings = min(self._halts.record(stop.cause, now_s), 16)
             wait_s = min(stop.retry_after_s * 2.0**doublings, retries.HALT_RETRY_MAX_S)
             self.wake_at_s = now_s + wait_s
-            self._halts.rest_until(self.wake_at_s)
+            self._halts.extend_until(self.wake_at_s)
             note = f"The next attempt is in {wait_s:.0f} s."
             self.reason = operator_commands.insert_note(self.reason, note)
 
-    def stored(self) -> None:
+    def reset_retries(self) -> None:
         """Reset retry delays after a batch was stored.
 
         Not for FENCED: two owners that fence each other both store batches in between.
@@ -133,14 +133,14 @@ class PartitionState:
         self.backoff.reset()
         for each in (self._transient_errors, self._halts):
             if each.cause is not HaltCause.FENCED:
-                each.end()
-        self.troubled = False
+                each.reset()
+        self.has_errors = False
 
-    def fence_off(self, stop: PartitionHalt) -> None:
+    def mark_fenced(self, stop: PartitionHalt) -> None:
         """Enter the final state FENCED: another owner has the partition."""
         self.phase = PartitionPhase.FENCED
         self.reason = stop.text
-        self.stop = stop
+        self.halt = stop
 
     def close(self) -> None:
         self.phase = PartitionPhase.CLOSED

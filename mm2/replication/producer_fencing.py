@@ -59,22 +59,22 @@ class ProducerFence:
     marker_offset: int
     """Offset of our marker; without a fence, that of the last record before acquisition."""
     leader_epoch: int
-    holds: bool = True
+    is_fenced: bool = True
     """False if fencing is impossible: no marker was written, and older owners may still write."""
-    last_stable: int | None = None
+    last_stable_offset: int | None = None
     """The target's last stable offset when the marker was read; None if unknown."""
 
     @property
     def tail_end(self) -> int:
         """Target offset after the last batch of older owners, as far as known."""
-        return self.marker_offset if self.holds else self.marker_offset + 1
+        return self.marker_offset if self.is_fenced else self.marker_offset + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewerOwner:
-    """Another owner, or a delayed request of our own, got a newer epoch than `than`."""
+    """Another owner, or a delayed request of our own, got a newer epoch than `fenced_producer`."""
 
-    than: ProducerIdentity
+    fenced_producer: ProducerIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +95,11 @@ class FencingInterrupted:
 FencingFailure = NewerOwner | FencingDenied | FencingInterrupted
 
 
-def fence_partition(*, wanted: bool = True) -> Script[ProducerFence | FencingFailure]:
+def fence_partition(*, use_fence: bool = True) -> Script[ProducerFence | FencingFailure]:
     """Fence the partition: ask for permission, find the log end, get a new epoch, run an empty
     transaction, read its marker back.
 
-    If the transactional id is not authorized, or `wanted` is False, only a new producer id is
+    If the transactional id is not authorized, or `use_fence` is False, only a new producer id is
     requested: copying is then at least once.
     """
     allowed = yield RequestAcquisition()
@@ -108,7 +108,7 @@ def fence_partition(*, wanted: bool = True) -> Script[ProducerFence | FencingFai
     end = yield FindTargetEnd()
     if not isinstance(end, TargetEnd):
         return classify_failure("reading the mirror's log end", end)
-    if not wanted:
+    if not use_fence:
         return (yield from _create_unfenced(end))
     producer = yield from _retry_while_busy(InitProducer())
     if isinstance(producer, InstructionRefused) and producer.code == TRANSACTIONAL_ID_DENIED:
@@ -129,7 +129,7 @@ def fence_partition(*, wanted: bool = True) -> Script[ProducerFence | FencingFai
         producer=producer,
         marker_offset=marker.offset,
         leader_epoch=marker.leader_epoch,
-        last_stable=marker.last_stable,
+        last_stable_offset=marker.last_stable_offset,
     )
 
 
@@ -141,7 +141,7 @@ def _create_unfenced(end: TargetEnd) -> Script[ProducerFence | FencingFailure]:
         producer=producer,
         marker_offset=end.offset - 1,
         leader_epoch=end.leader_epoch,
-        holds=False,
+        is_fenced=False,
     )
 
 
@@ -180,7 +180,7 @@ class TransactionMarker:
 
     offset: int
     leader_epoch: int
-    last_stable: int | None = None
+    last_stable_offset: int | None = None
 
 
 def read_marker(
@@ -199,13 +199,13 @@ def read_marker(
         for header, _batch in record_sets.iter_batches(answer.records):
             at = max(at, header.last_offset + 1)
             if is_from_newer_epoch(header, producer):
-                return NewerOwner(than=producer)
+                return NewerOwner(fenced_producer=producer)
             ours = (header.producer_id, header.producer_epoch) == (producer.id, producer.epoch)
             if header.is_control and ours and header.base_offset >= start:
                 return TransactionMarker(
                     offset=header.base_offset,
                     leader_epoch=header.leader_epoch,
-                    last_stable=answer.last_stable,
+                    last_stable_offset=answer.last_stable_offset,
                 )
     return FencingInterrupted(
         reason="our marker did not become readable in time (does the mirror have fewer in-sync "
@@ -236,18 +236,18 @@ def _retry_while_busy(
 
 
 def classify_failure(
-    doing: str,
+    operation: str,
     answer: InstructionAnswer,
     *,
     producer: ProducerIdentity | None = None,
 ) -> FencingFailure:
     """Classify an unexpected answer; `producer` is the one that sent the request, if any."""
     if isinstance(answer, NoResponse):
-        return FencingInterrupted(reason=f"{doing}: {answer.reason}")
-    assert isinstance(answer, InstructionRefused), (doing, answer)
+        return FencingInterrupted(reason=f"{operation}: {answer.reason}")
+    assert isinstance(answer, InstructionRefused), (operation, answer)
     if producer is not None and (answer.code in FENCED_CODES or answer.code == INVALID_TXN_STATE):
-        return NewerOwner(than=producer)
-    text = f"{doing}: {answer.message or f'error {answer.code}'}"
+        return NewerOwner(fenced_producer=producer)
+    text = f"{operation}: {answer.message or f'error {answer.code}'}"
     if answer.code in AUTHORIZATION_CODES:
         return FencingDenied(code=answer.code, message=text)
     return FencingInterrupted(reason=text)

@@ -29,7 +29,7 @@ class SourceBatch(NamedTuple):
     batch: memoryview
     first: int
     """First source offset to replicate; records before it are skipped."""
-    opening: str
+    reencode_reason: str
     """Why the batch must be re-encoded; "" if it can be passed through."""
 
 
@@ -38,11 +38,11 @@ class UnreadableBatch:
     """A source batch that can be neither copied nor skipped."""
 
     offset: int
-    why: str
+    reason: str
     """What is wrong with the batch, for the operator."""
-    behind: int = -1
+    next_offset: int = -1
     """Source offset after the batch; -1 if unknown."""
-    sound: bool = False
+    has_valid_checksum: bool = False
     """True if the checksum is valid, so the producer wrote it like this."""
     by_transform: bool = False
     """True if the transform failed on it."""
@@ -62,7 +62,7 @@ class SourceScan:
     size: int = 0
     """Bytes of `batches`."""
     obstacle: UnreadableBatch | None = None
-    strangers: tuple[int, ...] = ()
+    unresolved_producers: tuple[int, ...] = ()
     """Producer ids at `position` that may be the reverse flow's and must be resolved."""
 
 
@@ -78,12 +78,12 @@ def scan_batches(
     position: int,
     aborted: Sequence[tuple[int, int]],
     target_codec: int | None = None,
-    opposite: Mapping[int, bool] | None = None,
+    reverse_producers: Mapping[int, bool] | None = None,
 ) -> SourceScan:
     """Sort the batches of one partition in a fetch response (read_committed).
 
     `position` is the offset that was fetched. A truncated last batch is left for the next fetch.
-    `opposite` maps known producer ids to whether they are the reverse flow's; None if
+    `reverse_producers` maps known producer ids to whether they are the reverse flow's; None if
     there is no reverse flow.
     """
     found = SourceScan(position=position)
@@ -102,10 +102,16 @@ def scan_batches(
             if damaged:
                 found.obstacle = _describe_damage(header, batches, position)
                 break
-            theirs = opposite is not None and not flags & _CONTROL_BIT and opposite.get(producer)
+            theirs = (
+                reverse_producers is not None
+                and not flags & _CONTROL_BIT
+                and reverse_producers.get(producer)
+            )
             if theirs is None:
-                assert opposite is not None
-                found.strangers = _find_unresolved_producers(producer, batches, opposite)
+                assert reverse_producers is not None
+                found.unresolved_producers = _find_unresolved_producers(
+                    producer, batches, reverse_producers
+                )
                 break
             first = base if base > position else position
             position, found.leader_epoch = last + 1, epoch
@@ -120,7 +126,7 @@ def scan_batches(
                 found.batches.append(_new(SourceBatch, (header, batch, first, why)))
                 found.size += length + record_batch.LENGTH_END
     except DamagedBatchError as error:
-        found.obstacle = UnreadableBatch(offset=position, why=str(error))
+        found.obstacle = UnreadableBatch(offset=position, reason=str(error))
     found.position = position
     return found
 
@@ -136,7 +142,7 @@ def _describe_damage(
         why = f"the batch header is invalid: its last offset is {offsets} before the first"
     base = header.base_offset
     return UnreadableBatch(
-        offset=max(base, position), why=why, behind=_find_next_valid(behind, base)
+        offset=max(base, position), reason=why, next_offset=_find_next_valid(behind, base)
     )
 
 

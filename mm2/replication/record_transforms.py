@@ -79,7 +79,7 @@ class TransformChain:
         """Returns whether all transforms and predicates declare that they are deterministic."""
         return all(each.deterministic for each in self.steps)
 
-    def of(self, setup: PartitionSetup) -> PartitionTransform:
+    def bind_partition(self, setup: PartitionSetup) -> PartitionTransform:
         """The chain for one partition's records."""
         return PartitionTransform(self, topic=setup.remote_topic, partition=setup.partition)
 
@@ -187,10 +187,10 @@ def _load_plugin_class(key: str, name: str, *, base: type[Any], load: ClassLoade
 class PartitionTransform:
     """A chain applied to one partition's records; implements `outbound_batches.RecordTransform`."""
 
-    def __init__(self, of: TransformChain, *, topic: str, partition: int) -> None:
-        self.name = of.name
-        self.deterministic = of.deterministic
-        self._steps = of.steps
+    def __init__(self, chain: TransformChain, *, topic: str, partition: int) -> None:
+        self.name = chain.name
+        self.deterministic = chain.deterministic
+        self._steps = chain.steps
         self._topic = topic
         self._partition = partition
 

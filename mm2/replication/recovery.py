@@ -71,7 +71,7 @@ class ScriptRunner:
     Invariant: a running script has exactly one outstanding instruction.
     """
 
-    where: PartitionSetup
+    setup: PartitionSetup
     token: int = 0
     """Changes with every start and abandonment: an answer with an older token belongs to a script
     that has ended."""
@@ -80,7 +80,7 @@ class ScriptRunner:
     _on_end: OnScriptEnd | None = None
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         return self._script is not None
 
     def start(
@@ -98,15 +98,15 @@ class ScriptRunner:
             return (yield from script)
         except DamagedBatchError as error:
             return halts.halt_mirror_unreadable(
-                self.where, offset=error.base_offset, why=str(error)
+                self.setup, offset=error.base_offset, reason=str(error)
             )
 
-    def answered(self, answer: InstructionAnswer, now_s: float) -> list[Instruction]:
+    def on_answer(self, answer: InstructionAnswer, now_s: float) -> list[Instruction]:
         """Send the answer to the outstanding instruction and return the next instructions."""
         assert self._script is not None, answer
         return self._advance(answer, now_s)
 
-    def asks(self, instruction: Instruction) -> bool:
+    def is_outstanding(self, instruction: Instruction) -> bool:
         """Returns whether this instruction is outstanding."""
         return instruction is self._outstanding
 
@@ -131,17 +131,17 @@ class ScriptRunner:
 
 def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
     """Try once to acquire the partition. `RetryRecovery` may be tried again after a backoff."""
-    wanted = context.where.delivery is not DeliveryMode.AT_LEAST_ONCE
-    fenced = yield from producer_fencing.fence_partition(wanted=wanted)
+    wanted = context.setup.delivery is not DeliveryMode.AT_LEAST_ONCE
+    fenced = yield from producer_fencing.fence_partition(use_fence=wanted)
     if not isinstance(fenced, ProducerFence):
-        return recovery_outcomes.convert_fencing_failure(context.where, fenced)
+        return recovery_outcomes.convert_fencing_failure(context.setup, fenced)
     known = yield from recovery_outcomes.read_recovered_state(context)
     if not isinstance(known, RecoveredState):
         return known
-    attempt = RecoveryAttempt(context=context, fence=fenced, known=known)
-    context.ours.update(known.producers)
+    attempt = RecoveryAttempt(context=context, fence=fenced, state=known)
+    context.own_producers.update(known.producers)
     is_requested = known.request is not None
-    recreated = None if is_requested else check_topic_ids(context.where, known.era)
+    recreated = None if is_requested else check_topic_ids(context.setup, known.era)
     if recreated is not None:
         return recreated
     hanging = yield from hanging_transactions.find_hanging_transaction(attempt)
@@ -150,7 +150,7 @@ def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
     if is_requested:
         return (yield from eras.begin_requested_era(attempt))
     if known.era is None and known.anchor is not None:
-        return halts.halt_era_missing(context.where, known.anchor.key.era)
+        return halts.halt_era_missing(context.setup, known.anchor.key.era)
     if known.era is None:
         begin = eras.begin_first_era if known.java is None else java_takeover.take_over_mirror
         return (yield from begin(attempt))
@@ -188,7 +188,7 @@ def acquire(
     stored = yield first
     if not isinstance(stored, InstructionDone):
         return RetryRecovery(reason="storing the first map segment failed")
-    written.recorded(first.token)
+    written.on_stored(first.token)
     return outcome, written
 
 
@@ -218,30 +218,30 @@ class Recovery:
         state: PartitionState,
         runner: ScriptRunner,
         random: Random,
-        taken: OnAcquired,
+        on_acquired: OnAcquired,
     ) -> None:
         self._context = context
         self._state = state
         self._runner = runner
         self._random = random
-        self._on_acquired = taken
+        self._on_acquired = on_acquired
 
     def tick(self, now_s: float, *, paused: bool) -> Instructions:
         """Acquire the partition if its retry is due, and close it if shutdown was requested."""
-        if not self._state.idle:
+        if not self._state.is_idle:
             return []
         if self._state.closing:
             self._state.close()
             return []
         if now_s >= self._state.wake_at_s and not paused:
-            return self.take(now_s)
+            return self.acquire(now_s)
         return []
 
-    def take(self, now_s: float) -> Instructions:
+    def acquire(self, now_s: float) -> Instructions:
         """Start to acquire the partition."""
         if self._close_or_halt(now_s):
             return []
-        self._state.take()
+        self._state.begin_acquiring()
         script = acquire(self._context, now_s)
         return self._runner.start(script, self._on_acquire_end, now_s=now_s)
 
@@ -249,8 +249,8 @@ class Recovery:
         """Close or halt instead if shutdown was requested or the topic was recreated."""
         if self._state.closing:
             self._state.close()
-        elif self._state.recreated is not None:
-            self._state.stand_still(self._state.recreated, now_s)
+        elif self._state.recreated_halt is not None:
+            self._state.halt_partition(self._state.recreated_halt, now_s)
         else:
             return False
         return True
@@ -260,21 +260,21 @@ class Recovery:
             case (PartitionAcquired() as taken, MapWriter() as written):
                 return self._on_acquired(taken, written, now_s)
             case _:
-                return self.failed(outcome, now_s)
+                return self.on_script_failed(outcome, now_s)
 
     def wait(
-        self, reason: str, now_s: float, *, lasting: PartitionHalt | None = None
+        self, reason: str, now_s: float, *, halt_if_persistent: PartitionHalt | None = None
     ) -> Instructions:
-        """Acquire again after a backoff; halt with `lasting` if the error persisted
+        """Acquire again after a backoff; halt with `halt_if_persistent` if the error persisted
         for too many retries."""
-        if lasting is not None and self._state.lasts(lasting, now_s):
-            self._state.stand_still(lasting, now_s)
+        if halt_if_persistent is not None and self._state.is_persistent(halt_if_persistent, now_s):
+            self._state.halt_partition(halt_if_persistent, now_s)
             return []
         self._state.wait(reason, now_s, random=self._random)
         return [RefreshTargetMetadata()]
 
-    def check_fence(self, than: ProducerIdentity, now_s: float) -> Instructions:
-        """Find out whether another owner fenced `than`, our producer epoch.
+    def check_fence(self, fenced_producer: ProducerIdentity, now_s: float) -> Instructions:
+        """Find out whether another owner fenced `fenced_producer`, our producer epoch.
 
         A worker group moves partitions between workers: the worker that the group assigns the
         partition to acquires it, and no other may. If this worker is fenced repeatedly while the
@@ -282,40 +282,42 @@ class Recovery:
         """
         if self._close_or_halt(now_s):
             return []
-        if self._context.where.in_group and not self._state.lasts(self._fenced_halt, now_s):
+        if self._context.setup.in_group and not self._state.is_persistent(self._fenced_halt, now_s):
             return self.wait(FENCED_REASON, now_s)
-        self._state.ask_by_whom()
-        script = transactions.find_new_owner(self._context, than=than)
+        self._state.begin_owner_check()
+        script = transactions.find_new_owner(self._context, fenced_producer=fenced_producer)
         return self._runner.start(script, self._on_owner_check_end, now_s=now_s)
 
     def _on_owner_check_end(self, by_another: object, now_s: float) -> Instructions:
         if isinstance(by_another, PartitionHalt):
-            return self.failed(by_another, now_s)
+            return self.on_script_failed(by_another, now_s)
         if not by_another:
             return self.wait("fenced, but no other owner was found", now_s)
-        if self._context.where.in_group:
-            self._state.stand_still(self._fenced_halt, now_s)
+        if self._context.setup.in_group:
+            self._state.halt_partition(self._fenced_halt, now_s)
         else:
-            self._state.fence_off(self._fenced_halt)
+            self._state.mark_fenced(self._fenced_halt)
         return []
 
     @property
     def _fenced_halt(self) -> PartitionHalt:
-        return halts.halt_fenced(self._context.where)
+        return halts.halt_fenced(self._context.setup)
 
-    def failed(self, outcome: object, now_s: float) -> Instructions:
+    def on_script_failed(self, outcome: object, now_s: float) -> Instructions:
         """React to a script that ended without the expected result."""
         match outcome:
             case RetryRecovery():
-                return self.wait(outcome.reason, now_s, lasting=outcome.lasting)
+                return self.wait(
+                    outcome.reason, now_s, halt_if_persistent=outcome.halt_if_persistent
+                )
             case OwnershipLost():
-                return self.check_fence(outcome.than, now_s)
+                return self.check_fence(outcome.fenced_producer, now_s)
             case PartitionHalt():
-                self._state.stand_still(outcome, now_s)
+                self._state.halt_partition(outcome, now_s)
                 return []
             case NewerOwner() | FencingDenied() | FencingInterrupted():
-                return self.failed(
-                    recovery_outcomes.convert_fencing_failure(self._context.where, outcome), now_s
+                return self.on_script_failed(
+                    recovery_outcomes.convert_fencing_failure(self._context.setup, outcome), now_s
                 )
         raise AssertionError(outcome)
 
@@ -327,64 +329,64 @@ class Recovery:
         now_s: float,
     ) -> Instructions:
         """Carry out the reaction to an error once nothing is in flight."""
-        match reaction.then:
-            case ErrorAction.TAKE:
-                return self.take(now_s)
+        match reaction.action:
+            case ErrorAction.REACQUIRE:
+                return self.acquire(now_s)
             case ErrorAction.BACK_OFF:
-                return self.wait(reaction.reason, now_s, lasting=reaction.stop)
+                return self.wait(reaction.reason, now_s, halt_if_persistent=reaction.halt)
             case ErrorAction.CHECK_FENCE:
                 return self.check_fence(producer, now_s)
-            case ErrorAction.STOP:
-                assert reaction.stop is not None
-                passed = self._state.recreated is None
-                if passed and reaction.stop.cause is HaltCause.RECREATED:
+            case ErrorAction.HALT:
+                assert reaction.halt is not None
+                passed = self._state.recreated_halt is None
+                if passed and reaction.halt.cause is HaltCause.RECREATED:
                     return self._retry_after_stale_metadata(now_s)
-                self._state.stand_still(reaction.stop, now_s)
+                self._state.halt_partition(reaction.halt, now_s)
                 return []
 
     # Changes that arrive from outside
 
-    def topic_seen(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
+    def on_topic_id(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
         """Acquire nothing while a side's topic id differs from ours.
 
         A broker with stale metadata may report the topic before ours: the block ends when ours is
         reported again.
         """
-        setup = self._context.where
+        setup = self._context.setup
         ours = setup.target_topic_id if on_target else setup.source_topic_id
         stop = halts.halt_if_recreated(setup, on_target=on_target, was=ours, now=topic_id)
-        others = self._state.others
+        others = self._state.replaced_topics
         if stop is not None and on_target not in others:
             others[on_target] = stop
             self._halt_recreated(stop, now_s)
         elif topic_id == ours and on_target in others:
             told = others.pop(on_target)
-            if self._state.phase is _Phase.STOPPED and self._state.stop is told:
+            if self._state.phase is _Phase.HALTED and self._state.halt is told:
                 return self._retry_after_stale_metadata(now_s)
         return []
 
     def _halt_recreated(self, stop: PartitionHalt, now_s: float) -> None:
-        if self._state.phase is _Phase.TAKING:
+        if self._state.phase is _Phase.ACQUIRING:
             self._runner.abandon()
             self._close_or_halt(now_s)
-        elif self._state.idle:
-            self._state.stand_still(stop, now_s)
+        elif self._state.is_idle:
+            self._state.halt_partition(stop, now_s)
 
     def _retry_after_stale_metadata(self, now_s: float) -> Instructions:
-        if self._state.recreated is not None:  # on the other side
-            self._state.stand_still(self._state.recreated, now_s)
+        if self._state.recreated_halt is not None:  # on the other side
+            self._state.halt_partition(self._state.recreated_halt, now_s)
             return []
         found = self.wait(
             "a broker reported another topic id, then the replicated topic's again", now_s
         )
         self._state.wake_at_s = now_s + _METADATA_GRACE_S
-        self._state.stop = None
+        self._state.halt = None
         return found
 
     def close(self) -> None:
         """Shut down while nothing is copied; a running boundary finishes first."""
-        if self._state.phase is _Phase.TAKING:
+        if self._state.phase is _Phase.ACQUIRING:
             self._runner.abandon()
             self._state.close()
-        elif self._state.idle:
+        elif self._state.is_idle:
             self._state.close()

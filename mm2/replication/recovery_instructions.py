@@ -26,7 +26,7 @@ class JavaMirrorProgress:
     none was stored."""
     sync: tuple[int, int] | None = None
     """Source and target offset of an offset sync below `next_offset`, chosen by
-    `JavaOffsetSyncs.below`; None if there is none."""
+    `JavaOffsetSyncs.find_below`; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class RecoveredState:
     era_number: int = 0
     era: Era | None = None
     anchor: ResumePoint | None = None
-    untaken: bool = False
+    is_era_empty: bool = False
     """True if a newer owner than the resume point's began the era, which has no records yet."""
     era_ordinal: int = 0
     """Ordinal of the newest owner that began an era; 0 for none."""
@@ -73,13 +73,13 @@ class RecoveredState:
 def extract_recovered_state(partition: PartitionMap, *, target: int | None) -> RecoveredState:
     """Extract the recovered state from one partition's map; `target` as in `ReadRecoveredState`."""
     number = partition.newest_era
-    position = partition.source_position(target) if target is not None else None
+    position = partition.find_resume_position(target) if target is not None else None
     return RecoveredState(
         era_number=number,
         era=partition.eras.get(number),
-        anchor=partition.anchor,
-        untaken=partition.untaken,
-        era_ordinal=max((key.ordinal for key in partition.begun), default=0),
+        anchor=partition.resume_point,
+        is_era_empty=partition.is_newest_era_empty,
+        era_ordinal=max((key.ordinal for key in partition.era_records), default=0),
         producers={key: value.ordinal for key, value in partition.producers.items()},
         request=partition.open_request,
         source_position=None if position is None else position.source,
@@ -151,10 +151,10 @@ class ReadSource:
 class ReadRecoveredState:
     """Read the offset map topic to its current end. Answer: `RecoveredState`.
 
-    With `target`, the answer includes the source position of that target offset.
+    With `target_offset`, the answer includes the source position of that target offset.
     """
 
-    target: int | None = None
+    target_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +191,7 @@ class AppendToFlowLog:
     """Append records to the flow's offset map or incident topic, in this order. Answer:
     `InstructionDone`, once stored.
 
-    Outside a script, the answer is `PartitionReplicator.recorded` with the same `token`.
+    Outside a script, the answer is `PartitionReplicator.on_segment_stored` with the same `token`.
     """
 
     items: tuple[FlowLogItem, ...]
@@ -266,7 +266,7 @@ class FetchedRecords:
     """High watermark, or last stable offset for read_committed."""
     aborted: tuple[tuple[int, int], ...] = ()
     """(producer id, first offset) of aborted transactions; read_committed only."""
-    last_stable: int | None = None
+    last_stable_offset: int | None = None
     """The last stable offset of the target; None if not reported."""
 
 

@@ -35,24 +35,24 @@ from mm2.replication.tail_matching import Junction
 class RecoveryContext:
     """Inputs for acquiring a partition."""
 
-    where: PartitionSetup
+    setup: PartitionSetup
     owner: bytes
     """Identifies this worker in map segments."""
     wall_ms: Callable[[], int]
     """Wall clock in ms, read for incidents only."""
     transform: RecordTransform | None = None
-    held: MemoryBudget = field(default_factory=tail_matching.create_unshared_budget)
+    memory_budget: MemoryBudget = field(default_factory=tail_matching.create_unshared_budget)
     """Memory budget of the task, for decoded batches."""
-    opposite: ReverseFlowFilter = field(default_factory=ReverseFlowFilter)
+    reverse_flow_filter: ReverseFlowFilter = field(default_factory=ReverseFlowFilter)
     """Known producers of the source, for skipping the reverse flow's records."""
-    ours: set[int] = field(default_factory=set)
+    own_producers: set[int] = field(default_factory=set)
     """Producer ids of this flow, as read when the partition was acquired."""
 
     @property
-    def producers(self) -> Mapping[int, bool] | None:
+    def reverse_producers(self) -> Mapping[int, bool] | None:
         """Whether each known source producer belongs to the reverse flow; None without a reverse
         flow."""
-        return self.opposite.by_id if self.where.opposite_map else None
+        return self.reverse_flow_filter.is_reverse_by_id if self.setup.opposite_map else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +61,11 @@ class RecoveryAttempt:
 
     context: RecoveryContext
     fence: ProducerFence
-    known: RecoveredState
+    state: RecoveredState
 
     @property
-    def where(self) -> PartitionSetup:
-        return self.context.where
+    def setup(self) -> PartitionSetup:
+        return self.context.setup
 
     @property
     def ordinal(self) -> int:
@@ -76,13 +76,13 @@ class RecoveryAttempt:
         unfenced owners may read the same map: the producer id keeps their ordinals apart.
         """
         number = self.fence.producer.id
-        places = list(self.known.producers.values())
-        held = self.known.producers.get(number)
-        anchor = self.known.anchor
-        newest = max(anchor.key.ordinal if anchor is not None else 0, self.known.era_ordinal)
+        places = list(self.state.producers.values())
+        held = self.state.producers.get(number)
+        anchor = self.state.anchor
+        newest = max(anchor.key.ordinal if anchor is not None else 0, self.state.era_ordinal)
         if held is not None and held >= newest and places.count(held) == 1:
             return held
-        apart = 0 if self.fence.holds else number % UNFENCED_ORDINAL_MODULUS
+        apart = 0 if self.fence.is_fenced else number % UNFENCED_ORDINAL_MODULUS
         return max([newest, *places]) + 1 + apart
 
 
@@ -97,7 +97,7 @@ class PartitionAcquired:
     leader_epoch: int
     era: int
     ordinal: int
-    take_start: int
+    match_start: int
     """Source offset at which tail matching began."""
     source: int
     target: int
@@ -105,11 +105,11 @@ class PartitionAcquired:
     source_epoch: int = -1
     runs: tuple[OffsetRun, ...] = ()
     """Offset map learned by tail matching."""
-    seams: tuple[Junction, ...] = ()
+    junctions: tuple[Junction, ...] = ()
     """Where `runs` may be divided into segments."""
-    fenced: bool = True
+    is_fenced: bool = True
     """False if older owners may still write."""
-    spared: int = 0
+    already_stored: int = 0
     """Number of records that were on the target but not in the map; not copied again."""
 
 
@@ -118,16 +118,16 @@ class RetryRecovery:
     """The attempt failed because something changed; it is repeated after a backoff."""
 
     reason: str
-    lasting: PartitionHalt | None = None
+    halt_if_persistent: PartitionHalt | None = None
     """The halt that follows if the error persists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipLost:
-    """While the partition was acquired, another owner got a newer epoch than `than`,
+    """While the partition was acquired, another owner got a newer epoch than `fenced_producer`,
     which was ours."""
 
-    than: ProducerIdentity
+    fenced_producer: ProducerIdentity
 
 
 RecoveryOutcome = PartitionAcquired | RetryRecovery | OwnershipLost | PartitionHalt
@@ -137,7 +137,7 @@ def convert_fencing_failure(setup: PartitionSetup, failure: FencingFailure) -> R
     """Convert a failure to write or read the marker to an outcome."""
     match failure:
         case NewerOwner():
-            return OwnershipLost(than=failure.than)
+            return OwnershipLost(fenced_producer=failure.fenced_producer)
         case FencingDenied():
             return halts.halt_denied(
                 setup,
@@ -149,7 +149,7 @@ def convert_fencing_failure(setup: PartitionSetup, failure: FencingFailure) -> R
             return RetryRecovery(reason=failure.reason)
 
 
-def retry_after_answer(doing: str, answer: InstructionAnswer) -> RetryRecovery:
+def retry_after_answer(operation: str, answer: InstructionAnswer) -> RetryRecovery:
     """Retry because an instruction was refused or not answered."""
     match answer:
         case InstructionRefused():
@@ -157,8 +157,8 @@ def retry_after_answer(doing: str, answer: InstructionAnswer) -> RetryRecovery:
         case NoResponse():
             why = answer.reason
         case _:
-            raise AssertionError(f"{doing}: answered with {answer}")
-    return RetryRecovery(reason=f"{doing}: {why}")
+            raise AssertionError(f"{operation}: answered with {answer}")
+    return RetryRecovery(reason=f"{operation}: {why}")
 
 
 def read_recovered_state(
@@ -169,18 +169,18 @@ def read_recovered_state(
     Scripts must read it only here: returns a halt if a map record that may concern the partition is
     unreadable.
     """
-    known = yield ReadRecoveredState(target=target)
+    known = yield ReadRecoveredState(target_offset=target)
     if not isinstance(known, RecoveredState):
         return retry_after_answer("reading the offset map", known)
     if known.unreadable is not None:
-        return halts.halt_map_unreadable(context.where, known.unreadable)
+        return halts.halt_map_unreadable(context.setup, known.unreadable)
     return known
 
 
-def retry_after_empty_reads(doing: str) -> RetryRecovery:
+def retry_after_empty_reads(operation: str) -> RetryRecovery:
     """Retry because reads keep returning nothing."""
     return RetryRecovery(
-        reason=f"{doing}: the broker returned nothing new in {EMPTY_READS_MAX} reads"
+        reason=f"{operation}: the broker returned nothing new in {EMPTY_READS_MAX} reads"
     )
 
 

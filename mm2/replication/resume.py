@@ -65,9 +65,9 @@ class ResumePosition:
     source_epoch: int = -1
     last_crc: int | None = None
     """CRC of the target batch that ends before `target`, if it must be checked."""
-    lost: str = ""
+    mismatch: str = ""
     """Why the two offsets no longer correspond; "" if they do."""
-    cut: bool = False
+    is_truncated: bool = False
     """True if the target's log was truncated at `target`; what follows is read nevertheless."""
 
 
@@ -76,7 +76,7 @@ def find_resume_position(
 ) -> Script[ResumePosition | RetryRecovery | PartitionHalt]:
     """Find the newest resume point, moved back to where an unclean election truncated the
     target's log."""
-    anchor = attempt.known.anchor
+    anchor = attempt.state.anchor
     if anchor is None:
         return _get_empty_era_position(attempt)
     segment = anchor.segment
@@ -97,7 +97,7 @@ def find_resume_position(
         )
     if segment.target_next > attempt.fence.marker_offset + 1:
         return _retry_resume_point_ahead(attempt, segment, epoch_known=answer.offset >= 0)
-    if attempt.known.untaken:
+    if attempt.state.is_era_empty:
         return _get_empty_era_position(attempt)
     return ResumePosition(
         era=anchor.key.era,
@@ -105,7 +105,7 @@ def find_resume_position(
         target=segment.target_next,
         source_epoch=segment.source_epoch,
         last_crc=segment.last_crc,
-        lost=""
+        mismatch=""
         if answer.offset >= 0
         else "the target does not know the resume point's leader epoch",
     )
@@ -127,19 +127,19 @@ def _retry_recreated_mirror(attempt: RecoveryAttempt, segment: MapSegment) -> Re
     Log length proves nothing, because each attempt adds a marker.
     """
     stop = halts.halt_mirror_unknown(
-        attempt.where,
+        attempt.setup,
         copied=segment.target_next,
         leader_epoch=segment.leader_epoch,
-        retry_after_s=None if attempt.fence.holds else producer_fencing.DENIED_RETRY_DELAY_S,
+        retry_after_s=None if attempt.fence.is_fenced else producer_fencing.DENIED_RETRY_DELAY_S,
     )
     epoch = segment.leader_epoch
-    reason = f"{attempt.where.mirror} does not know the resume point's leader epoch {epoch}"
-    return RetryRecovery(reason=reason, lasting=stop)
+    reason = f"{attempt.setup.mirror_name} does not know the resume point's leader epoch {epoch}"
+    return RetryRecovery(reason=reason, halt_if_persistent=stop)
 
 
 def _get_empty_era_position(attempt: RecoveryAttempt) -> ResumePosition:
     """Resume at the start of an era whose owner stopped before storing a segment."""
-    known = attempt.known
+    known = attempt.state
     assert known.era is not None
     target = min(known.era.first_target, attempt.fence.tail_end)
     return ResumePosition(era=known.era_number, source=known.era.first_source, target=target)
@@ -160,7 +160,7 @@ def _find_position_after_truncation(
     back = yield from recovery_outcomes.read_recovered_state(attempt.context, target=target)
     if not isinstance(back, RecoveredState):
         return back
-    era = attempt.known.era
+    era = attempt.state.era
     assert era is not None
     if back.source_position is None or back.target_position is None:
         return RetryRecovery(reason="the partition's eras are missing from the offset map")
@@ -169,12 +169,12 @@ def _find_position_after_truncation(
         return RetryRecovery(reason="a new leader reported the mirror's end too early")
     lost = "" if era.first_target <= target else "the target lost records of an older era"
     return ResumePosition(
-        era=attempt.known.era_number,
+        era=attempt.state.era_number,
         source=back.source_position,
         target=target,
         source_epoch=source_epoch,
-        lost=lost,
-        cut=True,
+        mismatch=lost,
+        is_truncated=True,
     )
 
 
@@ -184,7 +184,7 @@ def _find_open_transaction_start(attempt: RecoveryAttempt, end: int) -> Script[i
     The map counts its records as replicated, but the next marker decides about them. Foreign
     batches may be in between. An offset that is too low does no harm.
     """
-    ours = {*attempt.known.producers, attempt.fence.producer.id}
+    ours = {*attempt.state.producers, attempt.fence.producer.id}
     at = end
     for _ in range(OWN_BATCH_SEARCH_MAX):
         if at == 0:
@@ -237,17 +237,17 @@ def _read_batch_before(
 
 def match_and_resume(attempt: RecoveryAttempt, position: ResumePosition) -> Script[RecoveryOutcome]:
     """Match the tail and continue after it; in a new era if part of it cannot be compared."""
-    java_range = yield from java_takeover.find_java_records(attempt, copied=position.target)
+    java_range = yield from java_takeover.find_java_records(attempt, resume_target=position.target)
     if isinstance(java_range, RetryRecovery | PartitionHalt):
         return java_range
     if java_range is not None:
         since = (position.source, position.target)
-        return (yield from java_takeover.take_over_from(attempt, java_range, since=since))
+        return (yield from java_takeover.take_over_from(attempt, java_range, own_progress=since))
     return (yield from _match_tail(attempt, position))
 
 
 def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[RecoveryOutcome]:
-    known_lost = "" if position.cut else position.lost
+    known_lost = "" if position.is_truncated else position.mismatch
     left = yield from tail_reader.read_tail(
         attempt, start=position.target, last_crc=position.last_crc, lost=known_lost
     )
@@ -258,7 +258,7 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
     blocked = _react_to_foreign_tail(attempt, position, left)
     if blocked is not None:
         return blocked
-    left.lost = left.lost or position.lost
+    left.lost = left.lost or position.mismatch
     changed = _has_transform_changed(attempt)
     pairs = TailMatcher(
         tail=[] if left.lost else left.committed,
@@ -268,8 +268,8 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
         transform=None
         if changed
         else outbound_batches.keep_if_deterministic(attempt.context.transform),
-        opposite=attempt.context.producers,
-        held=attempt.context.held,
+        reverse_producers=attempt.context.reverse_producers,
+        memory_budget=attempt.context.memory_budget,
     )
     gone = yield from tail_reader.match_source(attempt, pairs)
     if isinstance(gone, RetryRecovery | PartitionHalt):
@@ -285,7 +285,7 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
         )
     if pairs.mismatch:
         if len(left.writers) > 1:
-            pairs.start_over()
+            pairs.discard_matches()
         return (
             yield from eras.begin_era(attempt, _create_era_after_mismatch(attempt, position, pairs))
         )
@@ -296,14 +296,14 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
             )
         )
     return (
-        yield from eras.continue_era(attempt, era=position.era, start=position.source, pairs=pairs)
+        yield from eras.continue_era(attempt, era=position.era, start=position.source, match=pairs)
     )
 
 
 def _may_be_java_tail(attempt: RecoveryAttempt, left: TargetTail) -> bool:
     """Returns whether a foreign writer may have been MirrorMaker 2."""
-    exclusive = attempt.where.target_topics is TargetTopicAccess.EXCLUSIVE
-    known = attempt.known.java is not None
+    exclusive = attempt.setup.target_topics is TargetTopicAccess.EXCLUSIVE
+    known = attempt.state.java is not None
     return exclusive and known and left.foreign is not None and not left.lost
 
 
@@ -317,7 +317,9 @@ def _resume_beside_java(
         exact=False,
     )
     changed = _has_transform_changed(attempt)
-    return java_takeover.continue_after_java(attempt, begins, changed=changed, lost=position.lost)
+    return java_takeover.continue_after_java(
+        attempt, begins, changed=changed, lost=position.mismatch
+    )
 
 
 def _resume_without_source(
@@ -337,14 +339,14 @@ def _resume_without_source(
         return recovery_outcomes.retry_after_answer("finding the source's log start", found)
     if found.offset <= pairs.position:
         return halts.halt_source_truncated(
-            attempt.where,
+            attempt.setup,
             position=pairs.position,
             start=found.offset,
             retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S,
         )
-    if attempt.where.on_source_gap is OnSourceGap.FAIL:
-        return halts.halt_source_gap(attempt.where, position=pairs.position, start=found.offset)
-    left = lost_from if pairs.complete else pairs.paired_to
+    if attempt.setup.on_source_gap is OnSourceGap.FAIL:
+        return halts.halt_source_gap(attempt.setup, position=pairs.position, start=found.offset)
+    left = lost_from if pairs.is_complete else pairs.matched_to
     stated = eras.create_incident(
         attempt,
         kind=IncidentKind.SOURCE_GONE,
@@ -357,14 +359,14 @@ def _resume_without_source(
         source=found.offset,
         reason=reason,
         incidents=(stated,),
-        learned=_create_matched_segments(attempt, position, pairs),
+        previous_era_records=_create_matched_segments(attempt, position, pairs),
     )
     return (yield from eras.begin_era(attempt, era))
 
 
 def _has_transform_changed(attempt: RecoveryAttempt) -> bool:
     """Returns whether the era's records were transformed differently from now."""
-    era, transform = attempt.known.era, attempt.context.transform
+    era, transform = attempt.state.era, attempt.context.transform
     assert era is not None
     return era.filter_hash != outbound_batches.hash_transform(transform)
 
@@ -376,7 +378,7 @@ def _create_era_after_transform_change(
         source=pairs.position,
         source_epoch=pairs.source_epoch,
         reason="the transforms changed",
-        learned=_create_matched_segments(attempt, position, pairs),
+        previous_era_records=_create_matched_segments(attempt, position, pairs),
     )
 
 
@@ -389,7 +391,7 @@ def _create_era_after_mismatch(
     stated = eras.create_incident(
         attempt,
         kind=IncidentKind.NOT_PAIRED,
-        target=(pairs.paired_to, attempt.fence.tail_end),
+        target=(pairs.matched_to, attempt.fence.tail_end),
         detail=f"{why}; replicated again from source offset {pairs.position}",
     )
     return NewEra(
@@ -397,7 +399,7 @@ def _create_era_after_mismatch(
         source_epoch=pairs.source_epoch,
         reason=why,
         incidents=(stated,),
-        learned=_create_matched_segments(attempt, position, pairs),
+        previous_era_records=_create_matched_segments(attempt, position, pairs),
     )
 
 
@@ -424,8 +426,8 @@ def _create_matched_segments(
     """Map segments of the matched part, which belong to the era that ends."""
     if not pairs.runs:
         return ()
-    found = eras.create_acquired(
-        attempt, era=position.era, start=position.source, pairs=pairs, target=pairs.paired_to
+    found = eras.create_partition_acquired(
+        attempt, era=position.era, start=position.source, match=pairs, target=pairs.matched_to
     )
     return map_writer.create_map_writer(attempt.context, found).write(0.0).items
 
@@ -434,9 +436,9 @@ def _react_to_foreign_tail(
     attempt: RecoveryAttempt, position: ResumePosition, left: TargetTail
 ) -> PartitionHalt | RetryRecovery | None:
     """Halt or retry if the tail has foreign records or an open transaction."""
-    alone = attempt.where.target_topics is TargetTopicAccess.EXCLUSIVE
+    alone = attempt.setup.target_topics is TargetTopicAccess.EXCLUSIVE
     if alone and left.foreign is not None:
         return java_takeover.react_to_foreign_batch(attempt, left.foreign, copied=position.source)
-    if left.hanging is not None and not left.lost:
-        return hanging_transactions.react_to_open_transaction(attempt, left.hanging)
+    if left.hanging_transaction is not None and not left.lost:
+        return hanging_transactions.react_to_open_transaction(attempt, left.hanging_transaction)
     return None

@@ -26,23 +26,25 @@ class ReverseFlowFilter:
     """
 
     def __init__(self) -> None:
-        self.by_id: dict[int, bool] = {NO_PRODUCER_ID: False}
+        self.is_reverse_by_id: dict[int, bool] = {NO_PRODUCER_ID: False}
 
-    def learn(self, asked: Iterable[int], *, theirs: Collection[int]) -> None:
-        """Store a lookup's result; `theirs` may contain further producer ids of the
+    def add_resolved(self, producers: Iterable[int], *, reverse_producers: Collection[int]) -> None:
+        """Store a lookup's result; `reverse_producers` may contain further producer ids of the
         reverse flow."""
-        for each in asked:
-            self.by_id.pop(each, None)
-            self.by_id[each] = False
-        for each in theirs:
-            self.by_id[each] = True
+        for each in producers:
+            self.is_reverse_by_id.pop(each, None)
+            self.is_reverse_by_id[each] = False
+        for each in reverse_producers:
+            self.is_reverse_by_id[each] = True
         self._forget_oldest()
 
     def _forget_oldest(self) -> None:
         """Forget the oldest other producers. The reverse flow's are few: one more per expired
         id."""
         local = [
-            each for each, theirs in self.by_id.items() if not theirs and each != NO_PRODUCER_ID
+            each
+            for each, theirs in self.is_reverse_by_id.items()
+            if not theirs and each != NO_PRODUCER_ID
         ]
         for each in local[: max(0, len(local) - LOCAL_PRODUCERS_MAX)]:
-            del self.by_id[each]
+            del self.is_reverse_by_id[each]

@@ -48,17 +48,17 @@ class PartitionSendQueue:
 
     def __init__(
         self,
-        held: MemoryBudget,
+        memory_budget: MemoryBudget,
         *,
-        joining: BatchMergeLimits,
+        merge_limits: BatchMergeLimits,
         target_codec: int | None = None,
         transform: RecordTransform | None = None,
     ) -> None:
-        self.limits = PartitionBatchLimits(joining=joining)
+        self.limits = PartitionBatchLimits(merge_limits=merge_limits)
         self.unreadable: UnreadableBatch | None = None
         """The batch at the head of the queue that can be neither copied nor skipped, if any."""
         self.queued_bytes = 0
-        self._memory_budget = held
+        self._memory_budget = memory_budget
         self._target_codec = target_codec
         self._transform = transform
         self._queue: deque[SourceBatch] = deque()
@@ -66,25 +66,25 @@ class PartitionSendQueue:
         self._decoder: SourceBatchDecoder | None = None
         self._old_before_ms = 0
 
-    def push(self, found: SourceScan, *, old_before_ms: int) -> None:
+    def push(self, scan: SourceScan, *, old_before_ms: int) -> None:
         """Add fetched batches. Those whose newest timestamp is before `old_before_ms` are sent in
         transactions."""
-        self._queue.extend(found.batches)
-        self._reserve_bytes(found.size)
+        self._queue.extend(scan.batches)
+        self._reserve_bytes(scan.size)
         self._old_before_ms = old_before_ms
 
     @property
-    def queued(self) -> int:
+    def queued_batches(self) -> int:
         """Number of queued and staged batches."""
         return len(self._queue) + len(self._staged)
 
     @property
-    def holds_opened(self) -> bool:
+    def holds_decoded_bytes(self) -> bool:
         """Returns whether decoded bytes are reserved in the memory budget."""
-        return self._decoder is not None or any(each.opened for each in self._staged)
+        return self._decoder is not None or any(each.is_decoded for each in self._staged)
 
     @property
-    def next_is_old(self) -> bool | None:
+    def next_needs_transaction(self) -> bool | None:
         """Returns whether the staged batch must be sent in a transaction; None if none is
         staged."""
         return self._staged[0].max_timestamp < self._old_before_ms if self._staged else None
@@ -104,7 +104,7 @@ class PartitionSendQueue:
     def pop_staged(self) -> OutboundBatch:
         """Remove and return the staged batch; the caller releases its `held` bytes."""
         found = self._staged.popleft()
-        self.queued_bytes -= found.held
+        self.queued_bytes -= found.held_bytes
         return found
 
     def drop(self) -> DroppedPosition | None:
@@ -118,7 +118,7 @@ class PartitionSendQueue:
             first = DroppedPosition(source, self._queue[0].header.leader_epoch)
         self._close_decoder()
         for staged in self._staged:
-            self._release_bytes(staged.held, opened=staged.opened)
+            self._release_bytes(staged.held_bytes, opened=staged.is_decoded)
         self._release_bytes(self.queued_bytes)
         self._queue.clear()
         self._staged.clear()
@@ -149,7 +149,7 @@ class PartitionSendQueue:
         if why and not self._memory_budget.may_decode():
             return False
         chosen = [head]
-        if self.limits.records_at(head.first) == batch_limits.NO_RECORD_LIMIT:
+        if self.limits.get_record_limit(head.first) == batch_limits.NO_RECORD_LIMIT:
             chosen.extend(self._find_mergeable(head))
         if why:
             self._stage_decoded(chosen, why)
@@ -159,12 +159,12 @@ class PartitionSendQueue:
         return True
 
     def _get_decode_reason(self, entry: SourceBatch) -> str:
-        if entry.opening:
-            return entry.opening
+        if entry.reencode_reason:
+            return entry.reencode_reason
         if self._transform is not None:
             return f"transform {self._transform.name}"
         header, allowed = entry.header, self.limits
-        if allowed.records_at(entry.first) < header.record_count:
+        if allowed.get_record_limit(entry.first) < header.record_count:
             return "the target refused a record in the batch"
         if header.length + record_batch.LENGTH_END >= allowed.refused_bytes:
             return "the batch is larger than the target accepts"
@@ -172,12 +172,12 @@ class PartitionSendQueue:
 
     def _find_mergeable(self, head: SourceBatch) -> list[SourceBatch]:
         """The small batches after `head` that can be merged with it and fit into one batch."""
-        joining = self.limits.joining
+        joining = self.limits.merge_limits
         most, largest = joining.records, joining.bytes
         first = head.header
         if first.record_count > most or first.length > largest or len(self._queue) == 1:
             return []
-        room = self.limits.made_bytes - first.length
+        room = self.limits.reencoded_bytes_max - first.length
         old_before_ms = self._old_before_ms
         like = (first.leader_epoch, _get_batch_codec(first), first.max_timestamp < old_before_ms)
         found: list[SourceBatch] = []
@@ -193,7 +193,7 @@ class PartitionSendQueue:
 
     def _stage_merged(self, chosen: list[SourceBatch]) -> bool:
         """Stage one batch merged from `chosen`; returns False if only the first one fits."""
-        most = self.limits.made_bytes
+        most = self.limits.reencoded_bytes_max
         try:
             found = outbound_batches.decode_source_batch(chosen[0], self._transform, max_bytes=most)
         except (BatchUnreadableError, RecordTransformError):
@@ -219,7 +219,7 @@ class PartitionSendQueue:
                 found = opened.read(
                     batch_limits.DECODE_PART_RECORDS, max_bytes=batch_limits.DECODE_PART_BYTES
                 )
-                if not opened.done:
+                if not opened.is_done:
                     self._decoder = opened
                     self._reserve_bytes(opened.size, opened=True)
                     self._stage_encoded([head], found, why=why, opened=True, start=head.first)
@@ -253,9 +253,9 @@ class PartitionSendQueue:
             text = f"the batch must be decoded ({why}), but {error}, the limit set by buffer.memory"
         self.unreadable = UnreadableBatch(
             offset=offset,
-            why=text,
-            behind=head.header.last_offset + 1,
-            sound=True,
+            reason=text,
+            next_offset=head.header.last_offset + 1,
+            has_valid_checksum=True,
             by_transform=isinstance(error, RecordTransformError),
             too_large=isinstance(error, BatchTooLargeError),
         )
@@ -266,9 +266,9 @@ class PartitionSendQueue:
 
         Batches were chosen by compressed size and may decompress to a thousand times as much.
         """
-        room = most = self.limits.made_bytes
+        room = most = self.limits.reencoded_bytes_max
         if len(chosen) > 1 and _get_batch_codec(chosen[0].header) != compression.NONE:
-            room -= outbound_batches.count_plain_bytes(found)
+            room -= outbound_batches.count_uncompressed_bytes(found)
         done = 0
         for entry in chosen[1:]:
             if room < 0:
@@ -278,7 +278,7 @@ class PartitionSendQueue:
             except (BatchUnreadableError, RecordTransformError):
                 break
             if _get_batch_codec(entry.header) != compression.NONE:
-                room -= outbound_batches.count_plain_bytes(more)
+                room -= outbound_batches.count_uncompressed_bytes(more)
                 if room < 0:
                     break
             found.extend(more)
@@ -309,17 +309,17 @@ class PartitionSendQueue:
             entries,
             found,
             codec=codec,
-            batch_bytes=self.limits.made_bytes,
-            records_max=self.limits.records_at(start),
-            why=why,
+            batch_bytes=self.limits.reencoded_bytes_max,
+            records_max=self.limits.get_record_limit(start),
+            reason=why,
             opened=opened,
             next_source=None if left is None else left.next_source,
         )
         for each in made:
-            self._reserve_bytes(each.held, opened=each.opened)
+            self._reserve_bytes(each.held_bytes, opened=each.is_decoded)
         self._staged.extend(made)
         if left is not None:
-            if not left.done:
+            if not left.is_done:
                 return
             self._close_decoder()
         for entry in entries:
@@ -328,11 +328,11 @@ class PartitionSendQueue:
 
     def _reserve_bytes(self, size: int, *, opened: bool = False) -> None:
         self.queued_bytes += size
-        self._memory_budget.hold(size, opened=opened)
+        self._memory_budget.reserve(size, decoded=opened)
 
     def _release_bytes(self, size: int, *, opened: bool = False) -> None:
         self.queued_bytes -= size
-        self._memory_budget.release(size, opened=opened)
+        self._memory_budget.release(size, decoded=opened)
 
     def _close_decoder(self) -> None:
         if self._decoder is not None:
@@ -340,7 +340,9 @@ class PartitionSendQueue:
             self._decoder = None
 
     def check_invariants(self) -> None:
-        held = sum(each.header.size for each in self._queue) + sum(o.held for o in self._staged)
+        held = sum(each.header.size for each in self._queue) + sum(
+            o.held_bytes for o in self._staged
+        )
         held += 0 if self._decoder is None else self._decoder.size
         assert held == self.queued_bytes, (held, self.queued_bytes)
 

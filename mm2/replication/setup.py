@@ -46,7 +46,7 @@ class PartitionSetup:
     """Builds the commands that messages suggest; shared by all partitions of a flow."""
 
     @property
-    def source_is_known(self) -> bool:
+    def has_source_topic_id(self) -> bool:
         """Returns whether a recreated source topic would be noticed.
 
         Brokers before 2.8 give no topic ids: a recreated topic is indistinguishable once its log is
@@ -55,11 +55,11 @@ class PartitionSetup:
         return self.source_topic_id != offset_map_records.NO_TOPIC_ID
 
     @property
-    def name(self) -> str:
+    def source_name(self) -> str:
         """Name of the source partition, `topic-partition`."""
         return f"{self.topic}-{self.partition}"
 
     @property
-    def mirror(self) -> str:
+    def mirror_name(self) -> str:
         """Name of the mirror partition, `topic-partition`."""
         return f"{self.remote_topic}-{self.partition}"

@@ -15,7 +15,7 @@ from mm2.replication.setup import PartitionSetup
 
 
 def resolve_start_positions(
-    partitions: Iterable[PartitionSetup], known: OffsetMap
+    partitions: Iterable[PartitionSetup], offset_map: OffsetMap
 ) -> tuple[PartitionSetup, ...]:
     """Set the start of partitions that were added to a topic in progress to "earliest".
 
@@ -26,7 +26,9 @@ def resolve_start_positions(
     first start, partitions that had not begun start at "earliest": more records than requested,
     never fewer.
     """
-    begun = {each for each in known.partitions() if known.partition(each).had_progress}
+    begun = {
+        each for each in offset_map.list_partitions() if offset_map.get_partition(each).had_progress
+    }
     topics = {each.topic for each in begun}
     return tuple(
         replace(each, start="earliest")

@@ -40,8 +40,8 @@ class MissingInput(enum.Enum):
     NOTHING = "nothing: all of the tail is matched, or it cannot be"
     SOURCE = "more of the source from `position` on"
     TARGET = "the target batch at `next_offset`, to decode it"
-    TURN = "an iteration of the copy loop, because much was decoded"
-    ROOM = "memory budget for one more decoded batch"
+    YIELD = "an iteration of the copy loop, because much was decoded"
+    MEMORY = "memory budget for one more decoded batch"
 
 
 class Junction(NamedTuple):
@@ -76,12 +76,12 @@ def describe_too_large(
         offset, behind = mirrors[0], sum(mirrors)
     return UnreadableBatch(
         offset=offset,
-        why=(
+        reason=(
             f"{what} must be decoded to compare source and mirror, but {error}, the limit set by "
             "buffer.memory"
         ),
-        behind=behind,
-        sound=True,
+        next_offset=behind,
+        has_valid_checksum=True,
         too_large=True,
     )
 
@@ -99,7 +99,7 @@ class _MatchSide:
 
     @property
     def has_more(self) -> bool:
-        return self.batch is not None and not self.batch.done
+        return self.batch is not None and not self.batch.is_done
 
     @property
     def is_exhausted(self) -> bool:
@@ -111,7 +111,7 @@ class TailMatcher:
     """Walks the source from `position` until every record of the tail has its source record.
 
     Batches of both sides are decoded in parts, which count against the memory budget until `close`
-    is called. Invariant: the first `paired` batches of `tail` are matched, and
+    is called. Invariant: the first `matched_batches` batches of `tail` are matched, and
     `_target_side` has the rest of the next one if it was decoded.
     """
 
@@ -122,17 +122,17 @@ class TailMatcher:
     start: int
     source_epoch: int = -1
     transform: RecordTransform | None = None
-    opposite: Mapping[int, bool] | None = None
-    held: MemoryBudget = field(default_factory=create_unshared_budget)
-    paired: int = 0
+    reverse_producers: Mapping[int, bool] | None = None
+    memory_budget: MemoryBudget = field(default_factory=create_unshared_budget)
+    matched_batches: int = 0
     """Number of matched batches."""
-    paired_to: int = field(init=False)
+    matched_to: int = field(init=False)
     """Target offset after the last matched record, initially `start`."""
-    matched: int = 0
+    matched_records: int = 0
     """Number of matched records."""
     runs: list[OffsetRun] = field(default_factory=list)
     """Offset map learned by matching."""
-    seams: list[Junction] = field(default_factory=list)
+    junctions: list[Junction] = field(default_factory=list)
     """Where that map may be divided into segments."""
     mismatch: str = ""
     """Why a record has no match; "" while all match."""
@@ -140,7 +140,7 @@ class TailMatcher:
     """A damaged source batch at `position`; proves no mismatch."""
     too_large: UnreadableBatch | None = None
     """A batch that is too large to be decoded; proves no mismatch."""
-    strangers: tuple[int, ...] = ()
+    unresolved_producers: tuple[int, ...] = ()
     """Producer ids at `position` that may be the reverse flow's and must be resolved."""
     _fetched: deque[SourceBatch] = field(default_factory=deque)
     _reread: SourceBatch | None = None
@@ -155,47 +155,52 @@ class TailMatcher:
     _done_bytes: int = 0
 
     def __post_init__(self) -> None:
-        self.paired_to = self.start
+        self.matched_to = self.start
         self._source_to = self.position
         self._initial_position = (self.position, self.source_epoch)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Returns whether all batches of the tail are matched."""
-        return self.paired == len(self.tail)
+        return self.matched_batches == len(self.tail)
 
     @property
-    def wanted(self) -> int:
+    def next_offset(self) -> int:
         """Target offset of the first unmatched batch."""
-        return self.tail[self.paired].offset
+        return self.tail[self.matched_batches].offset
 
     @property
-    def unpaired_from(self) -> int:
+    def mismatch_offset(self) -> int:
         """Target offset of the first unmatched record."""
         mine = self._target_side
         if mine.records:
             return mine.records[0].offset
-        return mine.batch.next_source if mine.batch is not None and mine.has_more else self.wanted
+        return (
+            mine.batch.next_source if mine.batch is not None and mine.has_more else self.next_offset
+        )
 
-    def could_be_gone(self, end: int) -> bool:
+    def could_be_in_source(self, end: int) -> bool:
         """Returns whether a source that ends at `end` has enough offsets for all unmatched
         records."""
-        left, mine = sum(each.count for each in self.tail[self.paired :]), self._target_side
+        left, mine = (
+            sum(each.count for each in self.tail[self.matched_batches :]),
+            self._target_side,
+        )
         if not mine.is_exhausted:
             assert mine.batch is not None
-            left += len(mine.records) + mine.batch.left - self.tail[self.paired].count
+            left += len(mine.records) + mine.batch.remaining - self.tail[self.matched_batches].count
         return end - self._source_to >= left
 
-    def start_over(self) -> None:
+    def discard_matches(self) -> None:
         """Discard all matches, so that the whole tail is replicated again.
 
         If several owners wrote concurrently, later batches may be older than earlier ones.
         """
         self.position, self.source_epoch = self._initial_position
-        self.paired_to = self.start
-        self.matched = 0
+        self.matched_to = self.start
+        self.matched_records = 0
         self.runs.clear()
-        self.seams.clear()
+        self.junctions.clear()
 
     def close(self) -> None:
         """Release decoded batches and their memory. Must be called once when matching ends."""
@@ -203,41 +208,41 @@ class TailMatcher:
             side.batch = None
             self._update_reserved_bytes(side)
 
-    def feed(self, answer: FetchedRecords) -> MissingInput:
+    def feed_source(self, answer: FetchedRecords) -> MissingInput:
         """Add one fetch of the source from `position` on."""
         found = read_committed.scan_batches(
             answer.records,
             position=self.position,
             aborted=answer.aborted,
-            opposite=self.opposite,
+            reverse_producers=self.reverse_producers,
         )
         self._fetched.extend(found.batches)
         self._read_to, self._read_epoch = found.position, found.leader_epoch
-        self.obstacle, self.strangers = found.obstacle, found.strangers
+        self.obstacle, self.unresolved_producers = found.obstacle, found.unresolved_producers
         self._done_bytes = 0
-        return self.go_on()
+        return self.match_available()
 
     def feed_target(self, header: BatchHeader, batch: memoryview) -> MissingInput:
-        """Add the target batch at `wanted`, to decode it."""
+        """Add the target batch at `next_offset`, to decode it."""
         self._reread = SourceBatch(header, batch, header.base_offset, "")
-        return self.go_on()
+        return self.match_available()
 
-    def go_on(self) -> MissingInput:
+    def match_available(self) -> MissingInput:
         """Match as far as possible and return what is needed next."""
-        while not (self.complete or self.mismatch or self.too_large):
+        while not (self.is_complete or self.mismatch or self.too_large):
             theirs, mine = self._source_side, self._target_side
             if theirs.records and mine.records:
                 self._match_records()
             elif self._done_bytes >= batch_limits.DECODE_PART_BYTES:
                 self._done_bytes = 0
-                return MissingInput.TURN
+                return MissingInput.YIELD
             elif theirs.records and mine.has_more:
                 self._decode_part(mine)
             elif theirs.records:
                 if self._reread is None:
                     return MissingInput.TARGET
                 if not self._has_room:
-                    return MissingInput.ROOM
+                    return MissingInput.MEMORY
                 entry, self._reread = self._reread, None
                 self._begin_decoding(mine, entry, None)
             elif theirs.has_more:
@@ -247,7 +252,7 @@ class TailMatcher:
             elif mine.is_exhausted and self._is_identical(self._fetched[0]):
                 self._match_whole_batch(self._fetched.popleft())
             elif not self._has_room:
-                return MissingInput.ROOM
+                return MissingInput.MEMORY
             else:
                 entry = self._fetched.popleft()
                 self._source_side_epoch = entry.header.leader_epoch
@@ -267,12 +272,12 @@ class TailMatcher:
         partitions could wait for each other for ever.
         """
         holds_one = self._source_side.held_bytes + self._target_side.held_bytes > 0
-        return holds_one or self.held.may_decode()
+        return holds_one or self.memory_budget.may_decode()
 
     def _begin_decoding(
         self, side: _MatchSide, entry: SourceBatch, transform: RecordTransform | None
     ) -> None:
-        most = self.held.largest_decoded_bytes
+        most = self.memory_budget.largest_decoded_bytes
         try:
             side.batch = SourceBatchDecoder(entry, transform, max_bytes=most)
         except BatchTooLargeError as error:
@@ -289,13 +294,13 @@ class TailMatcher:
         if side is self._source_side:
             self.too_large = describe_too_large(error, entry)
         else:
-            count = self.tail[self.paired].count
+            count = self.tail[self.matched_batches].count
             self.too_large = describe_too_large(error, entry, mirrors=(self.position, count))
 
     def _decode_part(self, side: _MatchSide) -> None:
         """Decode the next part of a batch."""
         assert side.batch is not None
-        start, left = side.batch.next_source, side.batch.left
+        start, left = side.batch.next_source, side.batch.remaining
         try:
             found = side.batch.read(
                 batch_limits.DECODE_PART_RECORDS, max_bytes=batch_limits.DECODE_PART_BYTES
@@ -305,7 +310,7 @@ class TailMatcher:
             return
         finally:
             self._update_reserved_bytes(side)
-        read = min(left - side.batch.left, batch_limits.DECODE_PART_RECORDS)
+        read = min(left - side.batch.remaining, batch_limits.DECODE_PART_RECORDS)
         whole_part = side.has_more or read == batch_limits.DECODE_PART_RECORDS
         share = batch_limits.DECODE_PART_BYTES * read // batch_limits.DECODE_PART_RECORDS
         self._done_bytes += batch_limits.DECODE_PART_BYTES if whole_part else share
@@ -313,17 +318,17 @@ class TailMatcher:
 
     def _update_reserved_bytes(self, side: _MatchSide) -> None:
         now = side.batch.size if side.batch is not None else 0
-        self.held.hold(now - side.held_bytes, opened=True)
+        self.memory_budget.reserve(now - side.held_bytes, decoded=True)
         side.held_bytes = now
 
     def _is_identical(self, entry: SourceBatch) -> bool:
-        if entry.opening or self.transform is not None:
+        if entry.reencode_reason or self.transform is not None:
             return False
-        mine = self.tail[self.paired].fingerprint
+        mine = self.tail[self.matched_batches].fingerprint
         return target_tail.fingerprint_batch(entry.header, entry.batch) == mine
 
     def _match_whole_batch(self, entry: SourceBatch) -> None:
-        mine = self.tail[self.paired]
+        mine = self.tail[self.matched_batches]
         self._record_match(entry.first, mine.offset, count=mine.count)
         self._advance_source(entry.header.last_offset + 1, entry.header.leader_epoch)
         self._complete_batch()
@@ -349,15 +354,15 @@ class TailMatcher:
             self._complete_batch()
 
     def _complete_batch(self) -> None:
-        self.paired += 1
-        before = self.seams[-1].runs if self.seams else 0
+        self.matched_batches += 1
+        before = self.junctions[-1].runs if self.junctions else 0
         if len(self.runs) - before >= JUNCTION_RUNS:
-            place = (self.position, self.paired_to, self.source_epoch)
-            self.seams.append(Junction(len(self.runs), *place))
+            place = (self.position, self.matched_to, self.source_epoch)
+            self.junctions.append(Junction(len(self.runs), *place))
 
     def _record_match(self, source: int, target: int, *, count: int = 1) -> None:
-        self.paired_to = target + count
-        self.matched += count
+        self.matched_to = target + count
+        self.matched_records += count
         if target - source != self._delta:
             self._delta = target - source
             self.runs.append(OffsetRun(source, self._delta))

@@ -68,40 +68,40 @@ def read_tail(
     start: int,
     last_crc: int | None = None,
     lost: str = "",
-    everybodys: bool = False,
+    all_producers: bool = False,
 ) -> Script[TargetTail | RetryRecovery | OwnershipLost]:
     """Read our batches on the mirror from `start` to our marker, or those of all producers
-    (`everybodys`).
+    (`all_producers`).
 
     Other parameters as in `TargetTail`. Raises `DamagedBatchError` if a batch stays unreadable
     after all retries.
     """
-    ours = frozenset({*attempt.known.producers, attempt.fence.producer.id})
+    ours = frozenset({*attempt.state.producers, attempt.fence.producer.id})
     left = TargetTail(
-        ours=None if everybodys else ours,
+        own_producers=None if all_producers else ours,
         start=start,
         marker=attempt.fence.marker_offset,
         last_crc=last_crc,
         lost=lost,
     )
     idle = 0
-    while not left.complete:
-        answer = yield ReadTarget(offset=left.at)
+    while not left.is_complete:
+        answer = yield ReadTarget(offset=left.next_offset)
         if (
             isinstance(answer, InstructionRefused)
             and answer.code == error_policy.OFFSET_OUT_OF_RANGE
         ):
-            if answer.log_start <= left.at:
+            if answer.log_start <= left.next_offset:
                 return retry_after_truncation()
-            left.deleted_before(answer.log_start)
+            left.skip_deleted(answer.log_start)
             continue
         if not isinstance(answer, FetchedRecords):
             return recovery_outcomes.retry_after_answer("reading the tail of the mirror", answer)
-        before = left.at
+        before = left.next_offset
         found = _add_to_tail(left, answer.records, attempt.fence)
         if isinstance(found, OwnershipLost | RetryRecovery):
             return found
-        idle = 0 if left.at > before else idle + 1
+        idle = 0 if left.next_offset > before else idle + 1
         if found is not None:
             if idle >= READ_ATTEMPTS_MAX:
                 raise found
@@ -118,12 +118,12 @@ def _add_to_tail(
     try:
         for header, batch in iter_valid_batches(records, start=left.start):
             if producer_fencing.is_from_newer_epoch(header, fenced.producer):
-                return OwnershipLost(than=fenced.producer)
+                return OwnershipLost(fenced_producer=fenced.producer)
             if _has_replaced_marker(header, fenced):
                 return retry_after_truncation()
             left.add(header, batch)
     except DamagedBatchError as error:
-        return None if left.complete else error
+        return None if left.is_complete else error
     return None
 
 
@@ -132,7 +132,7 @@ def _has_replaced_marker(header: BatchHeader, fenced: ProducerFence) -> bool:
 
     Batches before it may then be a newer owner's, which the recovered state does not know.
     """
-    if not fenced.holds or not header.base_offset <= fenced.marker_offset <= header.last_offset:
+    if not fenced.is_fenced or not header.base_offset <= fenced.marker_offset <= header.last_offset:
         return False
     us = fenced.producer
     return (header.producer_id, header.producer_epoch) != (us.id, us.epoch)
@@ -151,7 +151,7 @@ def iter_valid_batches(
 
 
 def match_source(
-    attempt: RecoveryAttempt, pairs: TailMatcher
+    attempt: RecoveryAttempt, matcher: TailMatcher
 ) -> Script[RetryRecovery | PartitionHalt | InstructionRefused | None]:
     """Match the tail with the source; returns `InstructionRefused` if the source no longer has the
     position.
@@ -159,9 +159,9 @@ def match_source(
     The source is read once even for an empty tail, to find out whether it still has the position.
     """
     try:
-        return (yield from _match_source(attempt, pairs))
+        return (yield from _match_source(attempt, matcher))
     finally:
-        pairs.close()
+        matcher.close()
 
 
 def _match_source(
@@ -183,12 +183,16 @@ def _match_source(
         if not isinstance(answer, FetchedRecords):
             return answer
         before = pairs.position
-        again = yield from match_in_steps(pairs, pairs.feed(answer))
+        again = yield from match_in_steps(pairs, pairs.feed_source(answer))
         if not isinstance(again, MissingInput):
             return again
         need = again
         idle = 0 if pairs.position > before else idle + 1
-        if need is MissingInput.SOURCE and not pairs.strangers and _is_read_to_end(pairs, answer):
+        if (
+            need is MissingInput.SOURCE
+            and not pairs.unresolved_producers
+            and _is_read_to_end(pairs, answer)
+        ):
             if idle >= READ_ATTEMPTS_MAX:
                 return _halt_at_end(attempt, pairs, end=answer.end)
             yield Delay(delay_s=READ_RETRY_DELAY_S)
@@ -199,55 +203,57 @@ def _match_source(
     return (
         None
         if pairs.too_large is None
-        else halts.halt_unreadable_batch(attempt.where, pairs.too_large)
+        else halts.halt_unreadable_batch(attempt.setup, pairs.too_large)
     )
 
 
 def match_in_steps(
-    pairs: TailMatcher | MapReconstruction, need: MissingInput
+    matcher: TailMatcher | MapReconstruction, need: MissingInput
 ) -> Script[MissingInput | RetryRecovery]:
     """Match large batches in parts, yielding to the copy loop, and wait for memory; returns what
     else is needed."""
     waited = 0
-    while need in (MissingInput.TURN, MissingInput.ROOM):
-        waited = waited + 1 if need is MissingInput.ROOM else 0
+    while need in (MissingInput.YIELD, MissingInput.MEMORY):
+        waited = waited + 1 if need is MissingInput.MEMORY else 0
         if waited * BUDGET_POLL_INTERVAL_S > BUDGET_TIMEOUT_S:
             return RetryRecovery(
                 reason="not enough free memory (buffer.memory) to decode the mirror's tail"
             )
         yield Delay(delay_s=BUDGET_POLL_INTERVAL_S if waited else 0.0)
-        need = pairs.go_on()
+        need = matcher.match_available()
     return need
 
 
 def _read_source(
     attempt: RecoveryAttempt, pairs: TailMatcher
 ) -> Script[FetchedRecords | InstructionRefused | RetryRecovery | PartitionHalt]:
-    if pairs.strangers:
-        resolved = yield from resolve_reverse_flow_producers(attempt.context, pairs.strangers)
+    if pairs.unresolved_producers:
+        resolved = yield from resolve_reverse_flow_producers(
+            attempt.context, pairs.unresolved_producers
+        )
         if isinstance(resolved, RetryRecovery):
             return resolved
     answer = yield ReadSource(offset=pairs.position)
     if isinstance(answer, InstructionRefused) and answer.code == error_policy.OFFSET_OUT_OF_RANGE:
         return answer
     if not isinstance(answer, FetchedRecords):
-        return react_to_source_read_failure(attempt.where, answer, offset=pairs.position)
+        return react_to_source_read_failure(attempt.setup, answer, offset=pairs.position)
     return answer
 
 
 def resolve_reverse_flow_producers(
-    context: RecoveryContext, strangers: tuple[int, ...]
+    context: RecoveryContext, producers: tuple[int, ...]
 ) -> Script[ReverseFlowResolved | RetryRecovery]:
     """Look up which producers belong to the reverse flow and store the result in `context`."""
-    answer = yield FindReverseFlowProducers(producers=strangers)
+    answer = yield FindReverseFlowProducers(producers=producers)
     if not isinstance(answer, ReverseFlowProducers):
         found = recovery_outcomes.retry_after_answer(
             "looking up the reverse flow's producers", answer
         )
         denied = isinstance(answer, InstructionRefused)
-        lasting = halts.halt_reverse_flow_unknown(context.where, found.reason, denied=denied)
-        return RetryRecovery(reason=found.reason, lasting=lasting)
-    context.opposite.learn(strangers, theirs=answer.producers)
+        lasting = halts.halt_reverse_flow_unknown(context.setup, found.reason, denied=denied)
+        return RetryRecovery(reason=found.reason, halt_if_persistent=lasting)
+    context.reverse_flow_filter.add_resolved(producers, reverse_producers=answer.producers)
     return ReverseFlowResolved()
 
 
@@ -257,7 +263,7 @@ def _is_read_to_end(pairs: TailMatcher, answer: FetchedRecords) -> bool:
 
 def _halt_at_end(attempt: RecoveryAttempt, pairs: TailMatcher, *, end: int) -> PartitionHalt | None:
     if pairs.obstacle is not None:
-        return halts.halt_unreadable_batch(attempt.where, pairs.obstacle)
+        return halts.halt_unreadable_batch(attempt.setup, pairs.obstacle)
     return _halt_if_tail_ahead(attempt, pairs, end=end)
 
 
@@ -292,18 +298,18 @@ def _feed_tail_batch(
     pairs: TailMatcher, reread: _TailRereader
 ) -> Script[MissingInput | RetryRecovery]:
     """Read a batch of the tail again, to decode it."""
-    at_hand = reread.find(pairs.wanted)
+    at_hand = reread.find(pairs.next_offset)
     if at_hand is not None:
         return pairs.feed_target(*at_hand)
     doing = "reading the tail of the mirror again"
     for _ in range(recovery_outcomes.EMPTY_READS_MAX):
-        answer = yield ReadTarget(offset=pairs.wanted)
+        answer = yield ReadTarget(offset=pairs.next_offset)
         if not isinstance(answer, FetchedRecords):
             return recovery_outcomes.retry_after_answer(doing, answer)
         first = next(record_sets.iter_batches(answer.records), None)
-        if first is None and answer.end > pairs.wanted:
+        if first is None and answer.end > pairs.next_offset:
             continue  # other partitions filled the response
-        if first is None or first[0].base_offset != pairs.wanted:
+        if first is None or first[0].base_offset != pairs.next_offset:
             return retry_after_truncation()
         if record_batch.crc_matches(first[1], first[0]):
             reread.keep(answer.records)
@@ -318,10 +324,10 @@ def react_to_source_read_failure(
     """Halt or retry because the source could not be read at `offset`."""
     if isinstance(answer, InstructionRefused):
         reaction = error_policy.react_to_fetch_error(setup, code=answer.code, offset=offset)
-        if reaction is not None and reaction.stop is not None:
-            if reaction.then is ErrorAction.STOP:
-                return reaction.stop
-            return RetryRecovery(reason=reaction.reason, lasting=reaction.stop)
+        if reaction is not None and reaction.halt is not None:
+            if reaction.action is ErrorAction.HALT:
+                return reaction.halt
+            return RetryRecovery(reason=reaction.reason, halt_if_persistent=reaction.halt)
     return recovery_outcomes.retry_after_answer(
         "reading the source to match the mirror's tail", answer
     )
@@ -335,18 +341,18 @@ def _halt_if_tail_ahead(
     A truncated source has fewer offsets than our unmatched records need; a compacted one has
     enough. Without a fence, two owners may have written the same records.
     """
-    first = pairs.unpaired_from
+    first = pairs.mismatch_offset
     why = f"the source ends at {end}, but the mirror has more records from offset {first}"
-    if pairs.could_be_gone(end) or not attempt.fence.holds:
+    if pairs.could_be_in_source(end) or not attempt.fence.is_fenced:
         pairs.mismatch = why
         return None
-    setup = attempt.where
+    setup = attempt.setup
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(
-            f"{setup.mirror}: what this flow wrote last does not match {setup.name}: {why}. The "
+            f"{setup.mirror_name}: what this flow wrote last does not match {setup.source_name}: {why}. The "
             "source was probably truncated. The remedy may write duplicates. "
-            f"{halts.format_skip_remedy(setup, behind=min(pairs.position, end))}"
+            f"{halts.format_skip_remedy(setup, next_offset=min(pairs.position, end))}"
         ),
         retry_after_s=SOURCE_RETRY_DELAY_S,
     )

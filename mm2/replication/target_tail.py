@@ -59,7 +59,7 @@ class TargetTail:
     own marker if an unclean election lost the original one.
     """
 
-    ours: frozenset[int] | None
+    own_producers: frozenset[int] | None
     """Our producer ids; None if batches of all producers count as ours."""
     start: int
     marker: int
@@ -67,7 +67,7 @@ class TargetTail:
     """CRC that the batch before `start` must have; reading then begins one offset earlier."""
     lost: str = ""
     """Why the tail cannot be what the map describes; "" while it can."""
-    at: int = field(init=False)
+    next_offset: int = field(init=False)
     """Next target offset to read."""
     foreign: ForeignBatch | None = None
     """The first foreign batch, if any."""
@@ -77,15 +77,15 @@ class TargetTail:
     _open: dict[int, list[TailBatch]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.at = self.start if self.last_crc is None else self.start - 1
+        self.next_offset = self.start if self.last_crc is None else self.start - 1
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Returns whether the marker was reached or the tail is lost."""
-        return self.at > self.marker or bool(self.lost)
+        return self.next_offset > self.marker or bool(self.lost)
 
     @property
-    def hanging(self) -> OpenTransaction | None:
+    def hanging_transaction(self) -> OpenTransaction | None:
         """The first transaction of ours that has no marker, if any: its producer id has expired
         or is not ours to use."""
         first = [
@@ -99,19 +99,19 @@ class TargetTail:
         """Committed batches in offset order, as read_committed consumers see them."""
         return sorted(self._batches, key=lambda each: each.offset)
 
-    def deleted_before(self, log_start: int) -> None:
+    def skip_deleted(self, log_start: int) -> None:
         """Skip a deleted resume-point batch, or mark the tail as lost: the log starts at
         `log_start`."""
-        if self.at < log_start <= self.start:
-            self.at = self.start  # retention deleted the resume point's batch
+        if self.next_offset < log_start <= self.start:
+            self.next_offset = self.start  # retention deleted the resume point's batch
         else:
-            self.lost = f"the target's log no longer has offset {self.at}"
+            self.lost = f"the target's log no longer has offset {self.next_offset}"
 
     def add(self, header: BatchHeader, batch: memoryview) -> None:
         """Add the next batch of the target."""
-        if header.last_offset < self.at or self.complete:
+        if header.last_offset < self.next_offset or self.is_complete:
             return
-        self.at = header.last_offset + 1
+        self.next_offset = header.last_offset + 1
         if header.base_offset < self.start and not self._is_foreign_overlap(header):
             self._check_resume_point(header)
         else:
@@ -120,7 +120,7 @@ class TargetTail:
     def _is_foreign_overlap(self, header: BatchHeader) -> bool:
         """Returns whether a foreign batch begins before `start`: an era may begin inside a batch
         of MirrorMaker 2."""
-        theirs = self.ours is None or header.producer_id not in self.ours
+        theirs = self.own_producers is None or header.producer_id not in self.own_producers
         return theirs and self.last_crc is None
 
     def _check_resume_point(self, header: BatchHeader) -> None:
@@ -139,7 +139,7 @@ class TargetTail:
             return
         if header.record_count == 0:
             return  # compaction keeps a producer's last batch empty
-        if self.ours is not None and header.producer_id not in self.ours:
+        if self.own_producers is not None and header.producer_id not in self.own_producers:
             if self.foreign is None:
                 self.foreign = ForeignBatch(
                     offset=header.base_offset, producer_id=header.producer_id

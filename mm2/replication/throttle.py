@@ -23,7 +23,7 @@ class ByteRateLimit:
     _level: float = 0.0
     _at_s: float = -1.0
 
-    def open(self, now_s: float) -> bool:
+    def is_open(self, now_s: float) -> bool:
         """Refill the bucket; returns whether more may be fetched."""
         if not self.bytes_per_s:
             return True
@@ -36,7 +36,7 @@ class ByteRateLimit:
         self._at_s = now_s
         return self._level > 0
 
-    def spent(self, size: int) -> None:
+    def consume(self, size: int) -> None:
         """Take received bytes from the bucket."""
         self._level -= size
 
@@ -48,29 +48,29 @@ class ByteRateLimits:
     flow: ByteRateLimit
     topics: Mapping[str, ByteRateLimit] = field(default_factory=dict)
 
-    def open_for(self, topic: str, now_s: float) -> bool:
+    def is_topic_open(self, topic: str, now_s: float) -> bool:
         """Returns whether more of this topic may be fetched. Does not check the flow's limit."""
         found = self.topics.get(topic)
-        return found is None or found.open(now_s)
+        return found is None or found.is_open(now_s)
 
-    def spent_on(self, topic: str, size: int) -> None:
+    def consume_topic(self, topic: str, size: int) -> None:
         """Charge received bytes to a topic's limit."""
         found = self.topics.get(topic)
         if found is not None:
-            found.spent(size)
+            found.consume(size)
 
-    def most_at_once(self, wanted: int) -> int:
+    def limit_response_bytes(self, wanted: int) -> int:
         """Maximum size of one response.
 
         A large response would overdraw a small limit and then block fresh records, too, for long.
         """
         return _limit_bytes(wanted, self.flow, sharers=1)
 
-    def most_bytes(self, topic: str, wanted: int, *, sharers: int) -> int:
-        """Maximum bytes of one partition per response if `sharers` partitions of its
+    def limit_partition_bytes(self, topic: str, wanted: int, *, partition_count: int) -> int:
+        """Maximum bytes of one partition per response if `partition_count` partitions of its
         topic are fetched."""
         found = self.topics.get(topic)
-        return wanted if found is None else _limit_bytes(wanted, found, sharers=sharers)
+        return wanted if found is None else _limit_bytes(wanted, found, sharers=partition_count)
 
 
 def _limit_bytes(wanted: int, by: ByteRateLimit, *, sharers: int) -> int:

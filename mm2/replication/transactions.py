@@ -39,18 +39,18 @@ class BoundaryStep(enum.Enum):
 class TransactionMode:
     """Whether a partition is copied in transactions, and the state of its transaction.
 
-    Invariant: `open` only while `active`, or while the mode is about to end with a commit.
+    Invariant: `is_open` only while `is_active`, or while the mode is about to end with a commit.
     """
 
-    always: bool
+    is_permanent: bool
     """True if all batches are copied in transactions (`delivery: transactional`)."""
     renew_after_s: float
-    possible: bool = True
+    is_possible: bool = True
     """False if no transactional id may be used."""
     marked_at_s: float
-    active: bool = False
+    is_active: bool = False
     """True while batches are sent in transactions."""
-    open: bool = False
+    is_open: bool = False
     """True while the partition is in an uncommitted transaction."""
     open_from: int = -1
     """Source offset from which records are in the open transaction."""
@@ -61,11 +61,11 @@ class TransactionMode:
     _old_seen_at_s: float = float("-inf")
 
     def __post_init__(self) -> None:
-        self.active = self.always
+        self.is_active = self.is_permanent
 
-    def sent(self, size: int, *, old: bool, now_s: float) -> None:
+    def record_sent(self, size: int, *, old: bool, now_s: float) -> None:
         """Record that a batch was sent."""
-        if not self.active:
+        if not self.is_active:
             self.plain_since_marker = True
             return
         if not self.open_bytes:
@@ -74,42 +74,46 @@ class TransactionMode:
         if old:
             self._old_seen_at_s = now_s
 
-    def begin(self, now_s: float) -> None:
+    def activate(self, now_s: float) -> None:
         """Start to send in transactions because the next batch is old."""
-        self.active = True
+        self.is_active = True
         self._old_seen_at_s = now_s
 
-    def opened(self, source: int) -> None:
+    def record_opened(self, source: int) -> None:
         """Record that a transaction is open; everything before source offset `source` is
         committed."""
-        self.open = True
+        self.is_open = True
         self.open_from = source
         self.open_bytes = 0
 
-    def marked(self, now_s: float) -> None:
+    def record_marker(self, now_s: float) -> None:
         """Record that a marker of ours was read back."""
-        self.open = False
+        self.is_open = False
         self.open_bytes = 0
         self.marked_at_s = now_s
         self.plain_since_marker = False
 
-    def admits(self, *, old: bool, now_s: float) -> bool:
+    def may_send(self, *, old: bool, now_s: float) -> bool:
         """Returns whether a batch of this age may be sent now, without a boundary before it."""
-        old = old and self.possible
-        if not self.active:
+        old = old and self.is_possible
+        if not self.is_active:
             # The fence is renewed with nothing in flight, which steady traffic would never reach.
-            return not old and not self.renewal_due(now_s)
-        return self.open and not self.commit_due(now_s) and (old or not self.may_end(now_s))
+            return not old and not self.is_renewal_due(now_s)
+        return (
+            self.is_open
+            and not self.is_commit_due(now_s)
+            and (old or not self.may_deactivate(now_s))
+        )
 
-    def commit_due(self, now_s: float) -> bool:
+    def is_commit_due(self, now_s: float) -> bool:
         """Returns whether the open transaction must be committed: too large or too old."""
         return self.open_bytes >= COMMIT_BYTES or (
             self.open_bytes > 0 and now_s - self._opened_at_s >= COMMIT_INTERVAL_S
         )
 
-    def may_end(self, now_s: float) -> bool:
+    def may_deactivate(self, now_s: float) -> bool:
         """Returns whether no batch has been old for a while, so that transactions may end."""
-        return not self.always and now_s - self._old_seen_at_s >= MODE_HOLD_S
+        return not self.is_permanent and now_s - self._old_seen_at_s >= MODE_HOLD_S
 
     def next_step(
         self, *, next_is_old: bool | None, paused: bool, now_s: float
@@ -119,28 +123,33 @@ class TransactionMode:
         `next_is_old` describes the batch that is sent next; None if none is ready. An open
         transaction never waits for one, because no map segment is written while it is open.
         """
-        if self.open:
+        if self.is_open:
             idle = next_is_old is None
             # An open transaction must not outlast a pause: the coordinator would abort it and fence
             # us.
-            due = idle or paused or self.commit_due(now_s) or self._is_mode_over(next_is_old, now_s)
+            due = (
+                idle
+                or paused
+                or self.is_commit_due(now_s)
+                or self._is_mode_over(next_is_old, now_s)
+            )
             return BoundaryStep.COMMIT if due else None
         if self._is_mode_over(next_is_old, now_s):
-            self.active = False
-        if not self.active and next_is_old and self.possible:
-            self.begin(now_s)
+            self.is_active = False
+        if not self.is_active and next_is_old and self.is_possible:
+            self.activate(now_s)
             if self.plain_since_marker:
                 return BoundaryStep.RENEW
-        if self.active and next_is_old is not None and not paused:
+        if self.is_active and next_is_old is not None and not paused:
             return BoundaryStep.OPEN
-        return BoundaryStep.RENEW if self.renewal_due(now_s) else None
+        return BoundaryStep.RENEW if self.is_renewal_due(now_s) else None
 
     def _is_mode_over(self, next_is_old: bool | None, now_s: float) -> bool:
-        return self.active and next_is_old is False and self.may_end(now_s)
+        return self.is_active and next_is_old is False and self.may_deactivate(now_s)
 
-    def renewal_due(self, now_s: float) -> bool:
+    def is_renewal_due(self, now_s: float) -> bool:
         """Returns whether the fence must be renewed."""
-        return self.possible and now_s - self.marked_at_s >= self.renew_after_s
+        return self.is_possible and now_s - self.marked_at_s >= self.renew_after_s
 
 
 def create_transaction_mode(
@@ -149,8 +158,8 @@ def create_transaction_mode(
     """Create the mode right after acquiring the partition; without a fence there are no
     transactions."""
     return TransactionMode(
-        always=fenced and setup.delivery is DeliveryMode.TRANSACTIONAL,
-        possible=fenced,
+        is_permanent=fenced and setup.delivery is DeliveryMode.TRANSACTIONAL,
+        is_possible=fenced,
         renew_after_s=setup.renew_after_s,
         marked_at_s=now_s,
     )
@@ -242,17 +251,17 @@ def _read_boundary_marker(
         yield from hanging_transactions.is_marker_hidden(marker, check_context)
     ):
         return FencingInterrupted(
-            reason=f"{check_context.where.mirror}: a transaction is open before our marker at "
-            f"{marker.offset}: read_committed consumers are blocked at offset {marker.last_stable}"
+            reason=f"{check_context.setup.mirror_name}: a transaction is open before our marker at "
+            f"{marker.offset}: read_committed consumers are blocked at offset {marker.last_stable_offset}"
         )
     return PartitionBoundary(next_target=marker.offset + 1, leader_epoch=marker.leader_epoch)
 
 
 def find_new_owner(
-    context: RecoveryContext, *, than: ProducerIdentity
+    context: RecoveryContext, *, fenced_producer: ProducerIdentity
 ) -> Script[bool | PartitionHalt]:
     """Find out whether another owner acquired the partition with a newer epoch than
-    `than`, which was ours.
+    `fenced_producer`, which was ours.
 
     Watches the map for as long as an acquisition may take. Returns True once a newer segment of
     another owner appears. False means that our own transaction timed out, or that a delayed request
@@ -265,8 +274,8 @@ def find_new_owner(
             return known
         if isinstance(known, RecoveredState) and known.anchor is not None:
             key = known.anchor.key
-            ours = known.producers.get(than.id)
-            newer = ours is not None and (key.ordinal, key.epoch) > (ours, than.epoch)
+            ours = known.producers.get(fenced_producer.id)
+            newer = ours is not None and (key.ordinal, key.epoch) > (ours, fenced_producer.epoch)
             if newer and known.anchor.segment.owner != context.owner:
                 return True
         yield Delay(delay_s=FENCE_CHECK_INTERVAL_S)

@@ -30,9 +30,9 @@ class BrokerSpec:
     settings: Mapping[str, str]
     """Complete settings of the broker."""
     jvm: tuple[str, ...] = java_server.TEST_JVM_FLAGS
-    serving: str = "Kafka Server started"
+    ready_text: str = "Kafka Server started"
     """Text in the log that shows that the broker is registered and accepts requests."""
-    before: Callable[[], None] = lambda: None
+    before_start: Callable[[], None] = lambda: None
     """Called before each start."""
 
 
@@ -45,7 +45,7 @@ class KafkaBroker(JavaServer):
             spec.folder,
             log_name="broker.log",
             runner=spec.runner,
-            started=lambda text: spec.serving in text,
+            started=lambda text: spec.ready_text in text,
         )
         self.node_id = spec.node_id
         self._spec = spec
@@ -63,7 +63,7 @@ class KafkaBroker(JavaServer):
     def launch(self) -> None:
         """Start the process without waiting for it to serve."""
         if not self.running:
-            self._spec.before()
+            self._spec.before_start()
         super().launch()
 
     def prepare(self) -> None:

@@ -41,7 +41,7 @@ def ensure_archive(
     path = _archive_path(jars)
     try:
         if not path.exists():
-            with kafka_jars.hold_lock(path.with_suffix(".lock"), say=kafka_jars.print_to_stderr):
+            with kafka_jars.hold_lock(path.with_suffix(".lock"), report=kafka_jars.print_to_stderr):
                 if not path.exists():
                     _make_archive(path, jars, release=release)
         return (f"-XX:SharedArchiveFile={path}",) if path.stat().st_size else ()
@@ -89,7 +89,7 @@ def _run_archiving_broker(folder: Path, jars: Path, *, release: KafkaRelease, fl
             runner=LocalRunner(jars),
             settings=settings | {"log.dirs": str(folder / "data")},
             jvm=(*java_server.TEST_JVM_FLAGS, flag),
-            serving=release.serving.format(node_id=1),
+            ready_text=release.ready_text.format(node_id=1),
         )
         training = KafkaBroker(spec)
         cleanup.callback(training.kill)

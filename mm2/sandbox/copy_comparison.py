@@ -71,11 +71,11 @@ class PartitionComparison:
     size: int
     """Bytes of keys and values on the source."""
     differences: tuple[RecordDifference, ...] = ()
-    cut_short: bool = False
+    is_truncated: bool = False
     """Too many differences: the remaining ones were only counted as missing or extra."""
 
     @property
-    def equal(self) -> bool:
+    def is_equal(self) -> bool:
         return not self.differences
 
     def count(self, kind: DifferenceKind) -> int:
@@ -90,12 +90,12 @@ class TopicsComparison:
     partitions: tuple[PartitionComparison, ...]
 
     @property
-    def equal(self) -> bool:
-        return all(each.equal for each in self.partitions)
+    def is_equal(self) -> bool:
+        return all(each.is_equal for each in self.partitions)
 
     @property
-    def differing(self) -> tuple[PartitionComparison, ...]:
-        return tuple(each for each in self.partitions if not each.equal)
+    def differing_partitions(self) -> tuple[PartitionComparison, ...]:
+        return tuple(each for each in self.partitions if not each.is_equal)
 
     @property
     def records(self) -> int:
@@ -131,16 +131,16 @@ def _render_lines(comparison: TopicsComparison) -> Iterator[str]:
 def _describe_result(parts: Sequence[PartitionComparison]) -> str:
     if not any(each.source_records or each.target_records for each in parts):
         return "empty on both sides"
-    wrong = sum(1 for each in parts if not each.equal)
+    wrong = sum(1 for each in parts if not each.is_equal)
     return f"DIFFERENT in {wrong} of {len(parts)}" if wrong else "every record equal"
 
 
 def _render_details(parts: Sequence[PartitionComparison]) -> Iterator[str]:
-    wrong = [part for part in parts if not part.equal]
+    wrong = [part for part in parts if not part.is_equal]
     for part in wrong[:_DETAILED_PARTITIONS_MAX]:
         for difference in part.differences:
             yield f"  {part.source}: {difference}"
-        if part.cut_short:
+        if part.is_truncated:
             yield f"  {part.source}: further differences were counted, but not classified"
     if len(wrong) > _DETAILED_PARTITIONS_MAX:
         more = plurals.format_count(len(wrong) - _DETAILED_PARTITIONS_MAX, "more partition")
@@ -200,7 +200,7 @@ class UnmatchedRecords:
     At most `KEPT_UNMATCHED_MAX` are kept per side.
     """
 
-    may_lack: IsAllowedToLack = allow_no_gaps
+    is_allowed_to_lack: IsAllowedToLack = allow_no_gaps
     _lost: list[_UnmatchedRecord] = field(default_factory=list)
     _added: list[_UnmatchedRecord] = field(default_factory=list)
     _more_lost: int = 0
@@ -208,30 +208,30 @@ class UnmatchedRecords:
     _gap: int = 0
 
     @property
-    def cut_short(self) -> bool:
+    def is_truncated(self) -> bool:
         return bool(self._more_lost or self._more_added)
 
     def open_gap(self) -> None:
         """Start a new gap, to which the following records belong."""
         self._gap += 1
 
-    def note_lost(self, one: ComparedRecord, other_offset: int | None) -> None:
+    def add_lost(self, record: ComparedRecord, other_offset: int | None) -> None:
         """Record a lost record; `other_offset`: offset of the target's record in its position."""
-        if self.may_lack(one.offset):
+        if self.is_allowed_to_lack(record.offset):
             return
         if len(self._lost) < KEPT_UNMATCHED_MAX:
-            self._lost.append(_UnmatchedRecord(one, self._gap, other_offset))
+            self._lost.append(_UnmatchedRecord(record, self._gap, other_offset))
         else:
             self._more_lost += 1
 
-    def note_added(self, one: ComparedRecord, other_offset: int | None) -> None:
+    def add_added(self, record: ComparedRecord, other_offset: int | None) -> None:
         """Record an added record; `other_offset`: offset of the source's record in its position."""
         if len(self._added) < KEPT_UNMATCHED_MAX:
-            self._added.append(_UnmatchedRecord(one, self._gap, other_offset))
+            self._added.append(_UnmatchedRecord(record, self._gap, other_offset))
         else:
             self._more_added += 1
 
-    def tell(self, find_originals: FindOriginals) -> tuple[RecordDifference, ...]:
+    def classify(self, find_originals: FindOriginals) -> tuple[RecordDifference, ...]:
         """Classify all records; returns the differences in the order of `DifferenceKind`."""
         tally = _DifferenceCounts()
         lost: Sequence[_UnmatchedRecord] = self._lost
@@ -394,8 +394,8 @@ class LogComparison:
     size: int
     """Bytes of keys and values on the source."""
     differences: tuple[RecordDifference, ...] = ()
-    cut_short: bool = False
-    """See `PartitionComparison.cut_short`."""
+    is_truncated: bool = False
+    """See `PartitionComparison.is_truncated`."""
 
 
 @dataclass(slots=True)
@@ -464,22 +464,22 @@ def compare_logs(
     target: Iterable[RecordChunk],
     *,
     find_originals: FindOriginals,
-    may_lack: IsAllowedToLack = allow_no_gaps,
+    is_allowed_to_lack: IsAllowedToLack = allow_no_gaps,
 ) -> LogComparison:
     """Compare two logs to their ends, in bounded memory.
 
-    `may_lack`: source offsets that the target may lack without a difference.
+    `is_allowed_to_lack`: source offsets that the target may lack without a difference.
     """
     left, right = _LogWindow(iter(source)), _LogWindow(iter(target))
-    found = UnmatchedRecords(may_lack)
+    found = UnmatchedRecords(is_allowed_to_lack)
     while _skip_equal_records(left, right):
         _align_windows(left, right, found=found)
     return LogComparison(
         source_records=left.records,
         target_records=right.records,
         size=left.size,
-        differences=found.tell(find_originals),
-        cut_short=found.cut_short,
+        differences=found.classify(find_originals),
+        is_truncated=found.is_truncated,
     )
 
 
@@ -556,8 +556,8 @@ def _record_unmatched(
         if end_left > start_left or end_right > start_right:
             found.open_gap()
             for index in range(start_left, end_left):
-                found.note_lost(left.record_at(index), right.offset_at(end_right))
+                found.add_lost(left.record_at(index), right.offset_at(end_right))
             for index in range(start_right, end_right):
-                found.note_added(right.record_at(index), left.offset_at(end_left))
+                found.add_added(right.record_at(index), left.offset_at(end_left))
         start_left, start_right = end_left + 1, end_right + 1
     left.at, right.at = pairs[-1]

@@ -233,7 +233,7 @@ class JavaServer:
         """Send SIGSTOP: connections stay open, but nothing answers."""
         self._running_child().signal(signal.SIGSTOP)
 
-    def thaw(self) -> None:
+    def unfreeze(self) -> None:
         """Send SIGCONT, after `freeze`."""
         self._running_child().signal(signal.SIGCONT)
 

@@ -122,7 +122,7 @@ def _wait_for_ivy(child: ChildProcess, log_path: Path, *, progress: IvyProgress)
     now_s = SystemClock().now_s
     end = Deadline.after(_IVY_TIMEOUT_S, now_s=now_s())
     with log_path.open(errors="replace") as log:
-        while not end.passed(now_s()):
+        while not end.is_expired(now_s()):
             status = child.wait(_IVY_POLL_INTERVAL_S)
             for line in log:
                 progress.feed(line)
@@ -216,7 +216,7 @@ def ensure_jars(
     if _is_stamp_valid(folder, digests):
         return folder
     base.mkdir(parents=True, exist_ok=True)
-    with hold_lock(base / f"{artefacts.name}.lock", say=say):
+    with hold_lock(base / f"{artefacts.name}.lock", report=say):
         faults = _find_faults(folder, digests)
         if faults:
             _fetch_again(artefacts, folder, faults=faults, report=say)
@@ -321,11 +321,11 @@ def _write_stamp(folder: Path, digests: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def hold_lock(path: Path, *, say: ReportProgress) -> Iterator[None]:
+def hold_lock(path: Path, *, report: ReportProgress) -> Iterator[None]:
     """Hold a file lock, which ends with this process."""
     with path.open("w") as handle:
         if not _try_lock(handle.fileno()):
-            say(f"another process holds {path}; waiting for it")
+            report(f"another process holds {path}; waiting for it")
             if not clock.wait_until(lambda: _try_lock(handle.fileno()), timeout_s=_LOCK_TIMEOUT_S):
                 raise SandboxError(
                     f"another process has held {path} for {_LOCK_TIMEOUT_S:.0f} s: end it and retry"

@@ -25,8 +25,8 @@ _KRAFT_SETTINGS = (
 class KafkaRelease:
     """A Kafka release."""
 
-    artefacts: JarSet
-    serving: str = "Kafka Server started"
+    jars: JarSet
+    ready_text: str = "Kafka Server started"
     """Text that node `{node_id}` logs once it accepts clients."""
     zookeeper: bool = False
     """Whether the cluster needs a ZooKeeper; otherwise brokers are their own controllers."""
@@ -35,13 +35,13 @@ class KafkaRelease:
     """Whether it cannot read an unencrypted key from a file."""
     unknown_settings: tuple[str, ...] = ()
     """Prefixes of settings that were introduced later."""
-    own_settings: Mapping[str, str] = field(default_factory=dict)
+    extra_settings: Mapping[str, str] = field(default_factory=dict)
     """Settings for this release only."""
 
     @property
     def version(self) -> str:
         """The full version, such as `2.8.2`."""
-        return self.artefacts.name.removeprefix("kafka-")
+        return self.jars.name.removeprefix("kafka-")
 
     @property
     def short_version(self) -> str:
@@ -55,22 +55,22 @@ class KafkaRelease:
             for key, value in broker_settings.make_default_settings(brokers).items()
             if not key.startswith(self.unknown_settings)
         }
-        return known | dict(self.own_settings)
+        return known | dict(self.extra_settings)
 
 
-NEWEST_RELEASE = KafkaRelease(artefacts=kafka_jars.KAFKA_JARS)
+NEWEST_RELEASE = KafkaRelease(jars=kafka_jars.KAFKA_JARS)
 RELEASE_3_9 = KafkaRelease(
-    artefacts=kafka_jars.KAFKA_3_9_JARS, unknown_settings=(_SHARE_GROUP_SETTINGS,)
+    jars=kafka_jars.KAFKA_3_9_JARS, unknown_settings=(_SHARE_GROUP_SETTINGS,)
 )
 RELEASE_2_8 = KafkaRelease(
-    artefacts=kafka_jars.KAFKA_2_8_JARS,
-    serving="[KafkaServer id={node_id}] started",
+    jars=kafka_jars.KAFKA_2_8_JARS,
+    ready_text="[KafkaServer id={node_id}] started",
     zookeeper=True,
     authorizer="kafka.security.authorizer.AclAuthorizer",
     key_in_settings=True,
     unknown_settings=(_SHARE_GROUP_SETTINGS, *_KRAFT_SETTINGS),
     # Brokers that stop together cannot move their partitions: retry the shutdown soon.
-    own_settings={"controlled.shutdown.retry.backoff.ms": "200"},
+    extra_settings={"controlled.shutdown.retry.backoff.ms": "200"},
 )
 
 ALL_RELEASES = (RELEASE_2_8, RELEASE_3_9, NEWEST_RELEASE)

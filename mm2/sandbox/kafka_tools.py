@@ -31,7 +31,7 @@ class KafkaTool:
     """Whether it has the option `--bootstrap-server`."""
     subcommand_first: bool = False
     """Whether that option must follow the tool's first argument."""
-    logs: bool = False
+    prints_log: bool = False
     """Whether its log is part of its output."""
 
 
@@ -67,7 +67,7 @@ TOOLS: Mapping[str, KafkaTool] = {
         main_class="org.apache.kafka.connect.mirror.MirrorMaker",
         summary="Run Java's MirrorMaker 2 with a properties file.",
         needs_cluster=False,
-        logs=True,
+        prints_log=True,
     ),
     "console-consumer": _make_tool("consumer.ConsoleConsumer", "Print the records of a topic."),
     "console-producer": _make_tool("ConsoleProducer", "Send the lines of stdin as records."),
@@ -159,5 +159,9 @@ def make_tool_command(
             else [_CONFIG_OPTION, str(target.config)]
         )
         given[at:at] = [_BOOTSTRAP_OPTION, target.bootstrap, *config]
-    flags = java_server.TEST_JVM_FLAGS if tool.logs else (*java_server.TEST_JVM_FLAGS, _QUIET_FLAG)
+    flags = (
+        java_server.TEST_JVM_FLAGS
+        if tool.prints_log
+        else (*java_server.TEST_JVM_FLAGS, _QUIET_FLAG)
+    )
     return java_server.make_java_command(tool.main_class, *given, jars=jars, flags=flags)

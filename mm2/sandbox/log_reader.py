@@ -47,7 +47,7 @@ class ConsumerLogReader:
             fetch_wait_max_ms=50,
         )
 
-    def partitions(self, topic: str) -> int:
+    def count_partitions(self, topic: str) -> int:
         """Return the number of partitions of a topic; 0 if it does not exist."""
         doing = f"looking up topic {topic}"
         metadata = self._retry_request(
@@ -55,7 +55,7 @@ class ConsumerLogReader:
         )
         found = metadata.topics[topic]
         if found.error is not None and not client_errors.is_missing_topic(found.error):
-            raise self._clients.explain(found.error, doing)
+            raise self._clients.create_error(found.error, doing)
         return len(found.partitions)
 
     def read(self, partition: TopicPartition) -> Iterator[RecordChunk]:
@@ -63,7 +63,7 @@ class ConsumerLogReader:
 
         Read one partition at a time. Raises if no record arrives for 30 s, or the cluster refuses.
         """
-        start, end = self.bounds(partition)
+        start, end = self.read_bounds(partition)
         if start >= end:
             return
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition, start)
@@ -90,8 +90,8 @@ class ConsumerLogReader:
             if records:
                 yield _make_chunk(records)
                 stalled = self._stalled_after()
-            elif stalled.passed(self._clock.now_s()):
-                raise self._clients.overdue(f"reading {partition} up to offset {end}")
+            elif stalled.is_expired(self._clock.now_s()):
+                raise self._clients.create_timeout_error(f"reading {partition} up to offset {end}")
 
     def _stalled_after(self) -> Deadline:
         return Deadline.after(self._stall_s, now_s=self._clock.now_s())
@@ -118,12 +118,12 @@ class ConsumerLogReader:
                 if message.offset() >= end:
                     return records, True
             elif not (error.retriable() or client_errors.is_retriable(error)):
-                raise self._clients.explain(error, f"reading {partition}")
+                raise self._clients.create_error(error, f"reading {partition}")
         if not records or records[-1].offset() < end - 1:
             return records, False
         return [message for message in records if message.offset() < end], True
 
-    def bounds(self, partition: TopicPartition) -> tuple[int, int]:
+    def read_bounds(self, partition: TopicPartition) -> tuple[int, int]:
         """Return the first offset and the end; the last stable offset for read_committed."""
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition)
         doing = f"looking up the end offsets of {partition}"
@@ -133,7 +133,7 @@ class ConsumerLogReader:
         return int(start), int(end)
 
     def _retry_request(self, doing: str, request: Callable[[], Any]) -> Any:
-        return sandbox_clients.retry_until_answered(
+        return sandbox_clients.retry_transient_errors(
             lambda: self._request_once(doing, request), timeout_s=_REQUEST_TIMEOUT_S
         )
 
@@ -141,9 +141,9 @@ class ConsumerLogReader:
         try:
             answer = request()
         except confluent_kafka.KafkaException as error:
-            raise self._clients.explain(error.args[0], doing) from None
+            raise self._clients.create_error(error.args[0], doing) from None
         if answer is None:
-            raise self._clients.overdue(doing)
+            raise self._clients.create_timeout_error(doing)
         return answer
 
 

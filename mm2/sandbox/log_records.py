@@ -114,7 +114,7 @@ class CondensedLog:
     _tombstones: bytearray = field(default_factory=bytearray)
 
     @classmethod
-    def of(cls, chunks: Iterable[RecordChunk]) -> CondensedLog:
+    def from_chunks(cls, chunks: Iterable[RecordChunk]) -> CondensedLog:
         """Build from chunks in offset order."""
         log = cls()
         for chunk in chunks:
@@ -126,19 +126,19 @@ class CondensedLog:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def key(self, index: int) -> bytes:
+    def key_hash(self, index: int) -> bytes:
         """Return a 12-byte hash of the key; empty for a null key."""
         found = bytes(self._keys[index * _KEY_BYTES : (index + 1) * _KEY_BYTES])
         return found if found.strip(b"\0") else b""
 
-    def sum(self, index: int) -> bytes:
+    def content_hash(self, index: int) -> bytes:
         """Return a 16-byte hash of the content."""
         return bytes(self._sums[index * _HASH_BYTES : (index + 1) * _HASH_BYTES])
 
     def is_tombstone(self, index: int) -> bool:
         return bool(self._tombstones[index])
 
-    def index_of(self, offset: int) -> int | None:
+    def find_index(self, offset: int) -> int | None:
         """Return the index of the record with this offset, None if there is none."""
         index = bisect.bisect_left(self.offsets, offset)
         found = index < len(self.offsets) and self.offsets[index] == offset
@@ -146,16 +146,16 @@ class CondensedLog:
 
     def last_indices(self) -> dict[bytes, int]:
         """Return the index of the last record of each key; null keys are left out."""
-        return {key: index for index in range(len(self)) if (key := self.key(index))}
+        return {key: index for index in range(len(self)) if (key := self.key_hash(index))}
 
-    def joined(self, other: CondensedLog) -> CondensedLog:
+    def merge(self, other: CondensedLog) -> CondensedLog:
         """Merge by offset; if both have a record, `other` wins."""
         places = sorted(
             [(offset, 1, index) for index, offset in enumerate(other.offsets)]
             + [
                 (offset, 0, index)
                 for index, offset in enumerate(self.offsets)
-                if other.index_of(offset) is None
+                if other.find_index(offset) is None
             ]
         )
         both = CondensedLog(size=max(self.size, other.size))
@@ -163,7 +163,7 @@ class CondensedLog:
             both._append_from(other if which else self, index)
         return both
 
-    def without(self, ranges: Iterable[tuple[int, int]]) -> CondensedLog:
+    def exclude_ranges(self, ranges: Iterable[tuple[int, int]]) -> CondensedLog:
         """Return a copy without the offsets in these ranges [from, to)."""
         spans = list(ranges)
         left = CondensedLog(size=self.size)
@@ -177,13 +177,15 @@ class CondensedLog:
         for start in range(0, len(self), _CONDENSED_CHUNK_RECORDS):
             some = range(start, min(start + _CONDENSED_CHUNK_RECORDS, len(self)))
             contents: list[RawRecord] = [
-                (self.key(index), self.sum(index), None, (0, 0)) for index in some
+                (self.key_hash(index), self.content_hash(index), None, (0, 0)) for index in some
             ]
             yield RecordChunk([self.offsets[index] for index in some], contents, 0)
 
     def _append_from(self, other: CondensedLog, index: int) -> None:
         key = bytes(other._keys[index * _KEY_BYTES : (index + 1) * _KEY_BYTES])
-        self._append(other.offsets[index], key, other.sum(index), other.is_tombstone(index))
+        self._append(
+            other.offsets[index], key, other.content_hash(index), other.is_tombstone(index)
+        )
 
     def _append(self, offset: int, key: bytes, content: bytes, tombstone: bool) -> None:
         self.offsets.append(offset)

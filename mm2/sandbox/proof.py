@@ -100,7 +100,7 @@ class _TopicComparer:
         self._report = report
 
     def topic(self, name: str, remote: str) -> list[PartitionComparison]:
-        here, there = self._source.partitions(name), self._target.partitions(remote)
+        here, there = self._source.count_partitions(name), self._target.count_partitions(remote)
         if here == 0:
             raise NothingToCompareError(f"comparing {name}: the source topic does not exist")
         return [
@@ -133,7 +133,7 @@ class _TopicComparer:
             target_records=outcome.target_records,
             size=outcome.size,
             differences=outcome.differences,
-            cut_short=outcome.cut_short,
+            is_truncated=outcome.is_truncated,
         )
         self._report(found)
         return found
@@ -155,12 +155,12 @@ _OffsetRanges = Sequence[OffsetRange]
 _CondensedLog = CondensedLog
 
 
-def take_snapshot(of: ClientProperties, topics: Collection[str]) -> SourceSnapshot:
+def take_snapshot(properties: ClientProperties, topics: Collection[str]) -> SourceSnapshot:
     """Read the committed records that these topics contain now.
 
     Raises `NothingToCompareError` if a topic does not exist.
     """
-    with ConsumerLogReader(of, alias="source") as reader:
+    with ConsumerLogReader(properties, alias="source") as reader:
         return {
             partition: _read_condensed(reader, partition)
             for topic in topics
@@ -191,7 +191,7 @@ def compare_with_incidents(
     target: ClientProperties,
     topics: Mapping[str, str],
     *,
-    before: SourceSnapshot,
+    snapshot: SourceSnapshot,
     incidents: Collection[Incident],
     compacted: bool = True,
     target_cleaned: bool = False,
@@ -212,9 +212,9 @@ def compare_with_incidents(
         for name, remote in sorted(topics.items()):
             for here in _list_source_partitions(left, name):
                 there = TopicPartition(remote, here.partition)
-                sides = ComparedLogs.of(
+                sides = ComparedLogs.from_incidents(
                     [each for each in incidents if _concerns_partition(each, here)],
-                    before=before.get(here, _CondensedLog()),
+                    before=snapshot.get(here, _CondensedLog()),
                     source=_read_condensed(left, here),
                     target=_read_condensed(right, there),
                 )
@@ -235,15 +235,15 @@ class ComparedLogs:
     before: _CondensedLog
     source: _CondensedLog
     target: _CondensedLog
-    lacking: _OffsetRanges = ()
+    may_be_missing: _OffsetRanges = ()
     """Source offsets that the mirror may lack."""
-    gone: _OffsetRanges = ()
+    deleted_at_source: _OffsetRanges = ()
     """Source offsets that the source deleted; records that it still has must be on the mirror."""
     ignored: _OffsetRanges = ()
     """Target offsets to ignore."""
 
     @classmethod
-    def of(
+    def from_incidents(
         cls,
         incidents: Collection[Incident],
         *,
@@ -257,8 +257,12 @@ class ComparedLogs:
             before=before,
             source=source,
             target=target,
-            lacking=[each.source for each in incidents if each.source and each.kind is not deleted],
-            gone=[each.source for each in incidents if each.source and each.kind is deleted],
+            may_be_missing=[
+                each.source for each in incidents if each.source and each.kind is not deleted
+            ],
+            deleted_at_source=[
+                each.source for each in incidents if each.source and each.kind is deleted
+            ],
             ignored=[each.target for each in incidents if each.target],
         )
 
@@ -267,27 +271,27 @@ def compare_partition_logs(
     sides: ComparedLogs, *, compacted: bool, target_cleaned: bool = False
 ) -> LogComparison:
     """Compare one partition. Pure."""
-    held = sides.before.joined(sides.source)
+    held = sides.before.merge(sides.source)
     last = held.last_indices()
 
     def may_lack(offset: int) -> bool:
-        if _is_within(offset, sides.lacking):
+        if _is_within(offset, sides.may_be_missing):
             return True
-        index = held.index_of(offset)
+        index = held.find_index(offset)
         assert index is not None, offset
-        is_gone = sides.source.index_of(offset) is None
-        if is_gone and _is_within(offset, sides.gone):
+        is_gone = sides.source.find_index(offset) is None
+        if is_gone and _is_within(offset, sides.deleted_at_source):
             return True
         if not target_cleaned and not is_gone:
             return False
-        key = held.key(index)
+        key = held.key_hash(index)
         return bool(key) and (last[key] > index or held.is_tombstone(index))
 
     outcome = copy_comparison.compare_logs(
         held.chunks(),
-        sides.target.without(sides.ignored).chunks(),
+        sides.target.exclude_ranges(sides.ignored).chunks(),
         find_originals=lambda wanted: copy_comparison.find_originals(held.chunks(), wanted),
-        may_lack=may_lack,
+        is_allowed_to_lack=may_lack,
     )
     # Contents are hashes, so the altered field is unknown.
     differences = [dataclasses.replace(each, fields=()) for each in outcome.differences]
@@ -328,7 +332,7 @@ def _find_stale_keys(source: _CondensedLog, target: _CondensedLog) -> list[Recor
 def _find_last_values(log: _CondensedLog) -> dict[bytes, tuple[int, bytes]]:
     """Return offset and content of each key's last record, without tombstones."""
     return {
-        key: (log.offsets[index], log.sum(index))
+        key: (log.offsets[index], log.content_hash(index))
         for key, index in log.last_indices().items()
         if not log.is_tombstone(index)
     }
@@ -339,13 +343,13 @@ def _is_within(offset: int, ranges: _OffsetRanges) -> bool:
 
 
 def _read_condensed(reader: ConsumerLogReader, partition: TopicPartition) -> _CondensedLog:
-    if partition.partition >= reader.partitions(partition.topic):
+    if partition.partition >= reader.count_partitions(partition.topic):
         return _CondensedLog()
-    return _CondensedLog.of(map(log_records.drop_timestamp_types, reader.read(partition)))
+    return _CondensedLog.from_chunks(map(log_records.drop_timestamp_types, reader.read(partition)))
 
 
 def _list_partitions(reader: ConsumerLogReader, topic: str) -> list[TopicPartition]:
-    return [TopicPartition(topic, number) for number in range(reader.partitions(topic))]
+    return [TopicPartition(topic, number) for number in range(reader.count_partitions(topic))]
 
 
 def _list_source_partitions(reader: ConsumerLogReader, topic: str) -> list[TopicPartition]:
@@ -369,5 +373,5 @@ def _make_comparison(
         target_records=outcome.target_records,
         size=outcome.size,
         differences=outcome.differences,
-        cut_short=outcome.cut_short,
+        is_truncated=outcome.is_truncated,
     )

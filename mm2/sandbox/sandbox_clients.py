@@ -80,18 +80,20 @@ class SandboxClients:
             self._access, client_id=client_id, settings={}, reports=self._reports
         )
 
-    def explain(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
+    def create_error(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
         """Convert a client error to one of our exceptions; `doing` starts its message."""
         return client_errors.translate_error(
             error, doing, where=self._access.where, reports=self._reports
         )
 
-    def overdue(self, doing: str) -> ConnectError:
+    def create_timeout_error(self, doing: str) -> ConnectError:
         """Return the exception for a timeout of our own."""
-        return self.explain(client_errors.create_timeout_error(), doing)
+        return self.create_error(client_errors.create_timeout_error(), doing)
 
 
-def retry_until_answered(ask: Callable[[], T], *, timeout_s: float = _RETRY_TIMEOUT_S) -> T:
+def retry_transient_errors(
+    send_request: Callable[[], T], *, timeout_s: float = _RETRY_TIMEOUT_S
+) -> T:
     """Return the result of `ask`; repeat it while it raises `RetriableError`.
 
     Loading coordinators and moving leaders are transient errors. Raises the last `RetriableError`
@@ -103,7 +105,7 @@ def retry_until_answered(ask: Callable[[], T], *, timeout_s: float = _RETRY_TIME
 
     def answered() -> bool:
         try:
-            answers.append(ask())
+            answers.append(send_request())
         except RetriableError as error:
             last[:] = [error]
         return bool(answers)

@@ -82,12 +82,12 @@ def create_scram_users(access: ClientProperties, security: ClusterSecurity) -> N
             for future in admin.alter_user_scram_credentials(alterations).values():
                 future.result(timeout=_SCRAM_ALTER_TIMEOUT_S)
         except TimeoutError:
-            raise made.overdue(doing) from None
+            raise made.create_timeout_error(doing) from None
         except confluent_kafka.KafkaException as error:
-            raise made.explain(error.args[0], doing) from None
+            raise made.create_error(error.args[0], doing) from None
 
     try:
-        sandbox_clients.retry_until_answered(ask)
+        sandbox_clients.retry_transient_errors(ask)
     except ConnectError as error:
         raise SandboxError(str(error)) from error
 
@@ -198,7 +198,7 @@ class SandboxCluster:
         """`host:port` of each broker's client listener, by node id; empty before the start."""
         return dict(self._addresses)
 
-    def bootstrap_of(self, listener_name: str) -> str:
+    def listener_bootstrap(self, listener_name: str) -> str:
         """`host:port,…` as advertised by one of the additional listeners."""
         return ",".join(
             listener.advertised
@@ -283,10 +283,10 @@ class SandboxCluster:
         for each in self.servers():
             each.freeze()
 
-    def thaw(self) -> None:
+    def unfreeze(self) -> None:
         """Send SIGCONT to all processes that `freeze` stopped."""
         for each in self.servers():
-            each.thaw()
+            each.unfreeze()
 
     def close(self) -> None:
         """Kill the brokers, release the ports, and remove the folder unless it was given."""
@@ -323,7 +323,7 @@ class SandboxCluster:
             return ContainerRunner(
                 image=containers.find_image(self.release), folder=self.folder.absolute()
             )
-        jars = kafka_jars.ensure_jars(self.release.artefacts)
+        jars = kafka_jars.ensure_jars(self.release.jars)
         return LocalRunner(jars, archive=class_archive.ensure_archive(jars, self.release))
 
     def _create_with_controllers(self, client_ports: Mapping[int, int]) -> None:
@@ -345,7 +345,7 @@ class SandboxCluster:
         )
 
     def _create_with_zookeeper(self, client_ports: Mapping[int, int]) -> None:
-        jars = kafka_jars.ensure_jars(self.release.artefacts)
+        jars = kafka_jars.ensure_jars(self.release.jars)
         keeper = ZooKeeper(self.folder / "zookeeper", jars=jars, port=self._reserve())
         self.zookeeper = keeper
         for node in self._node_ids:
@@ -371,8 +371,8 @@ class SandboxCluster:
             runner=runner,
             settings={"log.dirs": str(folder / "data")} | settings,
             jvm=self._jvm,
-            serving=self.release.serving.format(node_id=node),
-            before=partial(keeper.await_forgotten, node) if keeper else lambda: None,
+            ready_text=self.release.ready_text.format(node_id=node),
+            before_start=partial(keeper.await_forgotten, node) if keeper else lambda: None,
         )
         self.brokers[node] = KafkaBroker(spec)
 

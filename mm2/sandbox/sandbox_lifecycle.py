@@ -53,16 +53,16 @@ def start_sandbox(
     release = kafka_releases.find_release(request.kafka_version)
     request = dataclasses.replace(request, kafka_version=release.version)
     home = SandboxFolder(folder.absolute())
-    home.make()
+    home.create()
     with _hold_command_lock(home):
-        if home.supervisor_lives():
+        if home.is_supervisor_running():
             return _join_running(home, request), False
         if request.in_containers:
             containers.check_daemon()
             containers.pull_image(containers.find_image(release), report=report)
         else:
             java.find_java()
-            kafka_jars.ensure_jars(release.artefacts, report=report)
+            kafka_jars.ensure_jars(release.jars, report=report)
         _remove_leftovers(home)
         home.write_request(request)
         return _launch_supervisor(home), True
@@ -77,7 +77,7 @@ def stop_sandbox(folder: Path) -> bool:
     if not home.folder.is_dir():
         return False
     with _hold_command_lock(home):
-        was_up = home.supervisor_lives()
+        was_up = home.is_supervisor_running()
         if (
             was_up
             and not _end_supervisor(home, signal.SIGTERM)
@@ -99,10 +99,10 @@ def stop_sandbox(folder: Path) -> bool:
 def read_status(folder: Path) -> SandboxState | None:
     """Return the state that the sandbox in a folder reports; None if none is up."""
     home = SandboxFolder(folder.absolute())
-    return home.read_state() if home.supervisor_lives() else None
+    return home.read_state() if home.is_supervisor_running() else None
 
 
-def describe_ports_in_use(said: SandboxState) -> list[str]:
+def describe_ports_in_use(state: SandboxState) -> list[str]:
     """Return a sentence for each broker that does not listen on its preferred port."""
     return [
         f"port {broker.preferred_port} is in use: "
@@ -112,17 +112,17 @@ def describe_ports_in_use(said: SandboxState) -> list[str]:
             else f"broker {broker.node_id} of {cluster.name}"
         )
         + f" uses {broker.port} instead"
-        for cluster in said.clusters
+        for cluster in state.clusters
         for broker in cluster.brokers
         if broker.port != broker.preferred_port
     ]
 
 
-def make_shell_variables(folder: Path, said: SandboxState) -> dict[str, str]:
+def make_shell_variables(folder: Path, state: SandboxState) -> dict[str, str]:
     """Return the variables of `mm2 sandbox env`; see `shell_variables`."""
     home = SandboxFolder(folder.absolute())
     found = {}
-    for cluster in said.clusters:
+    for cluster in state.clusters:
         found[shell_variables.make_variable_name(cluster.name)] = cluster.bootstrap
         found[shell_variables.make_config_variable_name(cluster.name)] = str(
             home.client_properties(cluster.name)
@@ -220,7 +220,7 @@ def _launch_supervisor(home: SandboxFolder) -> SandboxState:
             f"starting the supervisor: {error}; its log: {home.supervisor_log}"
         ) from error
     except BaseException:
-        if home.supervisor_lives():
+        if home.is_supervisor_running():
             _end_supervisor(home, signal.SIGTERM)
         raise
 
@@ -228,11 +228,11 @@ def _launch_supervisor(home: SandboxFolder) -> SandboxState:
 def _await_ready(home: SandboxFolder) -> SandboxState:
     def is_settled() -> bool:
         said = home.read_state()
-        return not home.supervisor_lives() or (said is not None and said.phase != "starting")
+        return not home.is_supervisor_running() or (said is not None and said.phase != "starting")
 
     in_time = clock.wait_until(is_settled, timeout_s=_SANDBOX_START_TIMEOUT_S)
     said = home.read_state()
-    if said is not None and said.phase == "ready" and home.supervisor_lives():
+    if said is not None and said.phase == "ready" and home.is_supervisor_running():
         return said
     if said is not None and said.phase == "failed":
         raise SandboxError(said.error)
@@ -246,14 +246,14 @@ def _end_supervisor(home: SandboxFolder, number: signal.Signals) -> bool:
     with suppress(ProcessLookupError):
         os.kill(pid, number)
     return clock.wait_until(
-        lambda: not home.supervisor_lives() and not processes.is_alive(pid),
+        lambda: not home.is_supervisor_running() and not processes.is_alive(pid),
         timeout_s=_SANDBOX_STOP_TIMEOUT_S,
     )
 
 
 def _remove_leftovers(home: SandboxFolder) -> None:
     """Remove the files of a sandbox that did not end properly."""
-    home.forget_state()
+    home.delete_state()
     shutil.rmtree(home.clusters, ignore_errors=True)
 
 
@@ -262,7 +262,7 @@ def _hold_command_lock(home: SandboxFolder) -> Iterator[None]:
     locks = []
 
     def locked() -> bool:
-        lock = home.take_lock(sandbox_state.COMMAND_LOCK)
+        lock = home.try_lock(sandbox_state.COMMAND_LOCK)
         if lock is not None:
             locks.append(lock)
         return lock is not None

@@ -129,7 +129,7 @@ class SandboxFolder:
         """
         return self.folder / f"{cluster}{_CLIENT_PROPERTIES}"
 
-    def make(self) -> None:
+    def create(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def write_request(self, request: SandboxRequest) -> None:
@@ -165,11 +165,11 @@ class SandboxFolder:
         path.touch(mode=0o600)
         path.write_text(broker_settings.render_properties(cluster.properties))
 
-    def forget_state(self) -> None:
+    def delete_state(self) -> None:
         for path in (self._state, *self.folder.glob(f"*{_CLIENT_PROPERTIES}")):
             path.unlink(missing_ok=True)
 
-    def take_lock(self, name: str) -> IO[bytes] | None:
+    def try_lock(self, name: str) -> IO[bytes] | None:
         """Lock a file of this folder and write our process id to it; None if it is locked already.
 
         The lock is held until the file is closed or this process ends.
@@ -184,7 +184,7 @@ class SandboxFolder:
         write_lock_owner(handle, os.getpid())
         return handle
 
-    def supervisor_lives(self) -> bool:
+    def is_supervisor_running(self) -> bool:
         if not (self.folder / SUPERVISOR_LOCK).exists():
             return False
         with (self.folder / SUPERVISOR_LOCK).open() as handle:

@@ -47,16 +47,16 @@ class ServerHealth:
                 )
 
 
-def check_servers(said: SandboxState) -> list[ServerHealth]:
+def check_servers(state: SandboxState) -> list[ServerHealth]:
     """Check every broker and ZooKeeper; takes up to `_HEALTH_TIMEOUT_S`."""
-    brokers = [(cluster, broker) for cluster in said.clusters for broker in cluster.brokers]
+    brokers = [(cluster, broker) for cluster in state.clusters for broker in cluster.brokers]
     with futures.ThreadPoolExecutor(max(1, len(brokers))) as pool:
         asked = [
             pool.submit(_check_broker, cluster.properties, broker) for cluster, broker in brokers
         ]
         answers = iter([each.result() for each in asked])
     found: list[ServerHealth] = []
-    for cluster in said.clusters:
+    for cluster in state.clusters:
         found += [
             ServerHealth(
                 cluster=cluster.name,

@@ -39,7 +39,7 @@ class _StopSignalled(BaseException):
 
 def main(arguments: Sequence[str]) -> int:
     home = SandboxFolder(Path(arguments[0]))
-    lock = home.take_lock(sandbox_state.SUPERVISOR_LOCK)
+    lock = home.try_lock(sandbox_state.SUPERVISOR_LOCK)
     if lock is None:
         raise SandboxError(f"another supervisor already runs in {home.folder}")
     detached_pid = os.fork()
@@ -78,7 +78,7 @@ class _Supervisor:
         finally:
             for each in self._clusters:
                 each.close()
-        self._home.forget_state()
+        self._home.delete_state()
         shutil.rmtree(self._home.clusters, ignore_errors=True)
 
     def _start(self) -> None:

@@ -112,7 +112,7 @@ class CatchUpSnapshot:
     done: int
     eta_s: float | None
     """Estimated time left, None if nothing moves or an end is unknown."""
-    elsewhere: frozenset[str] = frozenset()
+    remote_flows: frozenset[str] = frozenset()
     """Flows whose tasks are all on other nodes, so that their progress is unknown here; empty if
     another flow failed."""
 
@@ -139,7 +139,7 @@ class CatchUpTracker:
     _elsewhere: set[str] = field(default_factory=set)
 
     @property
-    def waits(self) -> bool:
+    def needs_ticks(self) -> bool:
         """True if the verdict depends on time alone: `observe` has to be called without changes."""
         return bool(self._nothing_since_s.keys() - self._elsewhere)
 
@@ -173,7 +173,7 @@ class CatchUpTracker:
                 each.partition,
                 copied_to=each.copied_to,
                 end=each.source_end,
-                stopped=each.stopped,
+                stopped=each.is_halted,
             )
             self._complete = self._complete and each.source_end >= 0
         result = self._results[status.flow] = flow.progress()
@@ -186,7 +186,7 @@ class CatchUpTracker:
     def _is_all_elsewhere(self, status: FlowStatus, now_s: float) -> bool:
         """Returns True if other nodes have all its tasks; permanent after `JOIN_GRACE_S`."""
         runs = status.state is FlowState.RUNNING
-        if not runs or status.copies_here or not status.elsewhere:
+        if not runs or status.has_local_partitions or not status.remote_partitions:
             self._nothing_since_s.pop(status.flow, None)
             self._elsewhere.discard(status.flow)
             return False
@@ -210,7 +210,7 @@ class CatchUpTracker:
             if each is CatchUpState.IN_ERROR and flow not in self._elsewhere
         }
         return CatchUpSnapshot(
-            elsewhere=frozenset() if failed else frozenset(self._elsewhere),
+            remote_flows=frozenset() if failed else frozenset(self._elsewhere),
             verdict=verdict,
             total=total,
             copied=copied,
@@ -268,23 +268,27 @@ def _get_partition(each: PartitionStatus) -> TopicPartition:
 
 def _describe_flow(status: FlowStatus) -> str:
     if status.state is FlowState.RUNNING:
-        return topic_rows.NO_MATCHING_TOPIC if not status.elsewhere else _describe_elsewhere(status)
+        return (
+            topic_rows.NO_MATCHING_TOPIC
+            if not status.remote_partitions
+            else _describe_elsewhere(status)
+        )
     return f"{status.state.value}: {status.reason}"
 
 
 def _describe_elsewhere(status: FlowStatus) -> str:
     """Format: `all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate here`."""
-    nodes = sorted({each.node.partition("/")[0] for each in status.places} - {""})
+    nodes = sorted({each.node.partition("/")[0] for each in status.placements} - {""})
     where = f"node{'' if len(nodes) == 1 else 's'} {', '.join(nodes)}" if nodes else "other nodes"
-    what = f"all {plurals.format_count(status.elsewhere, 'partition', 'are')}"
-    if status.elsewhere == 1:
+    what = f"all {plurals.format_count(status.remote_partitions, 'partition', 'are')}"
+    if status.remote_partitions == 1:
         what = "its only partition is"
     return f"{what} assigned to {where}; nothing to replicate here"
 
 
 def _describe_partition(each: PartitionStatus) -> str:
     reason = topic_rows.describe_reason(each.reason)
-    if each.stopped:
+    if each.is_halted:
         return reason
     behind = each.lag_records
     missing = "" if behind is None else f", lag {plurals.format_count(behind, 'record')}"

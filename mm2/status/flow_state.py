@@ -43,7 +43,7 @@ _OVERRIDE_EFFECTS = {
 
 def find_override(config: ClusterConfigState, connector: str) -> OverrideKind | None:
     """Returns an operator's override of the connector; None if there is none, or no connector."""
-    state = config.target_state(connector) if config.contains(connector) else None
+    state = config.target_state(connector) if config.has_connector(connector) else None
     return None if state is None else _OVERRIDES.get(state)
 
 
@@ -67,7 +67,7 @@ def describe_overrides(holds: OperatorOverrides, *, resume: str) -> list[str]:
     way_on = operator_commands.format_remedy(resume)
     return [
         f"{name} is {each.value} by an operator: {_OVERRIDE_EFFECTS[name]}. {way_on}"
-        for name, each in sorted(holds.beside.items())
+        for name, each in sorted(holds.other_connectors.items())
     ]
 
 
@@ -93,7 +93,7 @@ class GroupStatus:
 
     state: str = ""
     """Connect's state, "" if none was reported."""
-    here: bool = False
+    is_local: bool = False
     """True if it is assigned to this node."""
     reason: str = ""
     node: str = ""
@@ -115,17 +115,17 @@ class WorkerSnapshot:
     """One flow on this node: its worker, its group and what its connector and tasks report."""
 
     flow: str
-    life: FlowWorkerState
+    worker_state: FlowWorkerState
     """State of the worker."""
     reason: str = ""
     """Reason of the worker's state."""
-    met: bool = False
+    has_joined: bool = False
     """True once the worker has joined its group."""
-    given_up: str = ""
+    fatal_error: str = ""
     """Why the flow will not continue, "" while it may."""
     unreachable: str = ""
     """Why a cluster of the flow cannot be reached, "" while both answer."""
-    refused: str = ""
+    config_error: str = ""
     """Why a part of the configuration file is not applied."""
     stopped_ms: int = -1
     """When its connector was stopped."""
@@ -136,26 +136,26 @@ class WorkerSnapshot:
     """Tasks of the source connector, by number."""
     configured: Mapping[int, frozenset[TopicPartition]] = field(default_factory=dict)
     """Partitions in the configurations of these tasks."""
-    current: bool = True
+    is_config_current: bool = True
     """True if the group's configuration is that of the leader's file."""
-    planned_anew: bool = True
+    is_plan_current: bool = True
     """True if the reporting connector has that configuration, too."""
-    handed_out: bool = True
+    is_assigned: bool = True
     """True if the group's last rebalance assigned these tasks."""
-    taken_up: bool = True
+    is_config_applied: bool = True
     """True if the tasks that run here have that configuration."""
-    holds: OperatorOverrides = operator_overrides.NO_OVERRIDES
-    shown: ConnectorSnapshot | None = None
+    overrides: OperatorOverrides = operator_overrides.NO_OVERRIDES
+    connector_snapshot: ConnectorSnapshot | None = None
     checkpoint_tasks: int = 0
-    tasks_shown: Mapping[int, TaskSnapshot] = field(default_factory=dict)
+    task_snapshots: Mapping[int, TaskSnapshot] = field(default_factory=dict)
 
 
 def compute_flow_status(seen: WorkerSnapshot, before: FlowStatus | None = None) -> FlowStatus:
     """Compute the status; returns `before` itself if nothing has changed."""
     state, reason = _compute_state(seen, before)
-    tasks = [seen.tasks_shown[number] for number in sorted(seen.tasks_shown)]
+    tasks = [seen.task_snapshots[number] for number in sorted(seen.task_snapshots)]
     away = seen.configured.keys() - _find_reporting_tasks(seen)
-    findings = seen.shown.findings if seen.shown is not None else ()
+    findings = seen.connector_snapshot.findings if seen.connector_snapshot is not None else ()
     resting = (
         *_list_unstarted_partitions(seen),
         *_list_last_known_partitions(seen, before),
@@ -165,7 +165,7 @@ def compute_flow_status(seen: WorkerSnapshot, before: FlowStatus | None = None) 
     for task in tasks:
         found.update((each.partition, each) for each in task.partitions)
     if (
-        seen.life in (FlowWorkerState.STOPPED, FlowWorkerState.FAILED)
+        seen.worker_state in (FlowWorkerState.STOPPED, FlowWorkerState.FAILED)
         and before is not None
         and not tasks
     ):
@@ -175,7 +175,7 @@ def compute_flow_status(seen: WorkerSnapshot, before: FlowStatus | None = None) 
             reason=reason,
             tasks=before.tasks,
             partitions=before.partitions,
-            fencing=before.fencing,
+            fencing_command=before.fencing_command,
         )
     else:
         made = FlowStatus(
@@ -185,12 +185,20 @@ def compute_flow_status(seen: WorkerSnapshot, before: FlowStatus | None = None) 
             tasks=(*(task.status for task in tasks), *_list_failed_tasks(seen)),
             partitions=tuple(found.values()),
             slots_missing=sum(task.slots_missing for task in tasks),
-            fencing=next((task.fencing for task in tasks if task.fencing), ""),
-            elsewhere=sum(len(seen.configured[each] - found.keys()) for each in away),
-            wanted=seen.shown.copyable if seen.shown is not None and seen.shown.planned else None,
-            holds=seen.holds,
-            places=tuple(_locate_task(number, each) for number, each in sorted(seen.tasks.items())),
-            warnings=seen.shown.warnings if seen.shown is not None else (),
+            fencing_command=next(
+                (task.fencing_command for task in tasks if task.fencing_command), ""
+            ),
+            remote_partitions=sum(len(seen.configured[each] - found.keys()) for each in away),
+            assigned_partitions=seen.connector_snapshot.copyable
+            if seen.connector_snapshot is not None and seen.connector_snapshot.is_planned
+            else None,
+            overrides=seen.overrides,
+            placements=tuple(
+                _locate_task(number, each) for number, each in sorted(seen.tasks.items())
+            ),
+            warnings=seen.connector_snapshot.warnings
+            if seen.connector_snapshot is not None
+            else (),
             checkpoint_tasks=seen.checkpoint_tasks,
         )
     return before if before is not None and made == before else made
@@ -222,7 +230,7 @@ def _list_unstarted_partitions(seen: WorkerSnapshot) -> Iterable[PartitionStatus
             copied_to=-1,
             source_end=-1,
             age_ms=0,
-            oldest_ms=-1,
+            oldest_uncopied_ms=-1,
             transactional=False,
         )
         for number, _ in _list_tasks_failed_here(seen)
@@ -235,7 +243,7 @@ def _list_tasks_failed_here(seen: WorkerSnapshot) -> Iterable[tuple[int, GroupSt
     return (
         (number, each)
         for number, each in sorted(seen.tasks.items())
-        if each.here and each.is_failed and number not in seen.tasks_shown
+        if each.is_local and each.is_failed and number not in seen.task_snapshots
     )
 
 
@@ -243,28 +251,28 @@ def _list_last_known_partitions(
     seen: WorkerSnapshot, before: FlowStatus | None
 ) -> Iterable[PartitionStatus]:
     """Last reports of this node's tasks that have failed or are being restarted."""
-    away = {number for number, each in seen.tasks.items() if each.here} - _find_reporting_tasks(
+    away = {number for number, each in seen.tasks.items() if each.is_local} - _find_reporting_tasks(
         seen
     )
     found = (each for each in (before.partitions if before else ()) if each.task in away)
-    return map(_mark_not_running, found) if seen.life is FlowWorkerState.WORKING else found
+    return map(_mark_not_running, found) if seen.worker_state is FlowWorkerState.WORKING else found
 
 
 def _mark_not_running(each: PartitionStatus) -> PartitionStatus:
     """Mark as waiting: the last known state of its source is outdated."""
-    if each.stopped or each.reason == TASK_NOT_RUNNING:
+    if each.is_halted or each.reason == TASK_NOT_RUNNING:
         return each
     return replace(each, phase="waiting", reason=TASK_NOT_RUNNING)
 
 
 def _find_reporting_tasks(seen: WorkerSnapshot) -> set[int]:
     """Tasks that report partitions."""
-    return {number for number, each in seen.tasks_shown.items() if each.partitions}
+    return {number for number, each in seen.task_snapshots.items() if each.partitions}
 
 
 def is_configuration_applied(seen: WorkerSnapshot) -> bool:
     """Returns True if all connectors and tasks of this node have the file's configuration."""
-    return seen.taken_up and not _describe_wait(seen)
+    return seen.is_config_applied and not _describe_wait(seen)
 
 
 def explain_not_serving(seen: WorkerSnapshot, made: FlowStatus, begun: Collection[int]) -> str:
@@ -273,7 +281,7 @@ def explain_not_serving(seen: WorkerSnapshot, made: FlowStatus, begun: Collectio
 
     `made` is the flow's status; `begun` are tasks whose copy processes have run here: a restarting
     task counts as ready."""
-    if seen.holds.stopped:
+    if seen.overrides.stopped:
         return ""
     if made.state is not _State.RUNNING:
         return made.reason or made.state.value
@@ -309,33 +317,35 @@ def extract_error_message(trace: str | None) -> str:
 
 
 def _compute_state(seen: WorkerSnapshot, before: FlowStatus | None) -> tuple[_State, str]:
-    if seen.given_up or seen.life is FlowWorkerState.FAILED:
-        reason = seen.given_up or seen.reason
+    if seen.fatal_error or seen.worker_state is FlowWorkerState.FAILED:
+        reason = seen.fatal_error or seen.reason
         cause = seen.unreachable if seen.unreachable not in reason else ""
         return _State.FAILED, "; ".join(filter(None, (cause, reason)))
-    match seen.life:
+    match seen.worker_state:
         case FlowWorkerState.STOPPED:
             return _State.STOPPED, seen.reason or "stopped"
         case FlowWorkerState.STOPPING:
             return _State.STOPPING, seen.reason
         case FlowWorkerState.STARTING:
             return _State.PLANNING, seen.unreachable or seen.reason
-    if seen.holds.stopped:
-        if seen.tasks_shown:
+    if seen.overrides.stopped:
+        if seen.task_snapshots:
             return _State.STOPPING, "its tasks are stopping"
         return _State.STOPPED, describe_stop(seen.resume, seen.stopped_ms)
     failed, beside = _describe_failure(seen), _describe_java_workers(seen)
     if before is not None and before.state is _State.RUNNING:
-        return _State.RUNNING, failed or seen.refused or beside
+        return _State.RUNNING, failed or seen.config_error or beside
     waiting = _describe_wait(seen)
     if failed or waiting:
         return _State.PLANNING, failed or seen.unreachable or waiting
-    return _State.RUNNING, seen.refused or beside
+    return _State.RUNNING, seen.config_error or beside
 
 
 def _describe_java_workers(seen: WorkerSnapshot) -> str:
     """Describe that Java workers run tasks of the flow, so that only their guarantees hold."""
-    return next((each.beside_java for each in seen.tasks_shown.values() if each.beside_java), "")
+    return next(
+        (each.java_warning for each in seen.task_snapshots.values() if each.java_warning), ""
+    )
 
 
 def _describe_failure(seen: WorkerSnapshot) -> str:
@@ -343,7 +353,7 @@ def _describe_failure(seen: WorkerSnapshot) -> str:
         ("", seen.connector),
         *((f"task {number}: ", each) for number, each in sorted(seen.tasks.items())),
     )
-    failed = (prefix + each.reason for prefix, each in told if each.here and each.is_failed)
+    failed = (prefix + each.reason for prefix, each in told if each.is_local and each.is_failed)
     return next(failed, "")
 
 
@@ -360,24 +370,24 @@ def _describe_other_node(connector: GroupStatus) -> str:
 def _describe_wait(seen: WorkerSnapshot) -> str:
     """Explain what is missing until the flow runs; "" if nothing is. Statuses of other nodes may be
     outdated and are ignored."""
-    if not seen.met:
+    if not seen.has_joined:
         return seen.reason or "joining its Connect group"
-    if not seen.current:
-        return seen.refused or "its connectors are being configured by the leader of its group"
-    shown = seen.shown
-    if seen.connector.here and not (shown is None and seen.connector.is_paused):
-        if shown is None or not shown.planned or not seen.planned_anew:
+    if not seen.is_config_current:
+        return seen.config_error or "its connectors are being configured by the leader of its group"
+    shown = seen.connector_snapshot
+    if seen.connector.is_local and not (shown is None and seen.connector.is_paused):
+        if shown is None or not shown.is_planned or not seen.is_plan_current:
             return (shown.reason if shown else "") or "its connector is starting"
         if shown.copyable != sum(map(len, seen.configured.values())):
             return "its tasks are being configured"
     elif not seen.tasks:
         return _describe_other_node(seen.connector)
-    if not seen.handed_out:
+    if not seen.is_assigned:
         return "its tasks are being assigned to the nodes of its group"
     for number, each in sorted(seen.tasks.items()):
-        task = seen.tasks_shown.get(number)
+        task = seen.task_snapshots.get(number)
         known = {where.partition for where in task.partitions} if task is not None else set()
-        begins = each.here and not (task is None and each.is_paused)
+        begins = each.is_local and not (task is None and each.is_paused)
         if begins and not seen.configured.get(number, frozenset()) <= known:
             return f"task {number} is starting"
     return ""

@@ -37,12 +37,12 @@ class HealthSource(Protocol):
     """What is evaluated: `mm2.node.node.Mm2Node`."""
 
     @property
-    def crashed(self) -> str: ...
+    def crash_reason(self) -> str: ...
 
     @property
-    def engine_ready(self) -> bool: ...
+    def is_engine_ready(self) -> bool: ...
 
-    def standings(self) -> Sequence[FlowReadiness]: ...
+    def readiness(self) -> Sequence[FlowReadiness]: ...
 
     def statuses(self) -> Sequence[FlowStatus]: ...
 
@@ -81,7 +81,7 @@ def make_health_pages(
     A node is not ready if the target does not answer, because the flow's Connect group is there."""
 
     def live() -> HealthResult:
-        return process_health.check_liveness(silent_s=beats.silent_s, crashed=running.crashed)
+        return process_health.check_liveness(silent_s=beats.silent_s, crashed=running.crash_reason)
 
     def ready() -> HealthResult:
         running.statuses()  # updates the readiness
@@ -94,19 +94,19 @@ def make_health_pages(
             dataclasses.replace(each, joined=False, reason=lost[each.flow])
             if each.flow in lost
             else each
-            for each in running.standings()
+            for each in running.readiness()
         )
-        return process_health.check_readiness([*standings], engine_ready=running.engine_ready)
+        return process_health.check_readiness([*standings], engine_ready=running.is_engine_ready)
 
     def replicating() -> HealthResult:
         return check_replication(reports(), within_s=within_s)
 
     def probe(judge: Callable[[], HealthResult]) -> PageRenderer:
-        judged = CachedValue(judge, for_s=RESULT_MAX_AGE_S, clock=clock)
+        judged = CachedValue(judge, ttl_s=RESULT_MAX_AGE_S, clock=clock)
         return MountedPage(PageThreadPool.PROBES, _make_page(judged.get))
 
     return {
-        LIVE_PATH: MountedPage(PageThreadPool.AT_ONCE, _make_page(live)),
+        LIVE_PATH: MountedPage(PageThreadPool.EVENT_LOOP, _make_page(live)),
         READY_PATH: probe(ready),
         REPLICATING_PATH: probe(replicating),
     }
@@ -116,7 +116,9 @@ def check_replication(reports: Sequence[FlowReport], *, within_s: float) -> Heal
     """Evaluate each flow; without a flow nothing replicates."""
     if not reports:
         return HealthResult(
-            findings=(HealthFinding(well=False, reason="the file has no flow that replicates"),)
+            findings=(
+                HealthFinding(is_healthy=False, reason="the file has no flow that replicates"),
+            )
         )
     judged = (
         (each.flow, replication_health.evaluate_flow(each, within_s=within_s)) for each in reports
@@ -125,7 +127,7 @@ def check_replication(reports: Sequence[FlowReport], *, within_s: float) -> Heal
         findings=tuple(
             HealthFinding(
                 flow=flow,
-                well=verdict.is_healthy,
+                is_healthy=verdict.is_healthy,
                 reason="; ".join(verdict.reasons) or verdict.health.value,
             )
             for flow, verdict in judged
@@ -144,10 +146,10 @@ def _make_page(judge: Callable[[], HealthResult]) -> PageRenderer:
                     404, {"status": "unknown", "reason": f"there is no flow {flow}"}
                 )
             verdict = HealthResult(findings=about)
-        status = "ok" if verdict.well else "failing"
+        status = "ok" if verdict.is_healthy else "failing"
         found = [_finding_to_json(each) for each in verdict.findings]
         return _make_response(
-            200 if verdict.well else _UNHEALTHY_STATUS, {"status": status, "findings": found}
+            200 if verdict.is_healthy else _UNHEALTHY_STATUS, {"status": status, "findings": found}
         )
 
     return make
@@ -155,7 +157,7 @@ def _make_page(judge: Callable[[], HealthResult]) -> PageRenderer:
 
 def _finding_to_json(each: HealthFinding) -> Mapping[str, object]:
     about = {"flow": each.flow} if each.flow else {}
-    return {**about, "ok": each.well, "reason": each.reason}
+    return {**about, "ok": each.is_healthy, "reason": each.reason}
 
 
 def _make_response(status: int, told: Mapping[str, object]) -> PageResponse:

@@ -48,7 +48,7 @@ _FLOW_STYLES = {
 class TableFrame:
     """Content of the table. `notes` are lines above all flows."""
 
-    seen: FlowsOverview
+    overview: FlowsOverview
     notes: tuple[str, ...] = ()
     progress: CatchUpSnapshot | None = None
 
@@ -66,16 +66,16 @@ def select_rows(rows: Sequence[TopicRow], room: int) -> RowSelection:
     room = max(room, TABLE_ROWS_MIN)
     if len(rows) <= room:
         return RowSelection(rows=tuple(rows), hidden=0)
-    worst = sorted(rows, key=lambda row: row.badness)
+    worst = sorted(rows, key=lambda row: row.sort_key)
     return RowSelection(rows=tuple(worst[:room]), hidden=len(rows) - room)
 
 
 def count_rows_that_fit(frame: TableFrame, *, width: int, height: int) -> int:
     """Returns how many topics fit on a terminal of this size."""
     other = _FRAME_LINES + len(frame.notes)
-    for row in frame.seen.flows:
+    for row in frame.overview.flows:
         other += _count_wrapped_lines(f"{row.flow}  {describe_flow(row)}", width)
-    other += sum(_count_wrapped_lines(each, width) for each in _explain_halts(frame.seen))
+    other += sum(_count_wrapped_lines(each, width) for each in _explain_halts(frame.overview))
     return height - other - (0 if frame.progress is None else 2)
 
 
@@ -138,9 +138,9 @@ def _task_state_order(item: tuple[TaskState, int]) -> int:
 
 
 def _describe_empty_node(row: FlowRow) -> str:
-    if row.empty:
+    if row.is_empty:
         return "no topic matches"
-    return f"{plurals.format_count(row.elsewhere, 'partition')}, none of them here"
+    return f"{plurals.format_count(row.remote_partitions, 'partition')}, none of them here"
 
 
 def _describe_partitions(row: FlowRow) -> str:
@@ -173,7 +173,7 @@ def describe_path(row: TopicRow) -> str:
     """Describe the path of its batches, with the number of partitions unless it is all, and the
     rate limit."""
     ways = {
-        "re-encoded": sum(row.opened.values()),
+        "re-encoded": sum(row.reencoded.values()),
         "in transactions": row.transactional,
         "at least once": row.unfenced,
     }
@@ -196,21 +196,21 @@ def describe_state(row: TopicRow) -> str:
 def render_table(frame: TableFrame, *, width: int, height: int) -> console.Group:
     """Render for a terminal of this size."""
     parts: list[console.RenderableType] = [_make_text(note) for note in frame.notes]
-    for row in frame.seen.flows:
+    for row in frame.overview.flows:
         line = text.Text.assemble(
             (row.flow, "bold"),
             "  ",
             (terminal_escape.escape(describe_flow(row)), _find_flow_style(row)),
         )
         parts.append(line)
-    if frame.seen.topics:
+    if frame.overview.topics:
         room = count_rows_that_fit(frame, width=width, height=height)
         parts.append(
             _make_topic_table(
-                frame, select_rows(frame.seen.topics, room), wide=width >= WIDE_TABLE_COLUMNS
+                frame, select_rows(frame.overview.topics, room), wide=width >= WIDE_TABLE_COLUMNS
             )
         )
-    parts.extend(_make_text(words, style="red") for words in _explain_halts(frame.seen))
+    parts.extend(_make_text(words, style="red") for words in _explain_halts(frame.overview))
     if frame.progress is not None:
         parts.append(_make_progress_bar(frame.progress, wide=width >= WIDE_TABLE_COLUMNS))
     return console.Group(*parts)
@@ -227,7 +227,7 @@ def _find_flow_style(row: FlowRow) -> str:
 def _make_topic_table(
     frame: TableFrame, chosen: RowSelection, *, wide: bool
 ) -> console.RenderableType:
-    several = len(frame.seen.flows) > 1
+    several = len(frame.overview.flows) > 1
     made = table.Table(
         box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, expand=True, show_edge=False
     )
@@ -270,10 +270,10 @@ def _group_halts(seen: FlowsOverview) -> list[tuple[str, int]]:
     Partitions of one topic with the same cause are explained once.
     """
     found: dict[tuple[str, str, str], tuple[str, int]] = {}
-    for each in seen.standstills:
+    for each in seen.halts:
         key = (each.flow, each.partition.topic, each.cause)
         known = found.get(key)
-        found[key] = (each.told, 0) if known is None else (known[0], known[1] + 1)
+        found[key] = (each.describe, 0) if known is None else (known[0], known[1] + 1)
     return list(found.values())
 
 

@@ -54,7 +54,7 @@ class OperatorAction:
 
     flow: str
     """Flow name, "" for none."""
-    words: str
+    text: str
     id: str
     """Names the action without its value: a later throttle of the same topic replaces an earlier
     one in the compacted topic."""
@@ -67,14 +67,14 @@ def parse_actions(change: AuditedRequest) -> tuple[OperatorAction, ...]:
     names = [parse.unquote(each) for each in change.path.split("/")[1:]]
     flow = f"{names[0]}->{names[1]}" if len(names) > 1 else ""
     if len(names) < 4 or names[2] != "connectors":
-        return (OperatorAction(flow=flow, words=f"{change.method} {change.path}", id="request"),)
+        return (OperatorAction(flow=flow, text=f"{change.method} {change.path}", id="request"),)
     connector, rest = names[3], names[4:]
     is_source = connector == flow_plan.SOURCE_CONNECTOR
     what = flow if is_source else f"{connector} of {flow}"
 
     def action(words: str, name: str, topic: str = "") -> OperatorAction:
         own = name if is_source else f"{name}-{connector}"
-        return OperatorAction(flow=flow, words=words, id=own, topic=topic)
+        return OperatorAction(flow=flow, text=words, id=own, topic=topic)
 
     match change.method, rest:
         case ("PUT", ["pause" | "resume" | "stop" as verb]):
@@ -144,7 +144,7 @@ class ActionTarget(Protocol):
     @property
     def admin(self) -> Admin: ...
 
-    def writer(self, topic: str) -> RecordWriter:
+    def create_writer(self, topic: str) -> RecordWriter:
         """Create a writer; the caller closes it."""
 
 
@@ -187,7 +187,7 @@ class OperatorLog:
         self._settings = settings
         self._clock = now
         self._open_target = open_target
-        self._threads = ThreadGroup(on_unasked_end=_log_thread_died)
+        self._threads = ThreadGroup(on_unexpected_end=_log_thread_died)
         self._thread: OwnedThread | None = None
         self._changed = threading.Condition()
         self._unwritten: list[_PendingAction] = []
@@ -200,7 +200,7 @@ class OperatorLog:
     def log_change(self, change: AuditedRequest) -> None:
         """Log a REST request, with a warning and the status if it was rejected."""
         found = parse_actions(change)
-        words = "; ".join(each.words for each in found)
+        words = "; ".join(each.text for each in found)
         operator = change.user or change.client or "unknown"
         if 0 < change.status < _MIN_REFUSED_STATUS:
             _log_action(operator, words, flow=found[0].flow)
@@ -222,7 +222,7 @@ class OperatorLog:
         }
         for name, settings in found.items():
             self._record(
-                operator, OperatorAction(flow=name, words=_RELOAD_ID, id=_RELOAD_ID), settings
+                operator, OperatorAction(flow=name, text=_RELOAD_ID, id=_RELOAD_ID), settings
             )
 
     def close(self, timeout_s: float) -> None:
@@ -250,9 +250,9 @@ class OperatorLog:
             kind=IncidentKind.OPERATOR_ACTION,
             flow=flow.name,
             at_ms=self._clock.wall_ms(),
-            detail=_format_operator_line(operator, action.words),
+            detail=_format_operator_line(operator, action.text),
         )
-        entry = _PendingAction(flow=flow, settings=settings, words=action.words, record=record)
+        entry = _PendingAction(flow=flow, settings=settings, words=action.text, record=record)
         with self._changed:
             if self._is_closed:
                 why_not = _ENDED_REASON
@@ -311,7 +311,7 @@ class OperatorLog:
         """Write actions; `told` gets each action's error, "" if it was written."""
         topic = naming.incidents_topic(entries[-1].flow.source)
         end = Deadline.after(WRITE_TIMEOUT_S, now_s=self._clock.now_s())
-        described = target.admin.describe_topics([topic], end.left_s(self._clock.now_s()))
+        described = target.admin.describe_topics([topic], end.remaining_s(self._clock.now_s()))
         failure = described.first_failure()
         if isinstance(failure, TopicMissingError):
             raise RetriableError(
@@ -323,7 +323,7 @@ class OperatorLog:
         def note(entry: _PendingAction, error: ConnectError | None) -> None:
             told.setdefault(entry, "" if error is None else str(error))
 
-        writer = target.writer(topic)
+        writer = target.create_writer(topic)
         try:
             for each in entries:
                 key, value = incident_records.encode(each.record)
@@ -342,7 +342,7 @@ class OperatorLog:
         now_s = self._clock.now_s()
         if now_s >= self._give_up_s:
             return _ENDED_REASON
-        return f"not acknowledged within {WRITE_TIMEOUT_S:g} s" if end.passed(now_s) else ""
+        return f"not acknowledged within {WRITE_TIMEOUT_S:g} s" if end.is_expired(now_s) else ""
 
 
 def _list_flow_names(settings: Mm2Settings) -> list[str]:

@@ -53,8 +53,8 @@ def find_last_replication(
     """
     found = list(pulses)
     never_s = latency.NEVER_S
-    crossed_s = max((each.crossed_s for each in found), default=never_s)
-    idle_s = min((each.idle_s for each in found), default=never_s) if all_move else never_s
+    crossed_s = max((each.replicated_at_s for each in found), default=never_s)
+    idle_s = min((each.caught_up_at_s for each in found), default=never_s) if all_move else never_s
     if max(crossed_s, idle_s) == never_s:
         return None
     if crossed_s >= idle_s:
@@ -91,7 +91,7 @@ class ReplicationActivityTracker:
     )
     """By flow: start of tracking, last evidence, and the processes that reported it."""
 
-    def look(
+    def observe(
         self,
         flow: str,
         pulses: Iterable[LatencySnapshot],
@@ -113,7 +113,7 @@ class ReplicationActivityTracker:
         found = list(pulses)
         begun_s, last, told_by = self._known.get(flow, (now_s, None, []))
         now = find_last_replication(found, all_move=all_move)
-        lives = sorted(each.life for each in found)
+        lives = sorted(each.incarnation for each in found)
         if now is not None:
             same = last is not None and lives == told_by and now.evidence is last.evidence
             if last is None or same or now.at_s >= last.at_s:
@@ -130,7 +130,7 @@ class ReplicationActivityTracker:
             else LastReplication(at_ms=shown_ms(last.at_s), evidence=last.evidence),
         )
 
-    def keep(self, flows: Collection[str]) -> None:
+    def retain_flows(self, flows: Collection[str]) -> None:
         """Forget all other flows."""
         for flow in self._known.keys() - set(flows):
             self._known.pop(flow, None)
@@ -143,7 +143,7 @@ class FlowReadiness:
     flow: str
     joined: bool
     configured: bool
-    serves: bool
+    is_serving: bool
     """True if its assigned tasks have started and not all have failed, or if it is stopped."""
     reason: str = ""
     """Why one of these is false, "" if none is."""
@@ -153,7 +153,7 @@ class FlowReadiness:
 class HealthFinding:
     """A finding about one flow, or about the process (`flow` is "")."""
 
-    well: bool
+    is_healthy: bool
     reason: str
     flow: str = ""
 
@@ -165,21 +165,25 @@ class HealthResult:
     findings: tuple[HealthFinding, ...]
 
     @property
-    def well(self) -> bool:
+    def is_healthy(self) -> bool:
         """True if all findings are healthy."""
-        return all(each.well for each in self.findings)
+        return all(each.is_healthy for each in self.findings)
 
 
 def check_liveness(*, silent_s: float, crashed: str) -> HealthResult:
     """Check the main loop. `silent_s`: seconds since its last iteration; `crashed`: error that
     ended it, "" if it runs."""
     if crashed:
-        finding = HealthFinding(well=False, reason=f"an error in mm2 itself: {crashed}")
+        finding = HealthFinding(is_healthy=False, reason=f"an error in mm2 itself: {crashed}")
     elif silent_s > MAIN_LOOP_TIMEOUT_S:
         late = f"no iteration of the main loop for {silent_s:.0f} s"
-        finding = HealthFinding(well=False, reason=f"{late} (maximum {MAIN_LOOP_TIMEOUT_S:.0f} s)")
+        finding = HealthFinding(
+            is_healthy=False, reason=f"{late} (maximum {MAIN_LOOP_TIMEOUT_S:.0f} s)"
+        )
     else:
-        finding = HealthFinding(well=True, reason=f"last main loop iteration {silent_s:.1f} s ago")
+        finding = HealthFinding(
+            is_healthy=True, reason=f"last main loop iteration {silent_s:.1f} s ago"
+        )
     return HealthResult(findings=(finding,))
 
 
@@ -188,7 +192,7 @@ def check_readiness(flows: Sequence[FlowReadiness], *, engine_ready: bool) -> He
     engine = "the copy engine is ready" if engine_ready else "the copy engine is starting"
     return HealthResult(
         findings=(
-            HealthFinding(well=engine_ready, reason=engine),
+            HealthFinding(is_healthy=engine_ready, reason=engine),
             *(_check_flow_readiness(each) for each in flows),
         )
     )
@@ -198,11 +202,11 @@ def _check_flow_readiness(of: FlowReadiness) -> HealthFinding:
     stages = (
         (of.joined, "has not joined its group"),
         (of.configured, "its connectors are not configured as in the file"),
-        (of.serves, "its tasks are not running"),
+        (of.is_serving, "its tasks are not running"),
     )
     missing = next((text for reached, text in stages if not reached), None)
     if missing is None:
         reason = of.reason or "joined, configured, tasks running"
-        return HealthFinding(flow=of.flow, well=True, reason=reason)
+        return HealthFinding(flow=of.flow, is_healthy=True, reason=reason)
     told = f"{missing}: {of.reason}" if of.reason else missing
-    return HealthFinding(flow=of.flow, well=False, reason=told)
+    return HealthFinding(flow=of.flow, is_healthy=False, reason=told)

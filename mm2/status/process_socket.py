@@ -101,9 +101,9 @@ def find_socket_folder(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
 class ProcessSocket:
     """The listening side. Raises `ProcessSocketError` if the socket cannot be created."""
 
-    def __init__(self, file: pathlib.Path, *, where: pathlib.Path) -> None:
-        _create_folder(where)
-        self.path = where / f"{_make_name_prefix(file)}-{os.getpid()}.sock"
+    def __init__(self, file: pathlib.Path, *, folder: pathlib.Path) -> None:
+        _create_folder(folder)
+        self.path = folder / f"{_make_name_prefix(file)}-{os.getpid()}.sock"
         self._listener = socket.socket(socket.AF_UNIX)
         try:
             self.path.unlink(missing_ok=True)
@@ -162,16 +162,16 @@ def _describe_peer(connection: socket.socket) -> str:
 
 
 def query_processes(
-    file: pathlib.Path, question: ProcessRequest, *, where: pathlib.Path, timeout_s: float
+    file: pathlib.Path, request: ProcessRequest, *, folder: pathlib.Path, timeout_s: float
 ) -> dict[int, ProcessResponse]:
     """Query each process that runs the file; returns the responses by process id.
 
     Removes sockets of processes that are gone. Raises `ProcessSocketError` if no process answers,
     or if another user could answer."""
     with contextlib.suppress(FileNotFoundError, PermissionError):  # then no socket is found in it
-        _check_folder_owner(where, uid=os.geteuid())
+        _check_folder_owner(folder, uid=os.geteuid())
     found = {
-        pid: _query_process(path, question, timeout_s) for pid, path in _find_sockets(file, where)
+        pid: _query_process(path, request, timeout_s) for pid, path in _find_sockets(file, folder)
     }
     answers = {pid: answer for pid, answer in found.items() if answer is not None}
     if not answers:
@@ -182,7 +182,7 @@ def query_processes(
         else:
             remedy = f"that file does not exist; {another}"
         raise ProcessSocketError(
-            f"no process runs {file.absolute()} on this machine (looked in {where}): {remedy}"
+            f"no process runs {file.absolute()} on this machine (looked in {folder}): {remedy}"
         )
     return answers
 
@@ -245,7 +245,7 @@ def _check_folder_owner(where: pathlib.Path, *, uid: int, ours: bool = False) ->
     that runs the processes, but not one that anybody could have created.
     """
     try:
-        files.check_private(where, uid=uid, by_root=not ours)
+        files.check_private(where, uid=uid, root_may_use_foreign=not ours)
     except ForeignFolderError as error:
         raise ProcessSocketError(
             f"{error}, or set MM2_RUN_DIR to another folder for both mm2 run and this command: "

@@ -100,7 +100,9 @@ def health_to_json(report: FlowReport, *, within_s: float) -> dict[str, Any]:
 
 def find_exit_code(reports: Sequence[FlowReport], *, within_s: float) -> int:
     """Returns the exit code for reports; `exit_codes.DONE` if every flow is healthy."""
-    return exit_codes.worst_of([_find_flow_exit_code(each, within_s=within_s) for each in reports])
+    return exit_codes.combine_exit_codes(
+        [_find_flow_exit_code(each, within_s=within_s) for each in reports]
+    )
 
 
 def _find_flow_exit_code(report: FlowReport, *, within_s: float) -> int:

@@ -33,11 +33,11 @@ RETENTION_CONFIGS = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES)
 class TopicRetention:
     """Retention settings of a topic; None if nothing is deleted by that limit."""
 
-    keeps_ms: int | None = None
-    keeps_bytes: int | None = None
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
 
     @staticmethod
-    def of(settings: Mapping[str, str | None]) -> TopicRetention | None:
+    def parse(settings: Mapping[str, str | None]) -> TopicRetention | None:
         """Parse a topic's configuration; None if it is incomplete."""
         policy = settings.get(CLEANUP_POLICY)
         if policy is None:
@@ -49,8 +49,8 @@ class TopicRetention:
         except ValueError:
             return None
         return TopicRetention(
-            keeps_ms=keeps_ms if keeps_ms >= 0 else None,
-            keeps_bytes=keeps_bytes if keeps_bytes >= 0 else None,
+            retention_ms=keeps_ms if keeps_ms >= 0 else None,
+            retention_bytes=keeps_bytes if keeps_bytes >= 0 else None,
         )
 
 
@@ -67,7 +67,7 @@ class RetentionSample:
     """Next offset to replicate."""
     waiting_since_ms: int | None = None
     """Timestamp of the oldest record that is not replicated, None if unknown."""
-    bytes_each: float | None = None
+    bytes_per_record: float | None = None
     """Average size of a record in the log, None if unknown."""
 
 
@@ -124,7 +124,7 @@ class RetentionRiskEstimator:
     _samples: deque[RetentionSample] = field(default_factory=deque)
     _moves: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=START_MOVES_MAX))
 
-    def look(self, seen: RetentionSample) -> None:
+    def observe(self, seen: RetentionSample) -> None:
         """Add a sample. If the log starts or ends lower than before, the topic was recreated, and
         earlier samples are dropped; also if the clock was set back."""
         newest = self._samples[-1] if self._samples else None
@@ -152,27 +152,27 @@ class RetentionRiskEstimator:
         ends = list(self._ends(now, retention))
         if ends:
             return min(ends, key=_time_left_ms)
-        unlimited = retention is not None and retention.keeps_ms is None
-        sized = retention is not None and retention.keeps_bytes is not None
+        unlimited = retention is not None and retention.retention_ms is None
+        sized = retention is not None and retention.retention_bytes is not None
         return RetentionRisk(kind=RiskKind.KEPT if unlimited and not sized else RiskKind.UNKNOWN)
 
     def _ends(
         self, now: RetentionSample, retention: TopicRetention | None
     ) -> Iterator[RetentionRisk]:
-        if retention is not None and retention.keeps_ms is not None:
-            yield from _estimate_by_time(now, retention.keeps_ms)
-        if retention is not None and retention.keeps_bytes is not None:
-            yield from self._by_size(now, retention.keeps_bytes)
+        if retention is not None and retention.retention_ms is not None:
+            yield from _estimate_by_time(now, retention.retention_ms)
+        if retention is not None and retention.retention_bytes is not None:
+            yield from self._by_size(now, retention.retention_bytes)
         yield from self._by_start(now)
 
     def _by_size(self, now: RetentionSample, keeps: int) -> Iterator[RetentionRisk]:
         """The oldest waiting record is kept while the log after it is smaller than the limit."""
         first = self._samples[0]
         passed_ms = now.at_ms - first.at_ms
-        if now.bytes_each is None or not passed_ms:
+        if now.bytes_per_record is None or not passed_ms:
             return
-        room = max(0.0, keeps - (now.end - now.copied_to) * now.bytes_each)
-        coming = (now.end - first.end) * now.bytes_each / passed_ms
+        room = max(0.0, keeps - (now.end - now.copied_to) * now.bytes_per_record)
+        coming = (now.end - first.end) * now.bytes_per_record / passed_ms
         if coming > 0 or not room:
             left_ms = int(room / coming) if room else 0
             share = room / keeps if keeps else 0.0
@@ -262,8 +262,8 @@ def make_retention_command(
     if retention is None or risk.kind is not RiskKind.RUNS_OUT:
         return ""
     kept = {
-        DeletionCause.TIME: (RETENTION_MS, retention.keeps_ms),
-        DeletionCause.SIZE: (RETENTION_BYTES, retention.keeps_bytes),
+        DeletionCause.TIME: (RETENTION_MS, retention.retention_ms),
+        DeletionCause.SIZE: (RETENTION_BYTES, retention.retention_bytes),
     }
     key, value = kept.get(risk.cause, ("", None)) if risk.cause is not None else ("", None)
-    return source.set_topic(topic, {key: str(2 * value)}) if value else ""
+    return source.set_topic_configs(topic, {key: str(2 * value)}) if value else ""

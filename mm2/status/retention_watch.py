@@ -110,12 +110,12 @@ class SourceRetentionReader:
     def close(self) -> None:
         self._close()
 
-    def look(self, waiting: Mapping[TopicPartition, PartitionStatus]) -> SourceSnapshots:
+    def collect(self, waiting: Mapping[TopicPartition, PartitionStatus]) -> SourceSnapshots:
         """Collect snapshots of these partitions. Raises `ConnectError` if the source does not
         answer or denies access."""
         if self._clock.now_s() - self._cache.at_s >= CACHED_CONFIG_MAX_AGE_S:
             self._cache = _CachedReads(at_s=self._clock.now_s())
-        ends = self._source.logs.ends(waiting, SOURCE_REQUEST_TIMEOUT_S).done
+        ends = self._source.logs.fetch_bounds(waiting, SOURCE_REQUEST_TIMEOUT_S).succeeded
         copied = self._find_positions(waiting, ends)
         lagging = {
             each: max(at, ends[each].start) for each, at in copied.items() if at < ends[each].end
@@ -134,13 +134,13 @@ class SourceRetentionReader:
                     end=ends[each].end,
                     copied_to=at,
                     waiting_since_ms=times.get(each),
-                    bytes_each=_bytes_per_record(waiting[each]),
+                    bytes_per_record=_bytes_per_record(waiting[each]),
                 ),
                 of=each,
                 retention=retentions.get(each.topic),
             )
             found[each] = SourcePartitionSnapshot(
-                ends=ends[each],
+                bounds=ends[each],
                 copied_to=at,
                 waiting_since_ms=times.get(each),
                 retention_risk=risk,
@@ -155,7 +155,7 @@ class SourceRetentionReader:
         of: TopicPartition,
         retention: TopicRetention | None,
     ) -> RetentionRisk:
-        self._estimators[of].look(seen)
+        self._estimators[of].observe(seen)
         return self._estimators[of].estimate(retention)
 
     def _read_timestamps(
@@ -165,7 +165,11 @@ class SourceRetentionReader:
     ) -> Mapping[TopicPartition, int]:
         """Returns timestamps of the oldest waiting records. Partitions that are being replicated
         report theirs; of the others only a limited number is read."""
-        known = {each: waiting[each].oldest_ms for each in lagging if waiting[each].oldest_ms >= 0}
+        known = {
+            each: waiting[each].oldest_uncopied_ms
+            for each in lagging
+            if waiting[each].oldest_uncopied_ms >= 0
+        }
         asked = [
             each
             for each in sorted(lagging)
@@ -174,7 +178,11 @@ class SourceRetentionReader:
         wanted = {each: lagging[each] for each in asked[:TIMESTAMPS_READ_MAX]}
         return {
             **known,
-            **(self._source.logs.times_ms(wanted, TIMESTAMP_READ_TIMEOUT_S) if wanted else {}),
+            **(
+                self._source.logs.read_timestamps(wanted, TIMESTAMP_READ_TIMEOUT_S)
+                if wanted
+                else {}
+            ),
         }
 
     def _find_positions(
@@ -200,7 +208,7 @@ class SourceRetentionReader:
                 del known[topic]
         fresh = sorted(set(topics) - known.keys())
         if fresh:
-            answered = self._source.admin.topic_configs(fresh, SOURCE_REQUEST_TIMEOUT_S).done
+            answered = self._source.admin.topic_configs(fresh, SOURCE_REQUEST_TIMEOUT_S).succeeded
             known.update(
                 (name, status_from_process.parse_topic_retention(answered.get(name)))
                 for name in fresh
@@ -282,7 +290,7 @@ def open_retention_reader(settings: Mm2Settings, flow: Flow) -> SourceRetentionR
 
     def positions() -> Mapping[TopicPartition, int]:
         known = mirror_state.read_offset_map(both.target, flow.source, OFFSET_MAP_READ_TIMEOUT_S)
-        found = {each: known.partition(each).copied_to for each in known.partitions()}
+        found = {each: known.get_partition(each).replicated_to for each in known.list_partitions()}
         return {each: at for each, at in found.items() if at is not None}
 
     return SourceRetentionReader(
@@ -335,13 +343,13 @@ class RetentionWatch:
         try:
             while not stop.wait(pause_s):
                 began_s = self._clock.now_s()
-                self.note()
+                self.record_states()
                 took_s = self._clock.now_s() - began_s
                 pause_s = min(
                     SOURCE_POLL_INTERVAL_S, max(HISTORY_INTERVAL_S, took_s / HISTORY_CPU_SHARE)
                 )
                 if self._clock.now_s() >= due_s:
-                    self.look(stop)
+                    self.collect_snapshots(stop)
                     due_s = self._clock.now_s() + SOURCE_POLL_INTERVAL_S
         finally:
             with self._lock:
@@ -364,11 +372,11 @@ class RetentionWatch:
                     flow,
                     statuses[flow.name],
                     self._history,
-                    looks=looks.get(flow.name, {}),
-                    looks_recent=self._is_recent(flow),
+                    snapshots=looks.get(flow.name, {}),
+                    snapshots_recent=self._is_recent(flow),
                     unreachable=self._unreachable(flow),
                     activity=activities[flow.name],
-                    resume=operator.go_on(flow.name, None),
+                    resume=operator.resume(flow.name, None),
                     process=os.getpid(),
                     wall_ms=wall_ms,
                 )
@@ -380,20 +388,20 @@ class RetentionWatch:
         self, statuses: Iterable[FlowStatus], *, now_s: float, wall_ms: int
     ) -> dict[str, ReplicationActivity | None]:
         """Returns the last replication on this node, by flow."""
-        pulses, found = status_registry.REGISTRY.seen().pulses, {}
+        pulses, found = status_registry.REGISTRY.snapshot().latencies, {}
         for each in statuses:
-            found[each.flow] = self._activity_tracker.look(
+            found[each.flow] = self._activity_tracker.observe(
                 each.flow,
                 pulses.get(each.flow, {}).values(),
-                copies=each.copies_here,
-                all_move=each.all_move,
+                copies=each.has_local_partitions,
+                all_move=each.is_copying_all,
                 now_s=now_s,
                 wall_ms=wall_ms,
             )
-        self._activity_tracker.keep(found.keys())
+        self._activity_tracker.retain_flows(found.keys())
         return found
 
-    def left_s(self) -> dict[tuple[str, ...], float]:
+    def list_seconds_left(self) -> dict[tuple[str, ...], float]:
         """Returns seconds until waiting records are deleted, by flow and topic, 0 if that has
         begun; without topics for which it is unknown."""
         found: dict[tuple[str, ...], float] = {}
@@ -419,13 +427,13 @@ class RetentionWatch:
             if self._snapshot_times_s[flow] >= since_s
         }
 
-    def note(self) -> None:
+    def record_states(self) -> None:
         """Record when flows and partitions entered their state."""
         with self._lock:
             now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
             self._history.observe(self._running.statuses(), now_s=now_s, wall_ms=wall_ms)
 
-    def look(self, stop: threading.Event) -> None:
+    def collect_snapshots(self, stop: threading.Event) -> None:
         """Collect snapshots from the sources of all flows."""
         settings = self._running.settings
         by_name = {each.name: each for each in settings.flows}
@@ -474,16 +482,16 @@ class RetentionWatch:
         wall_ms, found = self._clock.wall_ms(), {}
         for each in status.partitions:
             state = topic_rows.find_partition_state(
-                each, paused=status.holds.pauses(each.partition.topic)
+                each, paused=status.overrides.is_topic_paused(each.partition.topic)
             )
-            age_s = each.lag_s(wall_ms)
+            age_s = each.compute_lag_s(wall_ms)
             late = age_s is not None and age_s >= LAG_THRESHOLD_S
             known = state == status_document.COPYING_STATE and age_s is not None
             paused = state == topic_rows.PAUSED_STATE
             if (
                 late
                 or paused
-                or each.stopped
+                or each.is_halted
                 or (
                     not known and (target_lost or self._is_waiting_long(status.flow, each, wall_ms))
                 )
@@ -503,7 +511,7 @@ class RetentionWatch:
         waiting: Mapping[TopicPartition, PartitionStatus],
     ) -> SourceSnapshots:
         try:
-            found = self._source(settings, flow).look(waiting)
+            found = self._source(settings, flow).collect(waiting)
         except ConnectError as error:
             if flow.name not in self._failing:
                 self._failing.add(flow.name)

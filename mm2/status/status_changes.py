@@ -64,10 +64,10 @@ class StatusChangeLog:
         if now != before:
             yield _make_state_line(row)
         running = row.state is FlowState.RUNNING
-        if running and row.empty and row.flow not in self._empty:
+        if running and row.is_empty and row.flow not in self._empty:
             self._empty.add(row.flow)
             yield StatusLogLine(logging.WARNING, f"{row.flow}: {topic_rows.NO_MATCHING_TOPIC}")
-        if row.fencing and row.flow not in self._unfenced:
+        if row.fencing_command and row.flow not in self._unfenced:
             self._unfenced.add(row.flow)
             yield StatusLogLine(
                 logging.WARNING,
@@ -75,7 +75,7 @@ class StatusChangeLog:
                 f"writers cannot be fenced: {plurals.format_count(row.unfenced, 'partition')} "
                 "replicated at least once. The remedy grants the right and restarts the tasks, "
                 "which then replicate exactly once. "
-                f"{operator_commands.format_remedy(row.fencing)}",
+                f"{operator_commands.format_remedy(row.fencing_command)}",
             )
 
     def _log_slots(self, row: FlowRow, now_s: float) -> Iterable[StatusLogLine]:
@@ -97,19 +97,19 @@ class StatusChangeLog:
             )
 
     def _log_halts(self, seen: FlowsOverview) -> Iterable[StatusLogLine]:
-        for each in seen.standstills:
+        for each in seen.halts:
             key = (each.flow, each.partition.topic, each.reason)
             if not each.has_copy and key not in self._reported_halts:
                 self._reported_halts.add(key)
                 yield StatusLogLine(
-                    logging.ERROR, each.told, _make_log_fields(each.flow, each.partition)
+                    logging.ERROR, each.describe, _make_log_fields(each.flow, each.partition)
                 )
 
     def _log_resumed(
         self, seen: FlowsOverview, statuses: Iterable[FlowStatus]
     ) -> Iterable[StatusLogLine]:
         """Log partitions that replicate again; one whose task is restarting may still be halted."""
-        standing = frozenset((each.flow, each.partition) for each in seen.standstills)
+        standing = frozenset((each.flow, each.partition) for each in seen.halts)
         gone = self._halted - standing
         phases = {
             (status.flow, each.partition): each.phase

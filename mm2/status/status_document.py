@@ -193,7 +193,7 @@ class ReportedLag:
     """Maximum of the known ages."""
     complete: bool
     """True if every lag is known; otherwise `records` is a lower bound."""
-    dated: bool
+    age_complete: bool
     """True if every age is known; otherwise `ms` is a lower bound."""
 
 
@@ -206,7 +206,7 @@ def sum_lag(partitions: Sequence[PartitionReport], now_ms: int) -> ReportedLag:
         records=sum(known) if known else None,
         ms=max(known_ms, default=None),
         complete=len(known) == len(partitions),
-        dated=len(known_ms) == len(partitions),
+        age_complete=len(known_ms) == len(partitions),
     )
 
 
@@ -291,7 +291,7 @@ def lag_to_json(found: ReportedLag) -> dict[str, Any]:
         "lag_records": found.records,
         "lag_records_known": found.complete,
         "lag_ms": found.ms,
-        "lag_ms_known": found.dated,
+        "lag_ms_known": found.age_complete,
     }
 
 

@@ -71,13 +71,16 @@ def collect_report(
     with FlowPair(settings, flow, purpose="status", clock=clock) as both:
         try:
             group = connect_group.read_connect_group(
-                both.target, plan.worker_props, clock=clock, timeout_s=end.left_s(clock.now_s())
+                both.target,
+                plan.worker_props,
+                clock=clock,
+                timeout_s=end.remaining_s(clock.now_s()),
             )
             found = mirror_state.collect_mirror_state(
                 both,
                 clock=clock,
-                timeout_s=end.left_s(clock.now_s()),
-                lost=lost.get(ClusterSide.SOURCE, ""),
+                timeout_s=end.remaining_s(clock.now_s()),
+                lost_reason=lost.get(ClusterSide.SOURCE, ""),
             )
         except RetriableError as error:
             silent = {**lost, ClusterSide.TARGET: str(error)}
@@ -90,7 +93,7 @@ def collect_report(
                 state=_ReportState.UNKNOWN,
                 reason=str(error),
             )
-        retentions = _read_retentions(both.source, found, timeout_s=end.left_s(clock.now_s()))
+        retentions = _read_retentions(both.source, found, timeout_s=end.remaining_s(clock.now_s()))
     return make_report(flow, plan, group, found=found, retentions=retentions, at_ms=clock.wall_ms())
 
 
@@ -141,8 +144,8 @@ def make_report(
         partitions=partitions,
         problems=tuple(_list_problems(group)),
         warnings=tuple(_list_warnings(plan, group, found, holds=holds, partitions=partitions)),
-        unreachable=(_make_unreachable(ClusterSide.SOURCE, flow.source, found.silent),)
-        if found.silent
+        unreachable=(_make_unreachable(ClusterSide.SOURCE, flow.source, found.source_error),)
+        if found.source_error
         else (),
     )
 
@@ -157,7 +160,7 @@ def _read_retentions(source: FlowSide, found: MirrorState, *, timeout_s: float) 
     if not lagging:
         return {}
     try:
-        settings = source.admin.topic_configs(lagging, timeout_s).done
+        settings = source.admin.topic_configs(lagging, timeout_s).succeeded
     except ConnectError:
         return {}
     return {name: status_from_process.parse_topic_retention(settings.get(name)) for name in lagging}
@@ -168,20 +171,20 @@ def _read_retentions(source: FlowSide, found: MirrorState, *, timeout_s: float) 
 
 def _find_state(plan: FlowPlan, group: ConnectGroupSnapshot) -> tuple[_ReportState, str]:
     config = group.config
-    if not config.contains(flow_plan.SOURCE_CONNECTOR):
+    if not config.has_connector(flow_plan.SOURCE_CONNECTOR):
         topic = plan.worker_props["config.storage.topic"]
         return _ReportState.NOT_RUNNING, _NEVER_STARTED.format(topic=topic)
     target = config.target_state(flow_plan.SOURCE_CONNECTOR)
     if target is TargetState.STOPPED:
         key = ConfigRecordKind.TARGET_STATE.value + flow_plan.SOURCE_CONNECTOR
         at_ms = group.changed_ms.get(key, -1)
-        return _ReportState.STOPPED, flow_state.describe_stop(plan.resume, at_ms)
+        return _ReportState.STOPPED, flow_state.describe_stop(plan.resume_command, at_ms)
     if group.hosts is not None and not group.hosts:
         return _ReportState.NOT_RUNNING, _GROUP_HAS_NO_MEMBERS.format(
             group=plan.worker_props["group.id"]
         )
     if target is TargetState.PAUSED:
-        return _ReportState.PAUSED, flow_state.describe_pause(plan.resume)
+        return _ReportState.PAUSED, flow_state.describe_pause(plan.resume_command)
     status = group.statuses.connector(flow_plan.SOURCE_CONNECTOR)
     if status is None or status.state not in (_ConnectStatus.RUNNING, _ConnectStatus.FAILED):
         word = "of unknown state" if status is None else status.state.value
@@ -249,7 +252,7 @@ def _read_overrides(config: ClusterConfigState) -> OperatorOverrides:
         found = OperatorOverrides(paused=at_rest)
     stopped = how is OverrideKind.STOPPED
     return dataclasses.replace(
-        found, stopped=stopped, beside=flow_state.find_connector_overrides(config)
+        found, stopped=stopped, other_connectors=flow_state.find_connector_overrides(config)
     )
 
 
@@ -270,12 +273,12 @@ def _report_partition(
         partition=where.partition,
         mirror=each.mirror.topic,
         state=topic_rows.PAUSED_STATE
-        if holds.pauses(where.topic)
+        if holds.is_topic_paused(where.topic)
         else status_document.UNREPORTED_STATE,
         reason=_describe_problem(each, risk),
         copied_to=each.copied_to,
-        start=None if each.here is None else each.here.start,
-        end=None if each.here is None else each.here.end,
+        start=None if each.source_bounds is None else each.source_bounds.start,
+        end=None if each.source_bounds is None else each.source_bounds.end,
         waiting_since_ms=each.waiting_since_ms,
         retention_risk=risk,
     )
@@ -285,15 +288,15 @@ def _estimate_risk(
     each: MirroredPartition, *, at_ms: int, retention: TopicRetention | None
 ) -> RetentionRisk:
     """Estimate from one sample, that is from retention settings alone, without rates."""
-    if each.here is None:
+    if each.source_bounds is None:
         return status_document.UNKNOWN_RISK
     fold = RetentionRiskEstimator()
-    fold.look(
+    fold.observe(
         RetentionSample(
             at_ms=at_ms,
-            start=each.here.start,
-            end=each.here.end,
-            copied_to=each.here.start if each.copied_to is None else each.copied_to,
+            start=each.source_bounds.start,
+            end=each.source_bounds.end,
+            copied_to=each.source_bounds.start if each.copied_to is None else each.copied_to,
             waiting_since_ms=each.waiting_since_ms,
         )
     )
@@ -301,14 +304,18 @@ def _estimate_risk(
 
 
 def _describe_problem(each: MirroredPartition, risk: RetentionRisk) -> str:
-    if each.stopped:
-        return each.stopped
-    if each.here is not None and each.copied_to is not None and each.copied_to > each.here.end:
+    if each.stop_reason:
+        return each.stop_reason
+    if (
+        each.source_bounds is not None
+        and each.copied_to is not None
+        and each.copied_to > each.source_bounds.end
+    ):
         return (
             f"it was copied up to offset {each.copied_to}, but the source's log ends at "
-            f"{each.here.end}: the log was truncated, or the topic recreated"
+            f"{each.source_bounds.end}: the log was truncated, or the topic recreated"
         )
-    if each.copied_to is not None and each.there is None:
+    if each.copied_to is not None and each.mirror_bounds is None:
         return f"its mirror {each.mirror} was deleted"
     return retention_risk.describe_loss(risk) if risk.kind is RiskKind.GONE else ""
 
@@ -323,11 +330,11 @@ def _list_warnings(
 ) -> Iterator[str]:
     if group.hosts is None:
         yield "whether its Connect group has members is unknown: grant mm2 DESCRIBE on the group"
-    if not partitions and not found.silent:
+    if not partitions and not found.source_error:
         yield topic_rows.NO_MATCHING_TOPIC
-    yield from flow_state.describe_overrides(holds, resume=plan.resume)
-    if found.losses:
-        incidents = plurals.format_count(found.losses, "incident", "report")
+    yield from flow_state.describe_overrides(holds, resume=plan.resume_command)
+    if found.loss_count:
+        incidents = plurals.format_count(found.loss_count, "incident", "report")
         yield f"{incidents} lost records; mm2 incidents lists them"
     wrong = [each for each in partitions if each.reason]
     for each in wrong[:3]:

@@ -45,7 +45,7 @@ from mm2.topics.flow_config import Flow
 class SourcePartitionSnapshot:
     """One partition of the source, as read from the cluster."""
 
-    ends: LogBounds
+    bounds: LogBounds
     copied_to: int
     """Next offset to replicate."""
     waiting_since_ms: int | None
@@ -65,14 +65,14 @@ def apply_source_snapshot(
     if not recent:
         return dataclasses.replace(found, retention_risk=seen.retention_risk)
     copied_to = seen.copied_to if found.copied_to is None else found.copied_to
-    moved_past = found.end is not None and found.end > seen.ends.end
+    moved_past = found.end is not None and found.end > seen.bounds.end
     waiting = seen.waiting_since_ms if found.waiting_since_ms is None else found.waiting_since_ms
-    caught_up = copied_to >= seen.ends.end
+    caught_up = copied_to >= seen.bounds.end
     return dataclasses.replace(
         found,
         copied_to=copied_to,
-        start=seen.ends.start,
-        end=found.end if moved_past else seen.ends.end,
+        start=seen.bounds.start,
+        end=found.end if moved_past else seen.bounds.end,
         waiting_since_ms=None if caught_up and not moved_past else waiting,
         retention_risk=seen.retention_risk,
     )
@@ -82,7 +82,7 @@ def parse_topic_retention(settings: TopicConfigs | None) -> TopicRetention | Non
     """Parse a topic's retention settings; None if they are incomplete or not readable."""
     if settings is None:
         return None
-    return TopicRetention.of({name: each.value for name, each in settings.items()})
+    return TopicRetention.parse({name: each.value for name, each in settings.items()})
 
 
 REMEMBERED_PROBLEMS_MAX = 20
@@ -186,10 +186,10 @@ class StatusHistory:
 
 
 def _list_states(status: FlowStatus) -> Iterator[tuple[_StateKey, str]]:
-    paused = " paused" if status.holds.paused else ""
+    paused = " paused" if status.overrides.paused else ""
     yield (status.flow, None), status.state.value + paused
     for each in status.partitions:
-        paused_topic = status.holds.pauses(each.partition.topic)
+        paused_topic = status.overrides.is_topic_paused(each.partition.topic)
         yield (
             (status.flow, each.partition),
             topic_rows.find_partition_state(each, paused=paused_topic),
@@ -202,11 +202,11 @@ def _list_current_problems(status: FlowStatus) -> Iterator[str]:
     for task in status.tasks:
         if task.state in _PROBLEM_TASK_STATES and task.reason:
             yield f"task {task.index}: {task.reason}"
-    stopped = tuple(each for each in status.partitions if each.stopped)
+    stopped = tuple(each for each in status.partitions if each.is_halted)
     for each in topic_rows.list_halted_partitions(
         [dataclasses.replace(status, partitions=stopped)]
     ):
-        told = each.told.removeprefix(f"{status.flow}: ")
+        told = each.describe.removeprefix(f"{status.flow}: ")
         yield status_document.replace_partition_by_topic(each.partition, told)
 
 
@@ -216,10 +216,10 @@ _NO_SNAPSHOTS: Mapping[TopicPartition, SourcePartitionSnapshot] = {}
 def make_report(
     flow: Flow,
     status: FlowStatus,
-    past: StatusHistory,
+    history: StatusHistory,
     *,
-    looks: Mapping[TopicPartition, SourcePartitionSnapshot] = _NO_SNAPSHOTS,
-    looks_recent: bool = True,
+    snapshots: Mapping[TopicPartition, SourcePartitionSnapshot] = _NO_SNAPSHOTS,
+    snapshots_recent: bool = True,
     unreachable: tuple[UnreachableCluster, ...] = (),
     activity: ReplicationActivity | None = None,
     resume: str,
@@ -228,36 +228,36 @@ def make_report(
 ) -> FlowReport:
     """Build the report.
 
-    `looks` are snapshots of source partitions that are not being replicated; if not `looks_recent`,
+    `snapshots` are snapshots of source partitions that are not being replicated; if not `snapshots_recent`,
     they do not tell the current ends. If the source is `unreachable`, no end is known. `resume` is
     the command that resumes the flow."""
     source_lost = _is_unreachable(unreachable, ClusterSide.SOURCE)
     if source_lost:
-        looks = _NO_SNAPSHOTS
-    paused = status.holds.paused and status.state is FlowState.RUNNING
+        snapshots = _NO_SNAPSHOTS
+    paused = status.overrides.paused and status.state is FlowState.RUNNING
     return FlowReport(
         flow=flow.name,
         seen_by=(f"process {process}",),
         at_ms=wall_ms,
         state=ReportedFlowState.PAUSED if paused else ReportedFlowState[status.state.value],
         reason=flow_state.describe_pause(resume, status.reason) if paused else status.reason,
-        since_ms=past.since_ms(flow.name),
-        nodes=tuple(sorted({each.node for each in status.places} - {""})),
+        since_ms=history.since_ms(flow.name),
+        nodes=tuple(sorted({each.node for each in status.placements} - {""})),
         tasks=_report_tasks(status, stale=_is_unreachable(unreachable, ClusterSide.TARGET)),
         partitions=tuple(
             _report_partition(
                 flow,
                 status,
                 each,
-                looked=looks.get(each.partition),
-                recent=looks_recent,
-                past=past,
+                looked=snapshots.get(each.partition),
+                recent=snapshots_recent,
+                past=history,
                 source_lost=source_lost,
             )
             for each in sorted(status.partitions, key=_get_partition)
         ),
-        partitions_on_other_nodes=status.elsewhere,
-        problems=past.problems(flow.name),
+        partitions_on_other_nodes=status.remote_partitions,
+        problems=history.problems(flow.name),
         warnings=(*_list_warnings(status, resume=resume), *status.warnings),
         unreachable=unreachable,
         activity=activity,
@@ -276,7 +276,7 @@ def _report_tasks(status: FlowStatus, *, stale: bool) -> tuple[TaskReport, ...]:
     """Report all tasks of the group, with more detail for those of this node. `stale`: the group's
     topics cannot be read, so the last statuses of other tasks are dropped."""
     here = {each.index: each for each in status.tasks}
-    known = {each.number: each for each in status.places}
+    known = {each.number: each for each in status.placements}
     return tuple(
         TaskReport(number=number, state="")
         if stale and number not in here
@@ -310,15 +310,19 @@ def _report_partition(
     source_lost: bool,
 ) -> PartitionReport:
     where = each.partition
-    state = topic_rows.find_partition_state(each, paused=status.holds.pauses(where.topic))
+    state = topic_rows.find_partition_state(
+        each, paused=status.overrides.is_topic_paused(where.topic)
+    )
     moves = state == status_document.COPYING_STATE
     # A lag of 0 when it was last replicated says nothing about now.
     known = each.source_end >= 0 and not source_lost and (moves or bool(each.lag_records))
-    oldest_ms = each.oldest_ms if each.oldest_ms >= 0 and not source_lost else None
+    oldest_ms = (
+        each.oldest_uncopied_ms if each.oldest_uncopied_ms >= 0 and not source_lost else None
+    )
     found = PartitionReport(
         topic=where.topic,
         partition=where.partition,
-        mirror=flow.remote_topic(where.topic),
+        mirror=flow.format_remote_topic(where.topic),
         state=state,
         reason="" if state == topic_rows.PAUSED_STATE else topic_rows.describe_reason(each.reason),
         cause=each.cause,
@@ -333,21 +337,21 @@ def _report_partition(
 def _list_warnings(status: FlowStatus, *, resume: str) -> list[str]:
     """List what an operator should know of a running flow."""
     found = []
-    if status.fencing:
+    if status.fencing_command:
         count = sum(not each.fenced for each in status.partitions)
         found.append(
             f"{plurals.format_count(count, 'partition', 'are')} replicated at least once, because "
             "zombie writers cannot be fenced. "
-            f"{operator_commands.format_remedy(status.fencing)}"
+            f"{operator_commands.format_remedy(status.fencing_command)}"
         )
     if status.slots_missing:
         found.append(
             f"its tasks need {plurals.format_count(status.slots_missing, 'more Spark slot')}"
         )
-    if status.empty:
+    if status.is_empty:
         found.append(topic_rows.NO_MATCHING_TOPIC)
-    found.extend(flow_state.describe_overrides(status.holds, resume=resume))
-    found.extend(topic_rows.describe_throttle(status.holds.budgets.flow))
+    found.extend(flow_state.describe_overrides(status.overrides, resume=resume))
+    found.extend(topic_rows.describe_throttle(status.overrides.budgets.flow))
     incidents = Counter[str]()
     for task in status.tasks:
         for each in task.incidents:
@@ -355,6 +359,6 @@ def _list_warnings(status: FlowStatus, *, resume: str) -> list[str]:
     if incidents:
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(incidents.items()))
         found.append(f"incidents since the start: {told}; mm2 incidents lists them")
-    if status.holds.paused_topics:
-        found.append(f"paused topics: {', '.join(sorted(status.holds.paused_topics))}")
+    if status.overrides.paused_topics:
+        found.append(f"paused topics: {', '.join(sorted(status.overrides.paused_topics))}")
     return found

@@ -64,7 +64,7 @@ def _query_processes(
 ) -> tuple[list[FlowReport], list[str]]:
     try:
         answers = process_socket.query_processes(
-            file, StatusRequest(), where=where, timeout_s=timeout_s
+            file, StatusRequest(), folder=where, timeout_s=timeout_s
         )
     except ProcessSocketError as error:
         return [], [str(error).partition(":")[0]]

@@ -221,7 +221,7 @@ def format_lag_age(found: ReportedLag) -> str:
     """As `format_lag_records`, for the age."""
     if found.ms is None:
         return text_format.UNKNOWN_NUMBER
-    return f"{'' if found.dated else '>'}{text_format.format_duration(found.ms / 1000)}"
+    return f"{'' if found.age_complete else '>'}{text_format.format_duration(found.ms / 1000)}"
 
 
 def _format_number(value: int | None) -> str:

@@ -54,21 +54,21 @@ class PartitionExplanation:
     state: str
     """"copying", "waiting", "paused" or "stopped"; "unseen" if its process was not queried."""
     reason: str
-    ways: tuple[tuple[str, str], ...]
+    path: tuple[tuple[str, str], ...]
     """Properties of the path of its batches, each with the reason."""
-    way_on: str
+    remedy: str
     """Command that resolves a problem, "" if none is needed."""
-    far: PartitionReport | None = None
+    progress: PartitionReport | None = None
     """How far it is replicated, None if unknown."""
     cause: str = ""
     """Code of a halt, "" if there is none."""
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """Format as one line. The reason of a halt already ends with the remedy."""
         if self.state != "copying":
             return f"{self.state}: {self.reason}" if self.reason else self.state
-        told = ", ".join(f"{way} ({why})" if why else way for way, why in self.ways)
-        return f"{told}. {operator_commands.format_remedy(self.way_on)}" if self.way_on else told
+        told = ", ".join(f"{way} ({why})" if why else way for way, why in self.path)
+        return f"{told}. {operator_commands.format_remedy(self.remedy)}" if self.remedy else told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,20 +78,20 @@ class FlowExplanation:
     flow: str
     topic: str
     mirror: str
-    why_not: str
+    exclusion_reason: str
     """Why the flow does not replicate the topic, "" if it does."""
-    parts: tuple[PartitionExplanation, ...]
+    partitions: tuple[PartitionExplanation, ...]
     rule: str = ""
     """Configuration rule by which the topic is replicated."""
     at_ms: int = 0
     """When its progress was determined."""
     seen_by: tuple[str, ...] = ()
     """Where the progress comes from."""
-    trouble: str = ""
+    error: str = ""
     """Why the progress is unknown, "" if it is known."""
     exists: bool | None = None
     """Whether the source has the topic; None if unknown."""
-    unhealthy: str = ""
+    health_verdict: str = ""
     """The flow's health verdict, "" if it is healthy or unknown."""
     state: str = ""
     """The flow's state, "" if unknown."""
@@ -99,34 +99,34 @@ class FlowExplanation:
     """Reason of the flow's state."""
 
     @property
-    def answers(self) -> bool:
+    def has_answer(self) -> bool:
         """True if it explains what happens to the topic."""
-        return bool(self.parts) or (bool(self.why_not) and self.exists is not False)
+        return bool(self.partitions) or (bool(self.exclusion_reason) and self.exists is not False)
 
     @property
     def lag(self) -> ReportedLag | None:
         """Lag of all its partitions; None if none is known."""
-        known = [part.far for part in self.parts if part.far is not None]
+        known = [part.progress for part in self.partitions if part.progress is not None]
         return status_document.sum_lag(known, self.at_ms) if known else None
 
     def lines(self) -> Iterator[str]:
         """Format as text."""
-        if self.why_not:
+        if self.exclusion_reason:
             missing = " and does not exist" if self.exists is False else ""
-            yield f"{self.flow}: {self.topic} is not replicated{missing}: {self.why_not}"
-        elif self.trouble:
-            yield f"{self.flow}: the status of {self.topic} is unknown: {self.trouble}"
-        elif not self.parts:
+            yield f"{self.flow}: {self.topic} is not replicated{missing}: {self.exclusion_reason}"
+        elif self.error:
+            yield f"{self.flow}: the status of {self.topic} is unknown: {self.error}"
+        elif not self.partitions:
             yield (
                 f"{self.flow}: the source has no topic {self.topic}; it would be replicated to "
                 f"{self.mirror}"
             )
         for told, numbers in self._group_equal_lines().items():
             yield f"{self.flow}: {self.topic} -> {self.mirror}, {_name_partitions(numbers)}: {told}"
-        if self.parts and self.rule:
+        if self.partitions and self.rule:
             yield f"{self.flow}: {self.topic} is replicated by {self.rule}{self._describe_lag()}"
-        if self.unhealthy and not self.why_not and not self.trouble:
-            yield f"{self.flow} is {self.unhealthy}"
+        if self.health_verdict and not self.exclusion_reason and not self.error:
+            yield f"{self.flow} is {self.health_verdict}"
 
     def _describe_lag(self) -> str:
         lag = self.lag
@@ -136,8 +136,8 @@ class FlowExplanation:
 
     def _group_equal_lines(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for part in self.parts:
-            found.setdefault(part.line(), []).append(part.number)
+        for part in self.partitions:
+            found.setdefault(part.format_line(), []).append(part.number)
         return found
 
     def as_json(self) -> dict[str, Any]:
@@ -145,12 +145,12 @@ class FlowExplanation:
             "flow": self.flow,
             "topic": self.topic,
             "mirror": self.mirror,
-            "why_not": self.why_not,
+            "why_not": self.exclusion_reason,
             "rule": self.rule,
             "seen_by": list(self.seen_by),
-            "trouble": self.trouble,
+            "trouble": self.error,
             "exists": self.exists,
-            "unhealthy": self.unhealthy,
+            "unhealthy": self.health_verdict,
             "state": self.state,
             "reason": self.reason,
             "lines": list(self.lines()),
@@ -161,13 +161,13 @@ class FlowExplanation:
                     "state": part.state,
                     "reason": part.reason,
                     "cause": part.cause,
-                    "ways": [{"way": way, "why": why} for way, why in part.ways],
-                    "way_on": part.way_on,
-                    "copied_to": None if part.far is None else part.far.copied_to,
-                    "lag_records": None if part.far is None else part.far.lag_records,
-                    "lag_ms": None if part.far is None else part.far.lag_ms(self.at_ms),
+                    "ways": [{"way": way, "why": why} for way, why in part.path],
+                    "way_on": part.remedy,
+                    "copied_to": None if part.progress is None else part.progress.copied_to,
+                    "lag_records": None if part.progress is None else part.progress.lag_records,
+                    "lag_ms": None if part.progress is None else part.progress.lag_ms(self.at_ms),
                 }
-                for part in self.parts
+                for part in self.partitions
             ],
         }
 
@@ -180,14 +180,14 @@ class TopicExplanation:
     flows: tuple[FlowExplanation, ...]
 
     @property
-    def known(self) -> bool:
+    def has_answer(self) -> bool:
         """True if a flow replicates the topic, or explains why it does not."""
-        return any(each.answers for each in self.flows)
+        return any(each.has_answer for each in self.flows)
 
     @property
-    def trouble(self) -> bool:
+    def has_errors(self) -> bool:
         """True if the status of a flow is unknown."""
-        return any(each.trouble for each in self.flows)
+        return any(each.error for each in self.flows)
 
     def lines(self) -> Iterator[str]:
         """Format as text."""
@@ -222,7 +222,7 @@ def explain_topic(
                 operator=cluster_clients.build_operator(settings, flow),
                 report=far.get(flow.name),
                 exists=existing.get(flow.name),
-                within_s=settings.watch.replicating_within_s,
+                within_s=settings.health.replicating_within_s,
             )
             for flow in settings.flows
         ),
@@ -267,7 +267,9 @@ def read_override_actions(
     the target does not answer."""
     reached = FlowPair(settings, flow, purpose="why", clock=clock)
     with reached as both, contextlib.suppress(ConnectError):
-        stated = incident_log.read_incidents(both.target, flow.source, timeout_s=timeout_s).stated
+        stated = incident_log.read_incidents(
+            both.target, flow.source, timeout_s=timeout_s
+        ).incidents
         verb = _OVERRIDE_ACTIONS.get(told["state"], "")
         found = [
             _find_last_override(stated, "", verb),
@@ -309,11 +311,13 @@ def _explain_flow(
     within_s: float,
 ) -> FlowExplanation:
     partitions = status.partitions if status is not None else ()
-    holds = status.holds if status is not None else operator_overrides.NO_OVERRIDES
+    holds = status.overrides if status is not None else operator_overrides.NO_OVERRIDES
     far = {each.place: each for each in (report.partitions if report is not None else ())}
     topics = {each.partition.topic for each in partitions} | {each.topic for each in far}
     if name not in topics:
-        name = next((each for each in sorted(topics) if flow.remote_topic(each) == name), name)
+        name = next(
+            (each for each in sorted(topics) if flow.format_remote_topic(each) == name), name
+        )
     found = sorted(
         (each for each in partitions if each.partition.topic == name),
         key=lambda each: each.partition,
@@ -327,22 +331,23 @@ def _explain_flow(
     else:
         parts = tuple(
             dataclasses.replace(
-                _explain_partition(flow, each, operator, holds=holds), far=far.get(each.partition)
+                _explain_partition(flow, each, operator, holds=holds),
+                progress=far.get(each.partition),
             )
             for each in found
         )
     return FlowExplanation(
         flow=flow.name,
         topic=name,
-        mirror=flow.remote_topic(name),
-        why_not="" if parts else flow.why_not(name),
-        parts=parts,
-        rule=flow.why(name) if parts else "",
+        mirror=flow.format_remote_topic(name),
+        exclusion_reason="" if parts else flow.explain_mismatch(name),
+        partitions=parts,
+        rule=flow.explain_match(name) if parts else "",
         at_ms=0 if report is None else report.at_ms,
         seen_by=() if report is None else report.seen_by,
-        trouble=_explain_unknown(report, knows=bool(parts)),
+        error=_explain_unknown(report, knows=bool(parts)),
         exists=True if parts else exists,
-        unhealthy=_describe_unhealthy(report, within_s=within_s),
+        health_verdict=_describe_unhealthy(report, within_s=within_s),
         state="" if report is None else report.state.value,
         reason="" if report is None else report.reason,
     )
@@ -378,7 +383,7 @@ def _make_unreported_partition(report: FlowReport, each: PartitionReport) -> Par
         nodes = f" ({', '.join(report.nodes)})" if report.nodes else ""
         reason = f"only the process that replicates it knows the details{nodes}"
     return PartitionExplanation(
-        number=each.partition, state=state, reason=reason, ways=(), way_on="", far=each
+        number=each.partition, state=state, reason=reason, path=(), remedy="", progress=each
     )
 
 
@@ -391,22 +396,22 @@ def _explain_partition(
 ) -> PartitionExplanation:
     number, reason = each.partition.partition, topic_rows.describe_reason(each.reason)
     topic = each.partition.topic
-    if holds.pauses(topic) and not each.stopped:
-        way_on = operator.go_on(flow.name, None if holds.paused else topic)
+    if holds.is_topic_paused(topic) and not each.is_halted:
+        way_on = operator.resume(flow.name, None if holds.paused else topic)
         what = "the flow" if holds.paused else "the topic"
         reason = f"an operator paused {what}. {operator_commands.format_remedy(way_on)}"
         return PartitionExplanation(
-            number=number, state=topic_rows.PAUSED_STATE, reason=reason, ways=(), way_on=way_on
+            number=number, state=topic_rows.PAUSED_STATE, reason=reason, path=(), remedy=way_on
         )
     if each.phase not in status_registry.COPYING_PHASES:
-        state = "stopped" if each.stopped else "waiting"
+        state = "stopped" if each.is_halted else "waiting"
         way_on = operator_commands.extract_remedy(reason)
         return PartitionExplanation(
             number=number,
             state=state,
             reason=reason,
-            ways=(),
-            way_on=way_on,
+            path=(),
+            remedy=way_on,
             cause=each.cause,
         )
     denied = not each.fenced and flow.delivery is not DeliveryMode.AT_LEAST_ONCE
@@ -414,13 +419,13 @@ def _explain_partition(
         number=number,
         state="copying",
         reason=reason,
-        ways=(*_explain_path(flow, each), *_explain_limits(topic, holds)),
-        way_on=halts.format_fencing_commands(flow.name, operator) if denied else "",
+        path=(*_explain_path(flow, each), *_explain_limits(topic, holds)),
+        remedy=halts.format_fencing_commands(flow.name, operator) if denied else "",
     )
 
 
 def _explain_path(flow: Flow, each: PartitionStatus) -> Iterator[tuple[str, str]]:
-    yield ("re-encoded", each.opened) if each.opened else ("passed through", "")
+    yield ("re-encoded", each.reencode_reason) if each.reencode_reason else ("passed through", "")
     if each.transactional:
         always = flow.delivery is DeliveryMode.TRANSACTIONAL
         yield "in transactions", "delivery is transactional" if always else OLD_RECORDS_REASON
@@ -430,7 +435,7 @@ def _explain_path(flow: Flow, each: PartitionStatus) -> Iterator[tuple[str, str]
 
 
 def _explain_limits(topic: str, holds: OperatorOverrides) -> Iterator[tuple[str, str]]:
-    own = holds.budgets.of_topic(topic) or 0
+    own = holds.budgets.get_topic_limit(topic) or 0
     for of, rate in (("the flow", holds.budgets.flow), ("the topic", own)):
         for told in topic_rows.describe_throttle(rate):
             yield told, of

@@ -62,7 +62,7 @@ class CopyRates:
         while len(self._samples) > 2 and now_s - self._samples[0].at_s > RATE_WINDOW_S:
             self._samples.popleft()
 
-    def of(self, flow: str, topic: str) -> CopyRate:
+    def get_rate(self, flow: str, topic: str) -> CopyRate:
         """Returns a topic's rate; zero until there are two samples."""
         if len(self._samples) < 2:
             return ZERO_RATE
@@ -120,7 +120,7 @@ class TopicRow:
     lag: LagTotal
     transactional: int
     """Number of partitions that are replicated in transactions."""
-    opened: Mapping[str, int]
+    reencoded: Mapping[str, int]
     """Number of partitions whose batches are re-encoded, by reason; the others pass through."""
     unfenced: int
     """Number of partitions that are replicated at least once."""
@@ -133,7 +133,7 @@ class TopicRow:
     """Limit in bytes per second, 0 for none of its own."""
 
     @property
-    def badness(self) -> tuple[int, int, float, str, str]:
+    def sort_key(self) -> tuple[int, int, float, str, str]:
         """Sort key, worst first: halted, not replicating, largest lag."""
         return (
             _WORST_STATE_FIRST.index(self.state),
@@ -165,9 +165,9 @@ class FlowRow:
     lag: LagTotal
     unfenced: int
     """Number of partitions that are replicated at least once."""
-    fencing: str
+    fencing_command: str
     """Command that authorizes fencing, "" if it is authorized."""
-    elsewhere: int
+    remote_partitions: int
     """Number of partitions on other nodes."""
     paused: bool = False
     """True if the whole flow is paused."""
@@ -177,9 +177,9 @@ class FlowRow:
     """Which of its clusters does not answer, "" if both do."""
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """True if it has nothing to replicate on any node."""
-        return not self.partitions and not self.elsewhere
+        return not self.partitions and not self.remote_partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +194,7 @@ class HaltedPartition:
     reason: str
 
     @property
-    def told(self) -> str:
+    def describe(self) -> str:
         """One line with the partition and the reason; most reasons name it themselves."""
         name = str(self.partition)
         named = re.search(rf"(?<![\w.-]){re.escape(name)}(?!\d)", self.reason) is not None
@@ -207,7 +207,7 @@ class FlowsOverview:
 
     flows: tuple[FlowRow, ...]
     topics: tuple[TopicRow, ...]
-    standstills: tuple[HaltedPartition, ...]
+    halts: tuple[HaltedPartition, ...]
 
 
 def make_overview(
@@ -238,7 +238,7 @@ def make_overview(
     return FlowsOverview(
         flows=tuple(flow_rows),
         topics=tuple(topic_rows),
-        standstills=list_halted_partitions(statuses),
+        halts=list_halted_partitions(statuses),
     )
 
 
@@ -254,7 +254,7 @@ def list_halted_partitions(statuses: Iterable[FlowStatus]) -> tuple[HaltedPartit
         )
         for status in statuses
         for each in sorted(status.partitions, key=_get_partition)
-        if each.stopped
+        if each.is_halted
     )
 
 
@@ -289,7 +289,7 @@ def _make_topic_row(
     rates: CopyRates,
     wall_ms: int,
 ) -> TopicRow:
-    paused = status.holds.pauses(topic)
+    paused = status.overrides.is_topic_paused(topic)
     found = [(find_partition_state(each, paused=paused), each) for each in partitions]
     states = Counter(state for state, _ in found)
     state = min(states, key=_WORST_STATE_FIRST.index)
@@ -300,21 +300,21 @@ def _make_topic_row(
         partitions=len(partitions),
         records=sum(each.records for each in partitions),
         bytes=sum(each.bytes for each in partitions),
-        rate=rates.of(status.flow, topic),
+        rate=rates.get_rate(status.flow, topic),
         lag=_sum_lag(partitions, wall_ms=wall_ms, paused=paused),
         transactional=sum(each.transactional for each in partitions),
-        opened=Counter(each.opened for each in partitions if each.opened),
+        reencoded=Counter(each.reencode_reason for each in partitions if each.reencode_reason),
         unfenced=sum(not each.fenced for each in partitions),
         state=state,
         in_state=states[state],
         reason="" if state == PAUSED_STATE else describe_reason(worst.reason),
-        throttle=status.holds.budgets.of_topic(topic) or 0,
+        throttle=status.overrides.budgets.get_topic_limit(topic) or 0,
     )
 
 
 def find_partition_state(partition: PartitionStatus, *, paused: bool) -> str:
     """Returns a partition's state; a halt takes precedence over a pause."""
-    if paused and not partition.stopped:
+    if paused and not partition.is_halted:
         return PAUSED_STATE
     return "copying" if partition.phase in status_registry.COPYING_PHASES else partition.phase
 
@@ -323,7 +323,7 @@ def _sum_lag(partitions: list[PartitionStatus], *, wall_ms: int, paused: bool) -
     records: list[int] = []
     seconds: list[float] = []
     for each in partitions:
-        behind, age_s = each.lag_records, each.lag_s(wall_ms)
+        behind, age_s = each.lag_records, each.compute_lag_s(wall_ms)
         # A lag of 0 when it was last replicated says nothing about now.
         stale = paused or each.phase not in status_registry.COPYING_PHASES
         if behind is not None and not (stale and behind == 0):
@@ -355,7 +355,7 @@ def _make_flow_row(
         engine_ready=engine_ready,
         topics=len(rows),
         partitions=len(status.partitions),
-        stopped=sum(each.stopped for each in status.partitions),
+        stopped=sum(each.is_halted for each in status.partitions),
         records=sum(each.records for each in rows),
         bytes=sum(each.bytes for each in rows),
         rate=CopyRate(
@@ -367,9 +367,9 @@ def _make_flow_row(
             complete=all(each.lag.complete for each in rows),
         ),
         unfenced=sum(each.unfenced for each in rows),
-        fencing=status.fencing,
-        elsewhere=status.elsewhere,
-        paused=status.holds.paused,
-        throttle=status.holds.budgets.flow,
+        fencing_command=status.fencing_command,
+        remote_partitions=status.remote_partitions,
+        paused=status.overrides.paused,
+        throttle=status.overrides.budgets.flow,
         unreachable=unreachable,
     )

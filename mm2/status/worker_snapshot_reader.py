@@ -61,7 +61,7 @@ class WorkerSnapshotReader:
         self._plan: FlowPlan | None = None
         self._predicates = _CachedPredicate()
 
-    def see(
+    def read_snapshot(
         self,
         member: FleetMember | None,
         snapshot: RegistrySnapshot,
@@ -79,26 +79,26 @@ class WorkerSnapshotReader:
         if member is None:
             return WorkerSnapshot(
                 flow=plan.name,
-                life=life,
+                worker_state=life,
                 reason=reason,
-                given_up=given_up,
+                fatal_error=given_up,
                 unreachable=unreachable,
-                shown=shown,
-                tasks_shown=tasks_shown,
+                connector_snapshot=shown,
+                task_snapshots=tasks_shown,
             )
         herder = member.herder
         config, statuses = herder.config(), herder.statuses()
-        mine, configured = set(member.assigned.items), self._read(config, plan)
+        mine, configured = set(member.assignment.items), self._read(config, plan)
         return WorkerSnapshot(
             flow=plan.name,
-            life=life,
+            worker_state=life,
             reason=reason,
-            met=herder.ready(),
-            given_up=given_up,
+            has_joined=herder.ready(),
+            fatal_error=given_up,
             unreachable=unreachable,
             stopped_ms=config.target_state_ms(flow_plan.SOURCE_CONNECTOR),
-            resume=plan.resume,
-            refused=refused,
+            resume=plan.resume_command,
+            config_error=refused,
             connector=_make_group_status(
                 statuses.connector(flow_plan.SOURCE_CONNECTOR),
                 here=flow_plan.SOURCE_CONNECTOR in mine,
@@ -108,20 +108,20 @@ class WorkerSnapshotReader:
                 for task in config.tasks(flow_plan.SOURCE_CONNECTOR)
             },
             configured=configured,
-            current=(self._as_planned or not member.leads) and self._is_applied,
-            planned_anew=not member.leads or self._has_plan_config(shown, plan),
-            taken_up=all(
+            is_config_current=(self._as_planned or not member.is_leader) and self._is_applied,
+            is_plan_current=not member.is_leader or self._has_plan_config(shown, plan),
+            is_config_applied=all(
                 self._predicates.ask(_task_matches_plan, each.props, plan, of=task)
                 for task, each in tasks_shown.items()
             ),
-            handed_out=member.assigned_offset >= self._changed_at,
-            holds=self._holds,
-            shown=shown,
+            is_assigned=member.assignment_offset >= self._changed_at,
+            overrides=self._holds,
+            connector_snapshot=shown,
             checkpoint_tasks=sum(
                 not isinstance(each, str) and each.connector == flow_plan.CHECKPOINT_CONNECTOR
                 for each in mine
             ),
-            tasks_shown=tasks_shown,
+            task_snapshots=tasks_shown,
         )
 
     def _read(
@@ -166,7 +166,7 @@ def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverr
         _config_texts(config.config(flow_plan.SOURCE_CONNECTOR)),
         plan.connectors[flow_plan.SOURCE_CONNECTOR],
     )
-    known = {key: plan.source[key] for key in ours if stored.get(key) == ours[key]}
+    known = {key: plan.source_config[key] for key in ours if stored.get(key) == ours[key]}
     how = flow_state.find_override(config, flow_plan.SOURCE_CONNECTOR)
     try:
         found = operator_overrides.parse_overrides({**stored, **known}, is_paused=how is not None)
@@ -174,18 +174,18 @@ def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverr
         found = OperatorOverrides(paused=how is not None)
     stopped = how is OverrideKind.STOPPED
     return dataclasses.replace(
-        found, stopped=stopped, beside=flow_state.find_connector_overrides(config)
+        found, stopped=stopped, other_connectors=flow_state.find_connector_overrides(config)
     )
 
 
 def _matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
     """Returns True if a connector has the plan's configuration, apart from operator overrides."""
-    return operator_overrides.strip_overrides(props) == plan.source
+    return operator_overrides.strip_overrides(props) == plan.source_config
 
 
 def _task_matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
     """Returns True if a task's configuration contains its connector's."""
-    return all(props.get(key) == value for key, value in plan.source.items())
+    return all(props.get(key) == value for key, value in plan.source_config.items())
 
 
 def _config_texts(config: RawConfig | None) -> dict[str, str]:
@@ -194,10 +194,10 @@ def _config_texts(config: RawConfig | None) -> dict[str, str]:
 
 def _make_group_status(found: RunStatus | None, *, here: bool) -> GroupStatus:
     if found is None:
-        return GroupStatus(here=here)
+        return GroupStatus(is_local=here)
     return GroupStatus(
         state=found.state.value,
-        here=here,
+        is_local=here,
         reason=flow_state.extract_error_message(found.trace),
         node=found.worker_id,
     )

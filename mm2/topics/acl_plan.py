@@ -33,7 +33,7 @@ class TopicAcl:
     pattern: str = LITERAL
 
     @classmethod
-    def of(cls, *fields: str) -> TopicAcl:
+    def from_fields(cls, *fields: str) -> TopicAcl:
         """Create a binding from the fields that `fields` returns."""
         resource, name, pattern, principal, host, operation, permission = fields
         return cls(
@@ -102,4 +102,4 @@ def _is_synced_acl(flow: Flow, acl: TopicAcl) -> bool:
 def _to_mirror_acl(flow: Flow, acl: TopicAcl) -> TopicAcl:
     everything = acl.permission == ALLOW and acl.operation == ALL
     operation = READ if everything else acl.operation
-    return replace(acl, name=flow.remote_topic(acl.name), operation=operation)
+    return replace(acl, name=flow.format_remote_topic(acl.name), operation=operation)

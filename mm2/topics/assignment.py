@@ -79,12 +79,14 @@ def assign_sticky(
     return [sorted(share) for share in shares] + ended
 
 
-def fill_empty_assignments(shares: Iterable[Sequence[AssignedItem]]) -> list[list[AssignedItem]]:
+def fill_empty_assignments(
+    assignments: Iterable[Sequence[AssignedItem]],
+) -> list[list[AssignedItem]]:
     """Move the last assignments into the places of empty ones, and drop empty ones at the end.
 
     Java's workers fail a task whose configuration names no partition.
     """
-    found = [list(share) for share in shares]
+    found = [list(share) for share in assignments]
     while found and not found[-1]:
         found.pop()
     for at, share in enumerate(found):
@@ -121,16 +123,16 @@ class TaskThrottle:
 
 
 def split_throttles(
-    whole: FlowThrottles, shares: Sequence[Iterable[TopicPartition]]
+    whole: FlowThrottles, assignments: Sequence[Iterable[TopicPartition]]
 ) -> list[TaskThrottle]:
     """Split the flow's throttle equally among busy tasks, and a topic's by partitions.
 
     The sum never exceeds the whole, whichever tasks are busy; a part is at least 1 byte, since 0
     would mean no limit.
     """
-    plain = [Counter(each.topic for each in share) for share in shares]
+    plain = [Counter(each.topic for each in share) for share in assignments]
     total = sum(plain, Counter())
-    limits = {topic: whole.of_topic(topic) for topic in total}
+    limits = {topic: whole.get_topic_limit(topic) for topic in total}
     busy = sum(bool(topics) for topics in plain)
     return [
         TaskThrottle(
@@ -156,19 +158,19 @@ NO_THROTTLES = FlowThrottles()
 
 def build_partition_task_configs(
     props: Mapping[str, str],
-    shares: Sequence[Sequence[TopicPartition]],
+    assignments: Sequence[Sequence[TopicPartition]],
     *,
     added: Collection[TopicPartition] = (),
-    budgets: FlowThrottles = NO_THROTTLES,
+    throttles: FlowThrottles = NO_THROTTLES,
 ) -> list[dict[str, str]]:
     """Create one configuration per task: the connector's, with the task's partitions in their
     order.
 
     No assignment may be empty: Java cannot read such a configuration.
     """
-    found = _build_task_configs(props, PARTITIONS_KEY, (map(str, share) for share in shares))
-    parts = split_throttles(budgets, shares)
-    for config, share, part in zip(found, shares, parts, strict=True):
+    found = _build_task_configs(props, PARTITIONS_KEY, (map(str, share) for share in assignments))
+    parts = split_throttles(throttles, assignments)
+    for config, share, part in zip(found, assignments, parts, strict=True):
         late = [str(each) for each in share if each in added]
         limits = [f"{topic}={limit}" for topic, limit in part.topics.items()]
         own = {
@@ -181,11 +183,11 @@ def build_partition_task_configs(
 
 
 def build_group_task_configs(
-    props: Mapping[str, str], shares: Iterable[Sequence[str]]
+    props: Mapping[str, str], assignments: Iterable[Sequence[str]]
 ) -> list[dict[str, str]]:
     """Create one configuration per task with its groups; ids for which `is_unwritable_group` is
     true must be excluded."""
-    return _build_task_configs(props, GROUPS_KEY, shares)
+    return _build_task_configs(props, GROUPS_KEY, assignments)
 
 
 def parse_partitions(props: Mapping[str, str]) -> list[TopicPartition]:
@@ -257,14 +259,16 @@ def _parse_partition(text: str, key: str) -> TopicPartition:
     """Split at the last dash, since topic names may have dashes, too."""
     topic, dash, number = text.rpartition("-")
     if not dash or not number.isascii() or not number.isdecimal():
-        raise config_types.invalid(key, text, "must be <topic>-<number>")
+        raise config_types.build_invalid_value_error(key, text, "must be <topic>-<number>")
     return TopicPartition(topic, int(number))
 
 
 def _parse_byte_rate(key: str, text: str) -> int:
     """Parse a rate in bytes per second."""
     if not text.isascii() or not text.isdecimal() or not int(text):
-        raise config_types.invalid(key, text, "must be bytes per second, at least 1")
+        raise config_types.build_invalid_value_error(
+            key, text, "must be bytes per second, at least 1"
+        )
     return int(text)
 
 
@@ -278,7 +282,7 @@ class PartitionAssignment:
     partitions: tuple[TopicPartition, ...]
     added: frozenset[TopicPartition] = frozenset()
 
-    def is_as(self, other: PartitionAssignment) -> bool:
+    def equals_unordered(self, other: PartitionAssignment) -> bool:
         """Returns whether both have the same partitions, in any order."""
         return set(self.partitions) == set(other.partitions) and self.added == other.added
 
@@ -289,9 +293,9 @@ class AssignableTopics:
 
     topics: frozenset[str]
     """All topics that the flow mirrors."""
-    copyable: frozenset[TopicPartition]
+    assignable: frozenset[TopicPartition]
     """Partitions that can be assigned."""
-    unsure: frozenset[str] = NO_TOPICS
+    uncertain: frozenset[str] = NO_TOPICS
     """Topics of which some partitions cannot be assigned for now, but stay with their tasks."""
 
 
@@ -306,39 +310,39 @@ def list_assigned_topics(shares: Iterable[PartitionAssignment]) -> frozenset[str
 
 
 def find_initial_topics(
-    looked: AssignableTopics,
+    snapshot: AssignableTopics,
     before: Sequence[PartitionAssignment],
-    wanted_before: Callable[[str], bool],
+    was_mirrored: Callable[[str], bool],
 ) -> frozenset[str]:
     """Topics to which the flow's start position applies, at the connector's first snapshot.
 
-    `wanted_before` tells whether a topic was mirrored under the configuration of `before`.
+    `was_mirrored` tells whether a topic was mirrored under the configuration of `before`.
     """
     if not any(share.partitions for share in before):
-        return looked.topics
-    return frozenset(topic for topic in looked.topics if not wanted_before(topic))
+        return snapshot.topics
+    return frozenset(topic for topic in snapshot.topics if not was_mirrored(topic))
 
 
 def plan_assignments(
-    looked: AssignableTopics,
+    snapshot: AssignableTopics,
     before: Sequence[PartitionAssignment],
     *,
-    beginning: frozenset[str] | None,
+    initial_topics: frozenset[str] | None,
     tasks_max: int,
 ) -> list[PartitionAssignment]:
     """Plan each task's assignment; none is empty.
 
-    `beginning` is the result of `find_initial_topics`; None means that all start at their
+    `initial_topics` is the result of `find_initial_topics`; None means that all start at their
     earliest record anyway.
     """
     held = {each for share in before for each in share.partitions}
-    handed = looked.copyable | {each for each in held if each.topic in looked.unsure}
+    handed = snapshot.assignable | {each for each in held if each.topic in snapshot.uncertain}
     added: set[TopicPartition] = set()
-    if beginning is not None:
+    if initial_topics is not None:
         added = {each for share in before for each in share.added}
         known = list_assigned_topics(before)
         new = handed - held
-        added |= {each for each in new if each.topic in known or each.topic not in beginning}
+        added |= {each for each in new if each.topic in known or each.topic not in initial_topics}
     if held:
         plan = assign_sticky(handed, [share.partitions for share in before], tasks_max)
     else:
@@ -378,11 +382,11 @@ def rearrange_assignments(
 
 
 def do_assignments_differ(
-    one: Sequence[PartitionAssignment], other: Sequence[PartitionAssignment]
+    before: Sequence[PartitionAssignment], after: Sequence[PartitionAssignment]
 ) -> bool:
     """Returns whether any task's assignment differs."""
-    return len(one) != len(other) or not all(
-        mine.is_as(theirs) for mine, theirs in zip(one, other, strict=True)
+    return len(before) != len(after) or not all(
+        mine.equals_unordered(theirs) for mine, theirs in zip(before, after, strict=True)
     )
 
 

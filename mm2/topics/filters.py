@@ -45,7 +45,7 @@ class NamePatterns:
         """Returns whether any expression matches. Raises `MatchLimitError`."""
         return any(pattern.fullmatch(name, key=self.key) for pattern in self.compiled)
 
-    def first(self, name: str) -> str | None:
+    def find_first(self, name: str) -> str | None:
         """The first matching expression, as configured; None without a match. Raises
         `MatchLimitError`."""
         pairs = zip(self.items, self.compiled, strict=True)
@@ -63,20 +63,20 @@ class TopicOrGroupFilter(Protocol):
     """Selects topics or consumer groups by name."""
 
     @property
-    def listed(self) -> tuple[str, ...]:
+    def patterns(self) -> tuple[str, ...]:
         """The configured expressions; `.*` for a filter that is not a list of expressions."""
         ...
 
-    def takes(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         """Returns whether the topic or group is selected."""
         ...
 
-    def why(self, name: str, *, key: str) -> str:
+    def explain_match(self, name: str, *, key: str) -> str:
         """Explain which rule selects a name; `key` is the configuration key (`topics` or
         `groups`)."""
         ...
 
-    def why_not(self, name: str, *, key: str) -> str:
+    def explain_mismatch(self, name: str, *, key: str) -> str:
         """Explain why a name is not selected; `key` is the configuration key (`topics` or
         `groups`)."""
         ...
@@ -85,11 +85,11 @@ class TopicOrGroupFilter(Protocol):
 class ConfigPropertyFilter(Protocol):
     """Selects the topic configs that are synced from the source."""
 
-    def takes(self, name: str) -> bool:
+    def should_replicate(self, name: str) -> bool:
         """Returns whether the config is synced."""
         ...
 
-    def takes_default(self, name: str) -> bool:
+    def should_replicate_default(self, name: str) -> bool:
         """Returns whether the source's default value is written to the target, instead of
         keeping the target's own default."""
         ...
@@ -103,19 +103,19 @@ class NameFilter:
     exclude: NamePatterns
 
     @property
-    def listed(self) -> tuple[str, ...]:
+    def patterns(self) -> tuple[str, ...]:
         return self.include.items
 
-    def takes(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         return self.include.matches(name) and not self.exclude.matches(name)
 
-    def why(self, name: str, *, key: str) -> str:
-        return f"{key} includes {self.include.first(name)}"
+    def explain_match(self, name: str, *, key: str) -> str:
+        return f"{key} includes {self.include.find_first(name)}"
 
-    def why_not(self, name: str, *, key: str) -> str:
+    def explain_mismatch(self, name: str, *, key: str) -> str:
         if not self.include.matches(name):
             return f"not matched by {key}: {', '.join(self.include.items) or 'nothing'}"
-        return f"{key}.exclude includes {self.exclude.first(name)}"
+        return f"{key}.exclude includes {self.exclude.find_first(name)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,10 +127,10 @@ class DefaultConfigPropertyFilter:
     """Whether the source's default values are written to the target
     (`use.defaults.from=source`)."""
 
-    def takes(self, name: str) -> bool:
+    def should_replicate(self, name: str) -> bool:
         return not self.exclude.matches(name)
 
-    def takes_default(self, name: str) -> bool:
+    def should_replicate_default(self, name: str) -> bool:
         return self.source_defaults
 
 
@@ -139,19 +139,19 @@ class CustomNameFilter:
     """Selects names with a user's filter class `class_name`."""
 
     class_name: str
-    ask: Callable[[str], bool] = field(repr=False, compare=False)
+    predicate: Callable[[str], bool] = field(repr=False, compare=False)
 
     @property
-    def listed(self) -> tuple[str, ...]:
+    def patterns(self) -> tuple[str, ...]:
         return (".*",)
 
-    def takes(self, name: str) -> bool:
-        return bool(self.ask(name))
+    def matches(self, name: str) -> bool:
+        return bool(self.predicate(name))
 
-    def why(self, name: str, *, key: str) -> str:
+    def explain_match(self, name: str, *, key: str) -> str:
         return f"the filter class {self.class_name} for {key} accepts {name}"
 
-    def why_not(self, name: str, *, key: str) -> str:
+    def explain_mismatch(self, name: str, *, key: str) -> str:
         return f"the filter class {self.class_name} for {key} rejects {name}"
 
 
@@ -160,14 +160,14 @@ class CustomConfigPropertyFilter:
     """Selects synced topic configs with a user's filter class `class_name`."""
 
     class_name: str
-    ask: Callable[[str], bool] = field(repr=False, compare=False)
-    ask_default: Callable[[str], bool] = field(repr=False, compare=False)
+    predicate: Callable[[str], bool] = field(repr=False, compare=False)
+    default_predicate: Callable[[str], bool] = field(repr=False, compare=False)
 
-    def takes(self, name: str) -> bool:
-        return bool(self.ask(name))
+    def should_replicate(self, name: str) -> bool:
+        return bool(self.predicate(name))
 
-    def takes_default(self, name: str) -> bool:
-        return bool(self.ask_default(name))
+    def should_replicate_default(self, name: str) -> bool:
+        return bool(self.default_predicate(name))
 
 
 def compile_patterns(items: Iterable[str], *, key: str = "") -> NamePatterns:

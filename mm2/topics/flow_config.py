@@ -27,17 +27,17 @@ class StartAt(enum.Enum):
 class StartPosition:
     """Where a partition without any progress starts."""
 
-    at: StartAt = StartAt.EARLIEST
+    kind: StartAt = StartAt.EARLIEST
     timestamp_ms: int | None = None
     """With `TIMESTAMP`: start at the first record that is not older (UTC milliseconds)."""
 
     def __post_init__(self) -> None:
-        assert (self.at is StartAt.TIMESTAMP) == (self.timestamp_ms is not None), self
+        assert (self.kind is StartAt.TIMESTAMP) == (self.timestamp_ms is not None), self
 
     @property
     def text(self) -> str:
         """Text form in task setups and requests: "earliest", "latest", or the milliseconds."""
-        return self.at.value if self.timestamp_ms is None else str(self.timestamp_ms)
+        return self.kind.value if self.timestamp_ms is None else str(self.timestamp_ms)
 
 
 class TargetTopicAccess(enum.Enum):
@@ -86,7 +86,7 @@ class FlowThrottles:
     topics: tuple[TopicThrottle, ...] = ()
     """The first match is a topic's throttle, in addition to the flow's."""
 
-    def of_topic(self, topic: str) -> int | None:
+    def get_topic_limit(self, topic: str) -> int | None:
         """Throttle of a topic in bytes per second; None for no limit."""
         found = (each.bytes_per_s for each in self.topics if each.pattern.matches(topic))
         return next(found, 0) or None
@@ -102,7 +102,9 @@ class Flow:
     policy: ReplicationPolicy = field(default_factory=DefaultReplicationPolicy)
     topics: TopicOrGroupFilter = field(default_factory=filters.compile_topic_filter)
     groups: TopicOrGroupFilter = field(default_factory=filters.compile_group_filter)
-    properties: ConfigPropertyFilter = field(default_factory=filters.compile_config_property_filter)
+    config_filter: ConfigPropertyFilter = field(
+        default_factory=filters.compile_config_property_filter
+    )
     replicate_heartbeats: bool = True
     replication_factor: int = 2
     """Replication factor of created topics; -1 uses the target brokers' default."""
@@ -116,13 +118,13 @@ class Flow:
     admin_timeout_s: float = 60
     buffer_bytes: int = DEFAULT_BUFFER_BYTES
     """Limit of what one task holds between fetch and acknowledgement (`buffer.memory`)."""
-    map_bytes: int = DEFAULT_OFFSET_MAP_BYTES
+    offset_map_bytes_max: int = DEFAULT_OFFSET_MAP_BYTES
     """Size limit of one partition's offset map; beyond it, old offsets are translated less
     exactly."""
     unreachable_after_s: int = DEFAULT_UNREACHABLE_AFTER_S
     """A broker of either cluster counts as unreachable after this many seconds without a
     response."""
-    budgets: FlowThrottles = FlowThrottles()
+    throttles: FlowThrottles = FlowThrottles()
 
     @property
     def name(self) -> str:
@@ -134,31 +136,31 @@ class Flow:
         """Returns whether topic configs are synced."""
         return self.sync_topic_configs_interval_s is not None
 
-    def remote_topic(self, topic: str) -> str:
+    def format_remote_topic(self, topic: str) -> str:
         """Name of a source topic's mirror on the target."""
         return self.policy.format_remote_topic(self.source, topic)
 
-    def transactional_id(self, partition: TopicPartition) -> str:
+    def format_transactional_id(self, partition: TopicPartition) -> str:
         """Transactional id on the target that fences a source partition."""
         return f"mm2-{self.name}-{partition.topic}-{partition.partition}"
 
-    def why(self, topic: str) -> str:
+    def explain_match(self, topic: str) -> str:
         """Explain which rule mirrors a source topic; "" if it is not mirrored."""
         if not self.should_replicate_topic(topic):
             return ""
-        if self.topics.takes(topic):
-            return self.topics.why(topic, key="topics")
+        if self.topics.matches(topic):
+            return self.topics.explain_match(topic, key="topics")
         return "heartbeats are mirrored unless heartbeats.replication.enabled is false"
 
-    def why_not(self, topic: str) -> str:
+    def explain_mismatch(self, topic: str) -> str:
         """Explain why a source topic is not mirrored; "" if it is mirrored. Same rules as
         `should_replicate_topic`."""
         if self.should_replicate_topic(topic):
             return ""
         if naming.is_internal_topic(self.policy, topic):
             return "internal topics of Kafka and MirrorMaker are never mirrored"
-        if not self.topics.takes(topic):
-            return self.topics.why_not(topic, key="topics")
+        if not self.topics.matches(topic):
+            return self.topics.explain_mismatch(topic, key="topics")
         return f"its name shows that it came from {self.target}, so mirroring it would be a loop"
 
     def should_replicate_topic(self, topic: str) -> bool:
@@ -168,7 +170,7 @@ class Flow:
         Internal topics and cycles never are. Heartbeats pass the topic filter, but not the cycle
         rule.
         """
-        wanted = self.topics.takes(topic) or (
+        wanted = self.topics.matches(topic) or (
             self.replicate_heartbeats and naming.is_heartbeats_topic(self.policy, topic)
         )
         return (

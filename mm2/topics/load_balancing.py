@@ -28,7 +28,7 @@ class OverloadState:
 
 
 def check_load(
-    shares: Sequence[TaskPartitions],
+    assignments: Sequence[TaskPartitions],
     rates: PartitionByteRates,
     *,
     tasks_max: int,
@@ -40,7 +40,7 @@ def check_load(
 
     The overload timer restarts after each change.
     """
-    better = balance_load(shares, rates, tasks_max)
+    better = balance_load(assignments, rates, tasks_max)
     if better is None:
         return OverloadState(), None
     since_s = now_s if before.since_s is None else before.since_s
@@ -50,14 +50,14 @@ def check_load(
 
 
 def balance_load(
-    shares: Sequence[TaskPartitions], rates: PartitionByteRates, tasks_max: int
+    assignments: Sequence[TaskPartitions], rates: PartitionByteRates, tasks_max: int
 ) -> list[list[TopicPartition]] | None:
     """Balance the load; None if no task is overloaded or no move would help.
 
     An overloaded task gives partitions to the least loaded tasks, including new ones up to
     `tasks_max`, until its load is down to the mean.
     """
-    found = [list(share) for share in shares]
+    found = [list(share) for share in assignments]
     count = min(tasks_max, sum(map(len, found)))
     found += [[] for _ in range(count - len(found))]
     loads = [sum(rates.get(each, 0.0) for each in share) for share in found]

@@ -52,7 +52,7 @@ class ObservedTopic:
     configs: Mapping[str, ConfigEntry] | None = field(default_factory=dict)
     """None if not authorized to read them."""
 
-    def config(self, name: str) -> str | None:
+    def get_config(self, name: str) -> str | None:
         """Effective value, whatever its origin; None if unknown."""
         entry = None if self.configs is None else self.configs.get(name)
         return None if entry is None else entry.value
@@ -90,19 +90,19 @@ class TopicsSnapshot:
     """Topics of one cluster by name."""
 
     topics: Mapping[str, ObservedTopic]
-    new_topic: Mapping[str, str] | None = None
+    default_configs: Mapping[str, str] | None = None
     """Configs of a new topic without overrides, by topic config name, as far as the brokers have
     those of `BROKER_CONFIG_NAMES`; None if not authorized."""
-    settings: Collection[str] | None = None
+    config_names: Collection[str] | None = None
     """Names of all topic configs of the cluster's release; None if unknown."""
 
-    def knows(self, name: str) -> bool:
+    def has_config(self, name: str) -> bool:
         """Returns whether topics of this cluster have the config, as far as known."""
-        return self.settings is None or name in self.settings
+        return self.config_names is None or name in self.config_names
 
-    def timestamp_bounds(self) -> tuple[str, ...]:
+    def list_timestamp_bounds(self) -> tuple[str, ...]:
         """Those of `TIMESTAMP_BOUND_CONFIGS` that the brokers support, as far as known."""
-        known: Collection[str] = self.new_topic or self.settings or ()
+        known: Collection[str] = self.default_configs or self.config_names or ()
         for name in sorted(self.topics):
             configs = self.topics[name].configs
             if known:
@@ -207,11 +207,11 @@ class MirrorTopicPlan:
     """Changes and findings, each sorted by source topic."""
 
     create: tuple[CreateMirrorTopic, ...] = ()
-    grow: tuple[AddMirrorPartitions, ...] = ()
+    add_partitions: tuple[AddMirrorPartitions, ...] = ()
     alter: tuple[AlterMirrorConfigs, ...] = ()
     findings: tuple[MirrorTopicFinding, ...] = ()
 
-    def stopped_topics(self) -> frozenset[str]:
+    def list_stopped_topics(self) -> frozenset[str]:
         """Source topics that must not be replicated in their present state."""
         return frozenset(
             item.topic for item in self.findings if item.severity is MirrorFindingSeverity.STOP
@@ -220,7 +220,7 @@ class MirrorTopicPlan:
     def __str__(self) -> str:
         return "\n".join(
             str(item)
-            for part in (self.create, self.grow, self.alter, self.findings)
+            for part in (self.create, self.add_partitions, self.alter, self.findings)
             for item in part
         )
 
@@ -247,7 +247,9 @@ def plan_mirror_topics(
     for name in sorted(source.topics):
         if not flow.should_replicate_topic(name):
             continue
-        pair = _MirrorPair(flow, source.topics[name], flow.remote_topic(name), target, operator)
+        pair = _MirrorPair(
+            flow, source.topics[name], flow.format_remote_topic(name), target, operator
+        )
         mirror = pair.mirror
         if mirror is None:
             create.append(pair.plan_creation())
@@ -260,7 +262,10 @@ def plan_mirror_topics(
             alter.append(change)
         findings.extend(pair.findings(change))
     return MirrorTopicPlan(
-        create=tuple(create), grow=tuple(grow), alter=tuple(alter), findings=tuple(findings)
+        create=tuple(create),
+        add_partitions=tuple(grow),
+        alter=tuple(alter),
+        findings=tuple(findings),
     )
 
 
@@ -287,7 +292,7 @@ class _MirrorPair:
 
     def plan_creation(self) -> CreateMirrorTopic:
         configs = {name: value for name, value in self._iter_synced_configs() if value is not None}
-        configs.update(dict.fromkeys(self.target.timestamp_bounds(), UNLIMITED_TIMESTAMP_MS))
+        configs.update(dict.fromkeys(self.target.list_timestamp_bounds(), UNLIMITED_TIMESTAMP_MS))
         factor = self.flow.replication_factor
         return CreateMirrorTopic(
             topic=self.topic.name,
@@ -316,11 +321,11 @@ class _MirrorPair:
             overridden = mirror.is_overridden(name)
             if value is None and overridden:
                 to_delete.append(name)
-            elif value is not None and not (overridden and mirror.config(name) == value):
+            elif value is not None and not (overridden and mirror.get_config(name) == value):
                 to_set[name] = value
         for name in TIMESTAMP_BOUND_CONFIGS:
             # A narrower bound on the topic itself was set on purpose: report it, do not change it.
-            narrow = name in mirror.configs and mirror.config(name) != UNLIMITED_TIMESTAMP_MS
+            narrow = name in mirror.configs and mirror.get_config(name) != UNLIMITED_TIMESTAMP_MS
             if narrow and not mirror.is_overridden(name):
                 to_set[name] = UNLIMITED_TIMESTAMP_MS
         if not to_set and not to_delete:
@@ -348,12 +353,12 @@ class _MirrorPair:
                 or entry.sensitive
                 or entry.source is ConfigEntrySource.STATIC_BROKER
                 or name in UNSYNCED_CONFIGS
-                or not self.flow.properties.takes(name)
-                or not self.target.knows(name)
+                or not self.flow.config_filter.should_replicate(name)
+                or not self.target.has_config(name)
             ):
                 continue
             is_default = entry.source is ConfigEntrySource.DEFAULT
-            if is_default and not self.flow.properties.takes_default(name):
+            if is_default and not self.flow.config_filter.should_replicate_default(name):
                 yield name, None
             elif entry.value is not None:
                 yield name, entry.value
@@ -376,7 +381,7 @@ class _MirrorPair:
         yield from self._check_unsupported_configs()
         mirror = self.mirror
         if mirror is None:
-            planned: dict[str, str] = dict(self.target.new_topic or {})
+            planned: dict[str, str] = dict(self.target.default_configs or {})
             planned.update(self.plan_creation().configs)
         else:
             if mirror.configs is None:
@@ -401,8 +406,8 @@ class _MirrorPair:
             values.update(change.set)
             for name in change.delete:
                 values.pop(name, None)
-                if self.target.new_topic and name in self.target.new_topic:
-                    values[name] = self.target.new_topic[name]
+                if self.target.default_configs and name in self.target.default_configs:
+                    values[name] = self.target.default_configs[name]
         return values
 
     def _check_partition_count(self, mirror: ObservedTopic) -> Iterator[MirrorTopicFinding]:
@@ -420,11 +425,11 @@ class _MirrorPair:
             if (
                 self.topic.is_overridden(name)
                 and name not in UNSYNCED_CONFIGS
-                and self.flow.properties.takes(name)
-                and not self.target.knows(name)
+                and self.flow.config_filter.should_replicate(name)
+                and not self.target.has_config(name)
             ):
                 problem = (
-                    f"{name}={self.topic.config(name)} is not synced: the brokers of "
+                    f"{name}={self.topic.get_config(name)} is not synced: the brokers of "
                     f"{self.flow.target} do not have this config"
                 )
                 remedy = f"no action is needed, or exclude {name} (config.properties.exclude)"
@@ -447,14 +452,14 @@ class _MirrorPair:
                 yield self._create_warning(name, problem, remedy)
 
     def _check_compression(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
-        if planned in (None, "producer", self.topic.config(_COMPRESSION_TYPE)):
+        if planned in (None, "producer", self.topic.get_config(_COMPRESSION_TYPE)):
             return
         problem = f"compression.type is {planned}: batches with other codecs are re-encoded"
         remedy = self._create_set_remedy(_COMPRESSION_TYPE, "producer")
         yield self._create_warning(_COMPRESSION_TYPE, problem, remedy)
 
     def _check_cleanup_policy(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
-        expected = self.topic.config(_CLEANUP_POLICY)
+        expected = self.topic.get_config(_CLEANUP_POLICY)
         if planned is None or expected is None:
             return
         source, target = _split_policies(expected), _split_policies(planned)
@@ -476,7 +481,7 @@ class _MirrorPair:
             yield self._create_warning(_CLEANUP_POLICY, problem, remedy)
 
     def _check_message_size(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
-        expected = self.topic.config(_MAX_MESSAGE_BYTES)
+        expected = self.topic.get_config(_MAX_MESSAGE_BYTES)
         if planned is None or expected is None or int(planned) >= int(expected):
             return
         problem = f"max.message.bytes is {planned}, the source's {expected}: larger batches fail"
@@ -487,7 +492,7 @@ class _MirrorPair:
         text = f"set {name}={value} on {self.remote} of {self.flow.target}"
         target = self.operator.target
         if self.mirror is not None:
-            return _FindingRemedy(text, target.set_topic(self.remote, {name: value}))
+            return _FindingRemedy(text, target.set_topic_configs(self.remote, {name: value}))
         expected = self.plan_creation()  # not created automatically while it must not be copied
         command = target.create_topic(
             self.remote,

@@ -149,32 +149,32 @@ class CustomReplicationPolicy:
     """A user's replication policy of class `class_name`, which also serves for comparison."""
 
     class_name: str
-    made: ReplicationPolicy = field(repr=False, compare=False)
+    policy: ReplicationPolicy = field(repr=False, compare=False)
 
     @property
     def renames_topics(self) -> bool:
-        return bool(self.made.renames_topics)
+        return bool(self.policy.renames_topics)
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        return self.made.format_remote_topic(source_alias, topic)
+        return self.policy.format_remote_topic(source_alias, topic)
 
     def topic_source(self, topic: str) -> str | None:
-        return self.made.topic_source(topic)
+        return self.policy.topic_source(topic)
 
     def upstream_topic(self, topic: str) -> str | None:
-        return self.made.upstream_topic(topic)
+        return self.policy.upstream_topic(topic)
 
     def offset_syncs_topic(self, alias: str) -> str:
-        return self.made.offset_syncs_topic(alias)
+        return self.policy.offset_syncs_topic(alias)
 
     def checkpoints_topic(self, source_alias: str) -> str:
-        return self.made.checkpoints_topic(source_alias)
+        return self.policy.checkpoints_topic(source_alias)
 
     def is_checkpoints_topic(self, topic: str) -> bool:
-        return bool(self.made.is_checkpoints_topic(topic))
+        return bool(self.policy.is_checkpoints_topic(topic))
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
-        return bool(self.made.is_mm2_internal_topic(topic))
+        return bool(self.policy.is_mm2_internal_topic(topic))
 
 
 def offset_map_topic(source_alias: str) -> str:

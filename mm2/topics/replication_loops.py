@@ -56,16 +56,16 @@ def find_topics_mirrored_by_java(
     progress: Collection[TopicPartition],
     eras: Mapping[TopicPartition, Collection[str]],
     *,
-    taken_over: str,
+    takeover_reason: str,
 ) -> frozenset[str]:
     """Topics of which MirrorMaker 2 mirrored a partition, according to the reverse flow's topics.
 
     `progress` are partitions with stored offsets or offset syncs; `eras` are the reasons of the
-    reverse flow's eras in mm2. An era with reason `taken_over` shows that MirrorMaker 2 had
+    reverse flow's eras in mm2. An era with reason `takeover_reason` shows that MirrorMaker 2 had
     the partition before.
     """
     return frozenset(
-        each.topic for each in progress if not eras.get(each) or taken_over in eras[each]
+        each.topic for each in progress if not eras.get(each) or takeover_reason in eras[each]
     )
 
 
@@ -75,7 +75,7 @@ def explain_loop(flow: Flow, topic: str, *, java: bool) -> str:
     `java` means that MirrorMaker 2 mirrored in the opposite direction, into this topic. A flow that
     starts at the latest record does not read those records, once MirrorMaker 2 has stopped.
     """
-    if not java or flow.start.at is StartAt.LATEST or flow.remote_topic(topic) != topic:
+    if not java or flow.start.kind is StartAt.LATEST or flow.format_remote_topic(topic) != topic:
         return ""
     back = f"{flow.target}->{flow.source}"
     return (

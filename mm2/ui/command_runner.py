@@ -133,11 +133,11 @@ class CommandFailedError(RetriableError):
 class PageCommand:
     """A command of mm2, and how its output is reduced."""
 
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     """Command line without `mm2`."""
     timeout_s: float
-    every_s: float
-    read: ParseOutput
+    min_interval_s: float
+    parse_output: ParseOutput
     """Reduces the output."""
 
 
@@ -145,7 +145,7 @@ class PageCommand:
 class CommandResult:
     """Last result of a command."""
 
-    found: JsonObject | None = None
+    output: JsonObject | None = None
     """Reduced output of the last successful run."""
     at_ms: int | None = None
     """When that was."""
@@ -166,10 +166,10 @@ its output. Raises `CommandFailedError`."""
 def make_incidents_command(flow: Flow, file: str) -> PageCommand:
     """Command that lists a flow's incidents."""
     return PageCommand(
-        words=("incidents", file, "--flow", flow.name, "--json"),
+        arguments=("incidents", file, "--flow", flow.name, "--json"),
         timeout_s=INCIDENTS_TIMEOUT_S,
-        every_s=INCIDENTS_INTERVAL_S,
-        read=parse_incidents,
+        min_interval_s=INCIDENTS_INTERVAL_S,
+        parse_output=parse_incidents,
     )
 
 
@@ -177,10 +177,10 @@ def make_plan_command(flow: Flow, file: str) -> PageCommand:
     """Command for the dry run of a failover."""
     ends = ("--from", flow.source, "--to", flow.target)
     return PageCommand(
-        words=("failover", *ends, "--config", file, "--look", _PLAN_READ_TIMEOUT_S, "--json"),
+        arguments=("failover", *ends, "--config", file, "--look", _PLAN_READ_TIMEOUT_S, "--json"),
         timeout_s=PLAN_TIMEOUT_S,
-        every_s=PLAN_INTERVAL_S,
-        read=parse_failover_plan,
+        min_interval_s=PLAN_INTERVAL_S,
+        parse_output=parse_failover_plan,
     )
 
 
@@ -198,20 +198,20 @@ class CommandRunner:
         self._lock = threading.Lock()
         self._answers: dict[tuple[str, ...], CommandResult] = {}
 
-    def known(self, question: PageCommand) -> CommandResult:
+    def last_result(self, question: PageCommand) -> CommandResult:
         """Returns the last result without running the command."""
         with self._lock:
-            return self._answers.get(question.words, CommandResult())
+            return self._answers.get(question.arguments, CommandResult())
 
-    def ask(self, question: PageCommand) -> CommandResult:
+    def request(self, question: PageCommand) -> CommandResult:
         """Returns the last result, and runs the command again unless that was done just now."""
         with self._lock:
-            known = self._answers.get(question.words, CommandResult())
-            due = self._clock.now_s() - known.tried_s >= question.every_s
+            known = self._answers.get(question.arguments, CommandResult())
+            due = self._clock.now_s() - known.tried_s >= question.min_interval_s
             if known.running or not due:
                 return known
             known = dataclasses.replace(known, running=True)
-            self._answers[question.words] = known
+            self._answers[question.arguments] = known
         try:
             self._pool.submit(lambda: self._execute(question))
         except ThreadPoolFull as error:
@@ -227,16 +227,16 @@ class CommandRunner:
     def _execute(self, question: PageCommand) -> None:
         """Run a command and record the result, also if it raises."""
         began_s = self._clock.now_s()
-        before = self.known(question)
-        error, found = "the run was aborted", before.found
+        before = self.last_result(question)
+        error, found = "the run was aborted", before.output
         try:
-            error, found = self._try_run(question, before.found)
+            error, found = self._try_run(question, before.output)
         finally:
             now_s = self._clock.now_s()
             self._store(
                 question,
                 CommandResult(
-                    found=found,
+                    output=found,
                     at_ms=before.at_ms if error else self._clock.wall_ms(),
                     took_s=now_s - began_s,
                     error=error,
@@ -249,25 +249,25 @@ class CommandRunner:
     ) -> tuple[str, JsonObject | None]:
         """Run a command; returns the error ("" for none) and the latest output."""
         try:
-            printed = self._run(question.words, question.timeout_s, self._stopping.is_set)
-            return "", question.read(json.loads(printed))
+            printed = self._run(question.arguments, question.timeout_s, self._stopping.is_set)
+            return "", question.parse_output(json.loads(printed))
         except CommandFailedError as raised:
             return str(raised), before
         except Exception as raised:  # noqa: BLE001 - the page shows it
-            return f"mm2 {shlex.join(question.words)}: invalid output: {raised!r}", before
+            return f"mm2 {shlex.join(question.arguments)}: invalid output: {raised!r}", before
 
     def _store(self, question: PageCommand, answer: CommandResult) -> CommandResult:
         if answer.error:
             _log.debug("for the status page: %s", answer.error)
         with self._lock:
-            self._answers[question.words] = answer
+            self._answers[question.arguments] = answer
         return answer
 
 
 def result_to_json(answer: CommandResult) -> JsonObject:
     """Encode the result, with its time and whether the command is running."""
     return {
-        "result": answer.found,
+        "result": answer.output,
         "result_ms": answer.at_ms,
         "took_s": None if answer.took_s is None else round(answer.took_s, 1),
         "error": answer.error,
@@ -306,7 +306,7 @@ def _run_child(
         child = processes.start_process(
             [sys.executable, "-m", _CLI_MODULE, *words],
             output=output,
-            complaints=errors,
+            stderr=errors,
             env={**os.environ, "TMPDIR": str(folder)},
         )
         clock.wait_until(

@@ -74,9 +74,9 @@ _PARTITION_BADGES = {
 }
 
 
-def find_worst_badge(tones: Sequence[Badge]) -> Badge:
+def find_worst_badge(badges: Sequence[Badge]) -> Badge:
     """Returns the worst of several badges; UNKNOWN for none."""
-    return min(tones, key=_WORST_BADGE_FIRST.index, default=Badge.UNKNOWN)
+    return min(badges, key=_WORST_BADGE_FIRST.index, default=Badge.UNKNOWN)
 
 
 def choose_partition_badge(each: PartitionReport, now_ms: int) -> Badge:
@@ -268,7 +268,7 @@ class PageSnapshot:
     node: NodeInfo
     flows: tuple[FlowPageSnapshot, ...]
 
-    def find(self, flow: str) -> FlowPageSnapshot | None:
+    def find_flow(self, flow: str) -> FlowPageSnapshot | None:
         """Returns the named flow."""
         return next((each for each in self.flows if each.flow.name == flow), None)
 
@@ -303,7 +303,7 @@ def make_flow_detail(
     seen: PageSnapshot, one: FlowPageSnapshot, past: Sequence[TimelinePoint]
 ) -> FlowDetail:
     """Build the detail of one flow."""
-    report, holds = one.report, one.status.holds
+    report, holds = one.report, one.status.overrides
     rows = [
         _make_topic(one, name, parts)
         for name, parts in status_document.group_by_topic(report.partitions).items()
@@ -405,14 +405,14 @@ def _make_lag(parts: Sequence[PartitionReport], at_ms: int) -> JsonObject:
     return status_document.lag_to_json(
         status_document.sum_lag(parts, at_ms)
         if parts
-        else ReportedLag(records=None, ms=None, complete=False, dated=False)
+        else ReportedLag(records=None, ms=None, complete=False, age_complete=False)
     )
 
 
 def _make_rate(one: FlowPageSnapshot, topics: set[str]) -> JsonObject:
     found = None
     if one.rates is not None:
-        found = [one.rates.of(one.flow.name, topic) for topic in topics]
+        found = [one.rates.get_rate(one.flow.name, topic) for topic in topics]
     return {
         "records_s": None if found is None else round(sum(each.records_s for each in found), 1),
         "bytes_s": None if found is None else round(sum(each.bytes_s for each in found), 1),
@@ -434,7 +434,7 @@ def _make_topic(one: FlowPageSnapshot, name: str, parts: Sequence[PartitionRepor
             (_split_remedy(each.reason)["reason"] for each in parts if _has_wait_reason(each)), ""
         ),
         "data_loss": "" if soonest is None else retention_risk.describe_loss(soonest),
-        "throttle_bytes_s": one.status.holds.budgets.of_topic(name),
+        "throttle_bytes_s": one.status.overrides.budgets.get_topic_limit(name),
         **_make_lag(parts, one.report.at_ms),
         **_make_rate(one, {name}),
     }
@@ -491,20 +491,20 @@ def make_groups_document(
     text: str,
 ) -> dict[str, Any]:
     """Build the document of consumer groups whose names contain `text`, the first by name."""
-    found = [each.find(text, LISTED_GROUPS_MAX) for each in told]
+    found = [each.find_groups(text, LISTED_GROUPS_MAX) for each in told]
     groups = {name: points for each in found for name, points in each.groups.items()}
     mirrors = {TopicPartition(each.mirror, each.partition): each for each in one.report.partitions}
-    rounds = [each.round_ms for each in told]
+    rounds = [each.last_round_wall_ms for each in told]
     known = [each for each in rounds if each is not None]
-    how = one.status.holds.beside.get(flow_plan.CHECKPOINT_CONNECTOR)
+    how = one.status.overrides.other_connectors.get(flow_plan.CHECKPOINT_CONNECTOR)
     return {
         **make_document_head(seen),
         "flow": one.flow.name,
         "local_tasks": len(told),
         "checkpoints_override": None if how is None else how.value,
         "checkpoints_ms": min(known) if known and len(known) == len(rounds) else None,
-        "group_count": sum(each.known for each in found),
-        "groups_found": sum(each.matching for each in found),
+        "group_count": sum(each.total_count for each in found),
+        "groups_found": sum(each.matching_count for each in found),
         "groups": [
             _make_group(name, groups[name], mirrors) for name in sorted(groups)[:LISTED_GROUPS_MAX]
         ],

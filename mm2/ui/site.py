@@ -53,17 +53,17 @@ _MakeFlowPage = Callable[[PageRequest, PageSnapshot, _FlowOnPage], PageResponse]
 class SnapshotSource(Protocol):
     """Source of snapshots: `SnapshotWatch`."""
 
-    def seen(self) -> PageSnapshot: ...
+    def current_snapshot(self) -> PageSnapshot: ...
 
-    def past(self, flow: str) -> Sequence[TimelinePoint]: ...
+    def flow_timeline(self, flow: str) -> Sequence[TimelinePoint]: ...
 
 
 class CommandResults(Protocol):
     """Runs commands and keeps their results: `CommandRunner`."""
 
-    def ask(self, question: PageCommand) -> CommandResult: ...
+    def request(self, question: PageCommand) -> CommandResult: ...
 
-    def known(self, question: PageCommand) -> CommandResult: ...
+    def last_result(self, question: PageCommand) -> CommandResult: ...
 
 
 class TooManySearchesError(RetriableError):
@@ -106,7 +106,7 @@ class _DocumentCache:
 
 
 class StatusSite:
-    """The pages, returned by `served`. Thread-safe."""
+    """The pages, returned by `make_pages`. Thread-safe."""
 
     def __init__(self, seen: SnapshotSource, on: StatusRegistry, asked: CommandResults) -> None:
         self._seen = seen
@@ -114,7 +114,7 @@ class StatusSite:
         self._asked = asked
         self._made = _DocumentCache()
 
-    def served(self) -> dict[str, PageRenderer]:
+    def make_pages(self) -> dict[str, PageRenderer]:
         """Returns the pages by path. None conflicts with a target named `ui`, whose paths are
         `/ui/<target>/connectors`."""
         of_flows: Mapping[str, _MakeFlowPage] = {
@@ -133,7 +133,7 @@ class StatusSite:
         }
 
     def _overview(self, _: PageRequest) -> PageResponse:
-        seen = self._seen.seen()
+        seen = self._seen.current_snapshot()
         return self._made.get(
             seen,
             ("overview",),
@@ -146,7 +146,7 @@ class StatusSite:
         found = self._made.get(
             seen,
             ("detail", name),
-            lambda: json_documents.make_flow_detail(seen, one, self._seen.past(name)),
+            lambda: json_documents.make_flow_detail(seen, one, self._seen.flow_timeline(name)),
         )
         if topic:
             return _make_json_page(json_documents.make_flow_document(found, topic=topic))
@@ -159,7 +159,7 @@ class StatusSite:
         name, text = one.flow.name, asked.query.get("group", "")[:SEARCH_CHARS_MAX]
 
         def make() -> PageResponse:
-            told = self._board.seen().groups.get(name, {})
+            told = self._board.snapshot().groups.get(name, {})
             return _make_json_page(
                 json_documents.make_groups_document(seen, one, [*told.values()], text=text)
             )
@@ -194,7 +194,7 @@ class StatusSite:
                 {**json_documents.make_document_head(seen), "error": told},
                 status=HTTPStatus.FORBIDDEN,
             )
-        answer = self._asked.ask(question) if wanted else self._asked.known(question)
+        answer = self._asked.request(question) if wanted else self._asked.last_result(question)
         return _make_json_page(
             {**json_documents.make_document_head(seen), **command_runner.result_to_json(answer)}
         )
@@ -203,8 +203,8 @@ class StatusSite:
         """Wrap a page of the flow that the query names."""
 
         def made(asked: PageRequest) -> PageResponse:
-            seen = self._seen.seen()
-            one = seen.find(asked.query.get("flow", ""))
+            seen = self._seen.current_snapshot()
+            one = seen.find_flow(asked.query.get("flow", ""))
             return _make_flow_not_found(seen) if one is None else make(asked, seen, one)
 
         return made

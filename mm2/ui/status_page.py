@@ -81,12 +81,12 @@ class SnapshotWatch:
         pause_s = 0.0
         while not stop.wait(pause_s):
             began_s = self._clock.now_s()
-            self.note()
+            self.record_point()
             pause_s = max(
                 timeline.POINT_INTERVAL_S, (self._clock.now_s() - began_s) / SNAPSHOT_CPU_SHARE
             )
 
-    def note(self) -> None:
+    def record_point(self) -> None:
         """Record a point of each flow's timeline."""
         with self._lock:
             seen = self._take_snapshot()
@@ -97,17 +97,17 @@ class SnapshotWatch:
                 wall_ms=seen.at_ms,
             )
 
-    def seen(self) -> PageSnapshot:
+    def current_snapshot(self) -> PageSnapshot:
         """Returns a recent snapshot of all flows."""
         with self._lock:
             if self._seen is not None and self._clock.now_s() < self._fresh_until_s:
                 return self._seen
             return self._take_snapshot()
 
-    def past(self, flow: str) -> Sequence[TimelinePoint]:
+    def flow_timeline(self, flow: str) -> Sequence[TimelinePoint]:
         """Returns the flow's last hour, oldest point first."""
         with self._lock:
-            return self._timeline.of(flow)
+            return self._timeline.get_points(flow)
 
     def _take_snapshot(self) -> PageSnapshot:
         began_s = self._clock.now_s()
@@ -126,7 +126,7 @@ class SnapshotWatch:
                     report=reports[flow.name],
                     rates=self._rates if self._snapshot_count > 1 else None,
                     verdict=replication_health.evaluate_flow(
-                        reports[flow.name], within_s=settings.watch.replicating_within_s
+                        reports[flow.name], within_s=settings.health.replicating_within_s
                     ),
                 )
                 for flow in settings.flows
@@ -145,7 +145,7 @@ class SnapshotWatch:
             host=self._host,
             file=settings.file,
             engine=settings.spark.engine,
-            engine_ready=self._running.engine_ready,
+            engine_ready=self._running.is_engine_ready,
             started_ms=self._started_ms,
         )
 
@@ -156,7 +156,7 @@ _log = logging.getLogger(__name__)
 
 
 class StatusPage:
-    """The status page; `served` are its pages by path."""
+    """The status page; `pages` are its pages by path."""
 
     def __init__(self, running: PageNode, reports: ReportSource) -> None:
         now = SystemClock()
@@ -169,12 +169,12 @@ class StatusPage:
             clock=now,
         )
         self._questions = CommandRunner(command_runner.run_command, clock=now)
-        self.served = StatusSite(self._watch, status_registry.REGISTRY, self._questions).served()
+        self.pages = StatusSite(self._watch, status_registry.REGISTRY, self._questions).make_pages()
 
     @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
+    def recording(self) -> Iterator[None]:
         """While entered, the charts are recorded."""
-        owned = ThreadGroup(on_unasked_end=_log_unexpected_end)
+        owned = ThreadGroup(on_unexpected_end=_log_unexpected_end)
         owned.start("status page", self._watch.run)
         try:
             yield

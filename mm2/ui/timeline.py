@@ -74,7 +74,7 @@ class Timeline:
             if status.flow in by_name:
                 self._add_point(status, by_name[status.flow], now_s=now_s, wall_ms=wall_ms)
 
-    def of(self, flow: str) -> Sequence[TimelinePoint]:
+    def get_points(self, flow: str) -> Sequence[TimelinePoint]:
         """Returns a flow's points, oldest first."""
         found = self._flows.get(flow)
         return () if found is None else tuple(found.points)
@@ -99,7 +99,7 @@ class Timeline:
             TimelinePoint(
                 at_ms=wall_ms,
                 lag_records=lag.records if told and lag.complete else None,
-                lag_ms=lag.ms if told and lag.dated else None,
+                lag_ms=lag.ms if told and lag.age_complete else None,
                 records_s=None if records is None else records / passed_s,
                 bytes_s=None if size is None else size / passed_s,
             )

@@ -54,8 +54,8 @@ class Node:
                 bytes=100,
                 copied_to=5,
                 source_end=7 if at % 10 == 0 else 5,
-                oldest_ms=now_ms - 20 if at % 10 == 0 else -1,
-                unrecorded_s=math.inf,
+                oldest_uncopied_ms=now_ms - 20 if at % 10 == 0 else -1,
+                unrecorded_since_s=math.inf,
             )
             for at, place in enumerate(self.places)
         ]
@@ -84,7 +84,7 @@ class Node:
         seen = topic_rows.make_overview(
             [self.status], CopyRates(), wall_ms=_CLOCK.wall_ms(), engine_ready=True
         )
-        self.metrics.observe([self.status], seen, engine_ready=True)
+        self.metrics.update([self.status], seen, engine_ready=True)
 
     def exporter(self) -> MetricsExporter:
         """By topic, as by default."""
@@ -92,7 +92,7 @@ class Node:
         return MetricsExporter(source, host="127.0.0.1", port=0)
 
     def families(self) -> Mapping[str, list[MetricFamily]]:
-        return {FLOW: self._figures.families()}
+        return {FLOW: self._figures.collect()}
 
 
 def _gauge(index: int, where: PartitionSetup) -> PartitionGauge:
@@ -106,10 +106,10 @@ def _gauge(index: int, where: PartitionSetup) -> PartitionGauge:
         source_end=5 + where.partition % 2,
         log_start=0,
         age_ms=10,
-        oldest_ms=-1,
+        oldest_uncopied_ms=-1,
         transactional=False,
         reason="",
         cause="",
-        arrived=some,
-        stored=some,
+        arrival_ages=some,
+        acknowledged_ages=some,
     )

@@ -102,7 +102,7 @@ class Clusters:
         direct = running.client_properties()
         if not self._is_far(end):
             return direct
-        return {**direct, "bootstrap.servers": running.bootstrap_of(_FAR)}
+        return {**direct, "bootstrap.servers": running.listener_bootstrap(_FAR)}
 
     def _is_far(self, end: Far) -> bool:
         return self.place.round_trip_ms is not None and self.place.far is end

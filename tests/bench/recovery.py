@@ -153,7 +153,7 @@ class _Group:
         )
         try:
             with contextlib.ExitStack() as stack:
-                stack.callback(traffic.end)
+                stack.callback(traffic.stop_quietly)
                 traffic.start()
                 self._start(stack, "one")
                 with self._reading() as reader:

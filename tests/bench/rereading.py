@@ -300,7 +300,7 @@ class _Reading:
 
 def judge(oracle: Oracle, offset: int, place: int | None) -> Verdict:
     """Of a group at `offset` on the source that goes on at `place`, or begins anew."""
-    answer = EarlierOffset(downstream=place or 0, again_max=_ANY)
+    answer = EarlierOffset(downstream=place or 0, reread_max=_ANY)
     return oracle.judge(lambda _: answer, [offset])
 
 

@@ -72,7 +72,7 @@ def _await_archive(row: Starting, clusters: Clusters, folder: Path) -> None:
     """The first run of half a minute on a machine lets Spark start sooner from then on; what is
     measured are the others. Where none can be made it is measured without."""
     archive = ClassArchive(java.find_java().banner, jvm.find_spark_home())
-    if not archive.wanted:
+    if not archive.is_wanted:
         return
     name = kafka.create_topic(clusters.source.client_properties(), "start-archive")
     flow = Flow(
@@ -83,7 +83,7 @@ def _await_archive(row: Starting, clusters: Clusters, folder: Path) -> None:
         topics=(name,),
     )
     with Running(contestants.MM2_RUN, flow, folder):
-        clock.wait_until(lambda: not archive.wanted, timeout_s=row.limit_s, interval_s=0.5)
+        clock.wait_until(lambda: not archive.is_wanted, timeout_s=row.limit_s, interval_s=0.5)
 
 
 class _Starts:

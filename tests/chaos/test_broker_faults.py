@@ -74,4 +74,4 @@ def strike_one(node, random: Random) -> None:
         case Kind.FREEZE:
             node.freeze()
             brokers.pause(random.uniform(0.3, 15.0))
-            node.thaw()
+            node.unfreeze()

@@ -168,7 +168,7 @@ def judged(nodes: Nodes) -> None:
 
     def equal() -> bool:
         found = proof.compare_topics(nodes.source, nodes.target, mirrors)
-        assert found.equal, str(found)
+        assert found.is_equal, str(found)
         return True
 
     eventually.eventually(equal, WAIT_S, nodes.logs, interval_s=1.0)

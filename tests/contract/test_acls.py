@@ -72,7 +72,7 @@ def acl(name: str, operation: str = "READ", **fields: str) -> TopicAcl:
 
 
 def found(each: AclAdmin, topic: str) -> Callable[[], list[TopicAcl]]:
-    return lambda: [it for it in each.of_topics(WAIT_S) if it.name == topic]
+    return lambda: [it for it in each.list_topic_acls(WAIT_S) if it.name == topic]
 
 
 def test_what_is_created_is_read_whatever_it_says(kept, topic):
@@ -84,37 +84,37 @@ def test_what_is_created_is_read_whatever_it_says(kept, topic):
         acl(topic, principal="User:CN=böb,O=x y"),
         *(acl(topic, each) for each in ("CREATE", "DELETE", "ALTER", "DESCRIBE_CONFIGS")),
     ]
-    assert kept.create(wanted, WAIT_S) == {}
+    assert kept.create_acls(wanted, WAIT_S) == {}
     read = found(kept, topic)
     assert clock.wait_until(lambda: read() == sorted(wanted), timeout_s=WAIT_S), read()
 
 
 def test_what_is_there_may_be_created_again(kept, topic):
     for _ in range(2):
-        assert kept.create([acl(topic)], WAIT_S) == {}
+        assert kept.create_acls([acl(topic)], WAIT_S) == {}
     read = found(kept, topic)
     assert clock.wait_until(lambda: read() == [acl(topic)], timeout_s=WAIT_S), read()
 
 
 def test_acls_of_other_things_are_not_those_of_topics(kept, topic):
-    assert kept.create([acl(topic, resource="GROUP"), acl(topic)], WAIT_S) == {}
+    assert kept.create_acls([acl(topic, resource="GROUP"), acl(topic)], WAIT_S) == {}
     read = found(kept, topic)
     assert clock.wait_until(lambda: read() == [acl(topic)], timeout_s=WAIT_S), read()
 
 
 def test_creating_nothing_asks_nobody(none):
-    assert none.create([], WAIT_S) == {}
+    assert none.create_acls([], WAIT_S) == {}
 
 
 def test_without_an_authorizer_there_are_none_to_read_and_none_can_be_created(none, topic):
     with pytest.raises(NoAuthorizerError, match="SECURITY_DISABLED"):
-        none.of_topics(WAIT_S)
-    refused = none.create([acl(topic)], WAIT_S)
+        none.list_topic_acls(WAIT_S)
+    refused = none.create_acls([acl(topic)], WAIT_S)
     assert isinstance(refused[acl(topic)], NoAuthorizerError)
 
 
 def test_who_has_no_right_to_them_is_told(hidden, topic):
     with pytest.raises(NotAuthorizedError):
-        hidden.of_topics(WAIT_S)
-    refused = hidden.create([acl(topic)], WAIT_S)
+        hidden.list_topic_acls(WAIT_S)
+    refused = hidden.create_acls([acl(topic)], WAIT_S)
     assert isinstance(refused[acl(topic)], NotAuthorizedError)

@@ -43,13 +43,13 @@ def create(admin: Admin, name: str, *, partitions: int = 1, **configs: str) -> N
     topic = NewTopic(name=name, partitions=partitions, replication_factor=1, configs=settings)
     assert admin.create_topics([topic], WAIT_S).failed == {}
     known = clock.wait_until(
-        lambda: name in admin.describe_topics([name], WAIT_S).done, timeout_s=WAIT_S
+        lambda: name in admin.describe_topics([name], WAIT_S).succeeded, timeout_s=WAIT_S
     )
     assert known
 
 
 def overrides(admin: Admin, name: str) -> dict[str, str | None]:
-    entries = admin.topic_configs([name], WAIT_S).done[name]
+    entries = admin.topic_configs([name], WAIT_S).succeeded[name]
     return {
         key: entry.value
         for key, entry in entries.items()
@@ -63,13 +63,13 @@ def settles(admin: Admin, name: str, wanted: dict[str, str]) -> bool:
 
 def test_the_cluster_has_a_lasting_id(admin):
     assert admin.cluster_id(WAIT_S)
-    assert admin.cluster_id(WAIT_S) == admin.cluster_id(WAIT_S)
+    assert admin.cluster_id(WAIT_S) == admin.get_cluster_id(WAIT_S)
 
 
 def test_a_created_topic_is_listed_and_described(admin, name):
     create(admin, name("orders"), partitions=3)
     assert name("orders") in admin.list_topics(WAIT_S)
-    topic = admin.describe_topics([name("orders")], WAIT_S).done[name("orders")]
+    topic = admin.describe_topics([name("orders")], WAIT_S).succeeded[name("orders")]
     assert topic.name == name("orders")
     assert topic.partitions == 3
     assert topic.leaders == (1, 1, 1)
@@ -79,7 +79,7 @@ def test_a_created_topic_is_listed_and_described(admin, name):
 def test_topic_ids_tell_topics_apart(admin, name):
     for stem in ("one", "two"):
         create(admin, name(stem))
-    described = admin.describe_topics([name("one"), name("two")], WAIT_S).done
+    described = admin.describe_topics([name("one"), name("two")], WAIT_S).succeeded
     assert described[name("one")].topic_id != described[name("two")].topic_id
 
 
@@ -87,20 +87,20 @@ def test_a_missing_topic_fails_alone(admin, name):
     create(admin, name("there"))
     asked = [name("there"), name("missing")]
     for answer in (admin.describe_topics(asked, WAIT_S), admin.topic_configs(asked, WAIT_S)):
-        assert set(answer.done) == {name("there")}
+        assert set(answer.succeeded) == {name("there")}
         assert set(answer.failed) == {name("missing")}
         assert isinstance(answer.failed[name("missing")], TopicMissingError)
 
 
 def test_asking_about_nothing_answers_nothing(admin):
-    assert admin.describe_topics([], WAIT_S) == PerTopicResult(done={}, failed={})
-    assert admin.create_topics([], WAIT_S) == PerTopicResult(done={}, failed={})
-    assert admin.alter_configs({}, WAIT_S) == PerTopicResult(done={}, failed={})
+    assert admin.describe_topics([], WAIT_S) == PerTopicResult(succeeded={}, failed={})
+    assert admin.create_topics([], WAIT_S) == PerTopicResult(succeeded={}, failed={})
+    assert admin.alter_configs({}, WAIT_S) == PerTopicResult(succeeded={}, failed={})
 
 
 def test_settings_tell_where_they_come_from(admin, name):
     create(admin, name("orders"), retention_ms="1000")
-    entries = admin.topic_configs([name("orders")], WAIT_S).done[name("orders")]
+    entries = admin.topic_configs([name("orders")], WAIT_S).succeeded[name("orders")]
     assert entries["retention.ms"].value == "1000"
     assert entries["retention.ms"].source is ConfigEntrySource.TOPIC
     assert entries["cleanup.policy"].value == "delete"
@@ -121,7 +121,7 @@ def test_one_topic_that_cannot_be_created_does_not_block_the_others(admin, name)
         ],
         WAIT_S,
     )
-    assert set(answer.done) == {name("good"), name("default")}
+    assert set(answer.succeeded) == {name("good"), name("default")}
     assert set(answer.failed) == {name("rf"), name("property")}
     for stem, code in (("rf", "INVALID_REPLICATION_FACTOR"), ("property", "INVALID_CONFIG")):
         failure = answer.failed[name(stem)]
@@ -136,11 +136,11 @@ def test_what_would_be_refused_is_known_without_making_anything(admin, name):
         NewTopic(name=name(stem), partitions=1, replication_factor=factor)
         for stem, factor in (("fits", 1), ("rf", 3))
     ]
-    answer = admin.create_topics(topics, WAIT_S, only_try=True)
-    assert set(answer.done) == {name("fits")}
+    answer = admin.create_topics(topics, WAIT_S, validate_only=True)
+    assert set(answer.succeeded) == {name("fits")}
     assert "INVALID_REPLICATION_FACTOR" in str(answer.failed[name("rf")])
     create(admin, name("fits"), partitions=2)
-    assert admin.describe_topics([name("fits")], WAIT_S).done[name("fits")].partitions == 2
+    assert admin.describe_topics([name("fits")], WAIT_S).succeeded[name("fits")].partitions == 2
 
 
 def test_creating_what_is_there_says_so(admin, name):
@@ -148,22 +148,22 @@ def test_creating_what_is_there_says_so(admin, name):
     again = NewTopic(name=name("orders"), partitions=1, replication_factor=1)
     answer = admin.create_topics([again], WAIT_S)
     assert isinstance(answer.failed[name("orders")], TopicExistsError)
-    assert admin.describe_topics([name("orders")], WAIT_S).done[name("orders")].partitions == 2
+    assert admin.describe_topics([name("orders")], WAIT_S).succeeded[name("orders")].partitions == 2
 
 
 def test_topics_grow_and_having_grown_is_as_good(admin, name):
     create(admin, name("grows"))
     create(admin, name("grew"), partitions=3)
     wanted = {name("grows"): 3, name("grew"): 3, name("missing"): 3}
-    answer = admin.grow_topics(wanted, WAIT_S)
-    assert set(answer.done) == {name("grows"), name("grew")}
+    answer = admin.add_partitions(wanted, WAIT_S)
+    assert set(answer.succeeded) == {name("grows"), name("grew")}
     assert isinstance(answer.failed[name("missing")], TopicMissingError)
     assert clock.wait_until(
-        lambda: admin.describe_topics([name("grows")], WAIT_S).done[name("grows")].partitions == 3,
+        lambda: admin.describe_topics([name("grows")], WAIT_S).succeeded[name("grows")].partitions == 3,
         timeout_s=WAIT_S,
     )
-    assert admin.grow_topics({name("grew"): 2}, WAIT_S).failed == {}
-    assert admin.describe_topics([name("grew")], WAIT_S).done[name("grew")].partitions == 3
+    assert admin.add_partitions({name("grew"): 2}, WAIT_S).failed == {}
+    assert admin.describe_topics([name("grew")], WAIT_S).succeeded[name("grew")].partitions == 3
 
 
 def test_altering_touches_only_what_is_named(admin, name):
@@ -186,7 +186,7 @@ def test_a_refused_change_fails_alone_and_changes_nothing(admin, name):
         },
         WAIT_S,
     )
-    assert set(answer.done) == {name("good")}
+    assert set(answer.succeeded) == {name("good")}
     assert "INVALID_CONFIG" in str(answer.failed[name("bad")])
     assert isinstance(answer.failed[name("missing")], TopicMissingError)
     assert settles(admin, name("good"), {"retention.ms": "2000"})
@@ -204,7 +204,7 @@ def test_observing_joins_descriptions_and_settings(admin, name):
     seen = client_interfaces.observe_topics(
         admin, [name("orders"), name("missing")], WAIT_S, clock=cluster_access.CLOCK
     )
-    topic = seen.done[name("orders")]
-    assert (topic.partitions, topic.config("retention.ms")) == (2, "1000")
+    topic = seen.succeeded[name("orders")]
+    assert (topic.partitions, topic.get_config("retention.ms")) == (2, "1000")
     assert topic.topic_id is not None
     assert isinstance(seen.failed[name("missing")], TopicMissingError)

@@ -93,7 +93,7 @@ class RealPlace:
         try:
             yield
         finally:
-            self._east.thaw()
+            self._east.unfreeze()
 
     def create(self, topic: FlowLogTopic, *, partitions: int, policy: str) -> None:
         name = client_interfaces.name_flow_log_topics(self.alias)[topic]

@@ -67,7 +67,7 @@ class RealPlace:
         try:
             yield
         finally:
-            self._cluster.thaw()
+            self._cluster.unfreeze()
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.integration)])
@@ -99,8 +99,8 @@ def test_it_is_asked_first_and_told_then(workers, join):
     assert one.woken > 0
     assert one.heard[0] == JoinRequested(connectors_and_tasks.NO_WORK)
     assert one.group.member_id.startswith("connect-one")
-    assert one.last.leads
-    assert one.last.speaks is ConnectProtocol.SESSIONED
+    assert one.last.is_leader
+    assert one.last.protocol is ConnectProtocol.SESSIONED
     assert one.last.assignment.leader_url == "http://one/"
     assert one.last.assignment.config_offset == 3
     assert one.last.assignment.assigned == SIX.work()
@@ -112,31 +112,31 @@ def test_a_member_is_confirmed_soon_where_somebody_waits_for_it(workers, place, 
     """Heartbeats are three seconds apart."""
     one = join("one")
     before_s = CLOCK.now_s()
-    one.group.confirm_soon()
-    assert one.group.confirmed_at_s() < before_s
+    one.group.request_heartbeat()
+    assert one.group.last_heartbeat_s() < before_s
     workers.until(lambda: one.joined)
     took_s = []
     for _ in range(4):
         asked_s = CLOCK.now_s()
-        one.group.confirm_soon()
-        workers.until(lambda since_s=asked_s: one.group.confirmed_at_s() >= since_s)
+        one.group.request_heartbeat()
+        workers.until(lambda since_s=asked_s: one.group.last_heartbeat_s() >= since_s)
         took_s.append(CLOCK.now_s() - asked_s)
     assert min(took_s[1:]) < 2.0  # right behind a heartbeat the next one is three seconds away
     assert one.group.session_timeout_s > 0
     with place.away():
         asked_s = CLOCK.now_s()
-        one.group.confirm_soon()
+        one.group.request_heartbeat()
         workers.until(lambda: not one.joined)
-        assert one.group.confirmed_at_s() < asked_s
+        assert one.group.last_heartbeat_s() < asked_s
 
 
 def test_nobody_joins_who_has_not_prepared(workers, place, join):
     one = join("one")
-    one.group.prepared()
+    one.group.confirm_prepared()
     workers.until(lambda: workers.share([one], 6))
     slow = place.member("slow")
     slow.start(lambda: None, lambda: SIX)
-    slow.prepared()
+    slow.confirm_prepared()
     other = join("other")
     workers.until(lambda: workers.share([one, other], 6))
     slow.close(group_workers.CLOSE_S)
@@ -145,7 +145,7 @@ def test_nobody_joins_who_has_not_prepared(workers, place, join):
 def test_work_is_shared_and_taken_over(workers, join):
     one, two = join("one"), join("two")
     workers.until(lambda: workers.share([one, two], 6))
-    assert [one.last.leads, two.last.leads].count(True) == 1
+    assert [one.last.is_leader, two.last.is_leader].count(True) == 1
     follows = two if one.leads else one
     assert follows.last.owners is None
     workers.close(two)
@@ -156,7 +156,7 @@ def test_work_is_shared_and_taken_over(workers, join):
 def test_the_protocol_is_the_one_that_all_speak(workers, join, offers):
     one, two = join("one"), join("two", offers)
     workers.until(lambda: workers.share([one, two], 6))
-    assert one.last.speaks is two.last.speaks is offers
+    assert one.last.protocol is two.last.protocol is offers
 
 
 def test_eager_workers_are_asked_to_stop_everything(workers, join):
@@ -165,13 +165,13 @@ def test_eager_workers_are_asked_to_stop_everything(workers, join):
     one.group.rejoin("why not")
     workers.until(lambda: len(one.rounds) == 2)
     asked = [each for each in one.heard if isinstance(each, JoinRequested)]
-    assert asked[-1].stop == SIX.work()
+    assert asked[-1].items_to_stop == SIX.work()
     one.runs = connectors_and_tasks.NO_WORK
-    one.group.give_up_work()
+    one.group.revoke_all()
     one.group.rejoin("it was given up")
     workers.until(lambda: len(one.rounds) == 3)
     asked = [each for each in one.heard if isinstance(each, JoinRequested)]
-    assert asked[-1].stop == connectors_and_tasks.NO_WORK
+    assert asked[-1].items_to_stop == connectors_and_tasks.NO_WORK
 
 
 def test_who_leaves_stays_out_and_may_come_back(workers, join):
@@ -180,13 +180,13 @@ def test_who_leaves_stays_out_and_may_come_back(workers, join):
     ran = two.tasks
     two.group.leave("cannot read")
     assert two.group.member_id == ""
-    two.group.prepared()
-    workers.until(lambda: len(one.tasks | ran) == 6 and one.joined and one.last.leads)
+    two.group.confirm_prepared()
+    workers.until(lambda: len(one.tasks | ran) == 6 and one.joined and one.last.is_leader)
     before = len(two.rounds)
     workers.until(lambda: workers.share([one], 6))
     assert len(two.rounds) == before
     two.runs = connectors_and_tasks.NO_WORK
-    two.group.give_up_work()
+    two.group.revoke_all()
     two.group.rejoin("can read")
     workers.until(lambda: workers.share([one, two], 6))
 
@@ -225,7 +225,7 @@ def test_who_is_closed_says_and_hears_nothing(workers, join):
     one, two = join("one"), join("two")
     workers.until(lambda: workers.share([one, two], 6))
     workers.close(two)
-    for say in (two.group.ticked, two.group.prepared, two.group.give_up_work):
+    for say in (two.group.record_tick, two.group.confirm_prepared, two.group.revoke_all):
         say()
     two.group.rejoin("no")
     two.group.leave("no")
@@ -237,8 +237,8 @@ def test_who_is_closed_says_and_hears_nothing(workers, join):
 
 def test_nothing_happens_before_the_start(place):
     one = place.member("one")
-    one.ticked()
-    one.prepared()
+    one.record_tick()
+    one.confirm_prepared()
     one.rejoin("too early")
     assert one.take() == []
     assert one.member_id == ""

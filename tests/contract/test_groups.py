@@ -183,13 +183,13 @@ def partition(place: Place, number: int) -> TopicPartition:
 
 def written(place: Place, group: str, *offsets: int) -> None:
     given = {partition(place, number): at(offset) for number, offset in enumerate(offsets)}
-    assert place.groups.write({group: given}, WAIT_S).done == {group: {}}
+    assert place.groups.commit_offsets({group: given}, WAIT_S).succeeded == {group: {}}
 
 
 def state(place: Place, group: str) -> GroupState:
-    found = place.groups.states([group], WAIT_S)
+    found = place.groups.describe_states([group], WAIT_S)
     assert found.failed == {}
-    return found.done[group]
+    return found.succeeded[group]
 
 
 def listed(place: Place, group: str) -> list[ListedGroup]:
@@ -199,88 +199,96 @@ def listed(place: Place, group: str) -> list[ListedGroup]:
 def test_a_group_that_was_never_heard_of_is_absent_and_has_nothing(place, group):
     assert listed(place, group) == []
     assert state(place, group) is State.ABSENT
-    assert place.groups.members([group], WAIT_S).done == {group: ()}
-    assert place.groups.positions([group], WAIT_S) == PerGroupResult(done={group: {}}, failed={})
+    assert place.groups.list_member_hosts([group], WAIT_S).succeeded == {group: ()}
+    assert place.groups.fetch_positions([group], WAIT_S) == PerGroupResult(
+        succeeded={group: {}}, failed={}
+    )
 
 
 def test_offsets_make_a_group_that_has_them(place, group):
     given = {partition(place, 0): at(3, "größe"), partition(place, 1): at(0)}
-    assert place.groups.write({group: given}, WAIT_S) == PerGroupResult(done={group: {}}, failed={})
-    assert place.groups.positions([group], WAIT_S).done == {group: given}
+    assert place.groups.commit_offsets({group: given}, WAIT_S) == PerGroupResult(
+        succeeded={group: {}}, failed={}
+    )
+    assert place.groups.fetch_positions([group], WAIT_S).succeeded == {group: given}
     assert state(place, group) is State.EMPTY
     (found,) = listed(place, group)
     assert found.is_consumer
     written(place, group, 1)
-    assert place.groups.positions([group], WAIT_S).done[group][partition(place, 0)] == at(1)
+    assert place.groups.fetch_positions([group], WAIT_S).succeeded[group][partition(place, 0)] == at(1)
 
 
 def test_a_share_group_is_listed_as_one_and_tells_what_it_reads(place, group):
     place.other(group, type=SHARE, offset=3)
     (found,) = listed(place, group)
-    assert (found.unmoved_type, found.is_consumer) == (SHARE, False)
-    told = place.groups.share_partitions([group], WAIT_S)
-    assert told.done == {group: frozenset({partition(place, 0)})}
-    assert place.groups.share_partitions(["never"], WAIT_S).done == {"never": frozenset()}
+    assert (found.unsupported_type, found.is_consumer) == (SHARE, False)
+    told = place.groups.list_share_partitions([group], WAIT_S)
+    assert told.succeeded == {group: frozenset({partition(place, 0)})}
+    assert place.groups.list_share_partitions(["never"], WAIT_S).succeeded == {"never": frozenset()}
 
 
 def test_a_streams_group_is_listed_as_one_and_has_offsets_like_any_other(place, group):
     place.other(group, type=STREAMS, offset=3)
     (found,) = listed(place, group)
-    assert (found.unmoved_type, found.is_consumer) == (STREAMS, False)
-    assert place.groups.positions([group], WAIT_S).done == {group: {partition(place, 0): at(3)}}
+    assert (found.unsupported_type, found.is_consumer) == (STREAMS, False)
+    assert place.groups.fetch_positions([group], WAIT_S).succeeded == {group: {partition(place, 0): at(3)}}
 
 
 @pytest.mark.parametrize(("type", "assignor"), [(CLASSIC, "range"), (CONSUMER, "")])
 def test_members_of_a_classic_group_have_an_assignor(place, group, type, assignor):
     with place.member(group, type=type):
-        assert place.groups.assignors([group], WAIT_S).done == {group: assignor}
-    assert place.groups.assignors(["never"], WAIT_S).done == {"never": ""}
+        assert place.groups.list_assignors([group], WAIT_S).succeeded == {group: assignor}
+    assert place.groups.list_assignors(["never"], WAIT_S).succeeded == {"never": ""}
 
 
 def test_many_groups_are_one_question(place, group):
     names = [f"{group}-{number}" for number in range(30)]
     offsets = {name: {partition(place, 0): at(number)} for number, name in enumerate(names)}
-    assert place.groups.write(offsets, WAIT_S).done == {name: {} for name in names}
-    assert place.groups.positions(names, WAIT_S).done == offsets
-    assert place.groups.states(names, WAIT_S).done == dict.fromkeys(names, State.EMPTY)
+    assert place.groups.commit_offsets(offsets, WAIT_S).succeeded == {name: {} for name in names}
+    assert place.groups.fetch_positions(names, WAIT_S).succeeded == offsets
+    assert place.groups.describe_states(names, WAIT_S).succeeded == dict.fromkeys(names, State.EMPTY)
     assert set(names) <= {each.group for each in place.groups.list_groups(WAIT_S)}
 
 
 def test_groups_that_have_what_they_had_are_no_news(place, group):
     names = [f"{group}-{number}" for number in range(250)]
     offsets = {name: {partition(place, 0): at(number)} for number, name in enumerate(names)}
-    place.groups.write(offsets, WAIT_S)
+    place.groups.commit_offsets(offsets, WAIT_S)
     seen: ReportedPositions = {}
-    found = place.groups.news([*names, group], WAIT_S, seen=seen)
-    assert found == PerGroupResult(done={**offsets, group: {}}, failed={})
-    assert place.groups.news(names, WAIT_S, seen=seen) == PerGroupResult(done={}, failed={})
+    found = place.groups.fetch_changed_positions([*names, group], WAIT_S, seen=seen)
+    assert found == PerGroupResult(succeeded={**offsets, group: {}}, failed={})
+    assert place.groups.fetch_changed_positions(names, WAIT_S, seen=seen) == PerGroupResult(
+        succeeded={}, failed={}
+    )
     written(place, names[7], 9, 3)
     moved = {partition(place, 0): at(9), partition(place, 1): at(3)}
-    assert place.groups.news(names, WAIT_S, seen=seen).done == {names[7]: moved}
+    assert place.groups.fetch_changed_positions(names, WAIT_S, seen=seen).succeeded == {names[7]: moved}
     del seen[names[8]]
-    assert place.groups.news(names, WAIT_S, seen=seen).done == {names[8]: offsets[names[8]]}
+    assert place.groups.fetch_changed_positions(names, WAIT_S, seen=seen).succeeded == {
+        names[8]: offsets[names[8]]
+    }
 
 
 def test_an_offset_in_an_open_transaction_is_not_stable(place, group):
     written(place, group, 5)
     with place.pending(group):
-        assert place.groups.positions([group], WAIT_S).done == {group: {partition(place, 0): at(5)}}
-        found = place.groups.positions([group, f"{group}-other"], 5.0, stable=True)
-        assert found.done == {f"{group}-other": {}}
+        assert place.groups.fetch_positions([group], WAIT_S).succeeded == {group: {partition(place, 0): at(5)}}
+        found = place.groups.fetch_positions([group, f"{group}-other"], 5.0, stable=True)
+        assert found.succeeded == {f"{group}-other": {}}
         assert isinstance(found.failed[group], RetriableError)
     eventually.eventually(
-        lambda: group in place.groups.positions([group], WAIT_S, stable=True).done,
+        lambda: group in place.groups.fetch_positions([group], WAIT_S, stable=True).succeeded,
         WAIT_S,
         "the transaction has ended",
     )
 
 
 def test_nothing_asked_is_nothing_answered(place, group):
-    nothing: PerGroupResult[Any] = PerGroupResult(done={}, failed={})
-    assert place.groups.states([], WAIT_S) == nothing
-    assert place.groups.positions([], WAIT_S) == nothing
-    assert place.groups.news([], WAIT_S, seen={}) == nothing
-    assert place.groups.write({}, WAIT_S) == nothing
+    nothing: PerGroupResult[Any] = PerGroupResult(succeeded={}, failed={})
+    assert place.groups.describe_states([], WAIT_S) == nothing
+    assert place.groups.fetch_positions([], WAIT_S) == nothing
+    assert place.groups.fetch_changed_positions([], WAIT_S, seen={}) == nothing
+    assert place.groups.commit_offsets({}, WAIT_S) == nothing
 
 
 @pytest.mark.parametrize("type", [CLASSIC, CONSUMER])
@@ -289,24 +297,24 @@ def test_a_group_with_members_is_active_and_keeps_its_offsets(place, group, type
     with place.member(group, type=type):
         assert state(place, group) is State.ACTIVE
         assert [each.is_consumer for each in listed(place, group)] == [True]
-        refused = place.groups.write({group: {partition(place, 0): at(9)}}, WAIT_S)
-        assert refused.done == {}
+        refused = place.groups.commit_offsets({group: {partition(place, 0): at(9)}}, WAIT_S)
+        assert refused.succeeded == {}
         assert isinstance(refused.failed[group], GroupInUseError)
         assert group in str(refused.failed[group])
     eventually.eventually(
         lambda: state(place, group) is State.EMPTY, WAIT_S, "the group is without members"
     )
-    assert place.groups.positions([group], WAIT_S).done[group] == {partition(place, 0): at(5)}
+    assert place.groups.fetch_positions([group], WAIT_S).succeeded[group] == {partition(place, 0): at(5)}
     written(place, group, 9)
 
 
 def test_a_partition_that_is_not_there_is_told_beside_the_others(place, group):
     there, beyond = partition(place, 0), partition(place, PARTITIONS)
-    found = place.groups.write({group: {there: at(1), beyond: at(2)}}, WAIT_S)
-    assert list(found.done[group]) == [beyond]
-    assert isinstance(found.done[group][beyond], TopicMissingError)
-    assert place.groups.positions([group], WAIT_S).done[group] == {there: at(1)}
-    alone = place.groups.write({group: {beyond: at(2)}}, WAIT_S)
+    found = place.groups.commit_offsets({group: {there: at(1), beyond: at(2)}}, WAIT_S)
+    assert list(found.succeeded[group]) == [beyond]
+    assert isinstance(found.succeeded[group][beyond], TopicMissingError)
+    assert place.groups.fetch_positions([group], WAIT_S).succeeded[group] == {there: at(1)}
+    alone = place.groups.commit_offsets({group: {beyond: at(2)}}, WAIT_S)
     assert isinstance(alone.failed[group], TopicMissingError)
     assert isinstance(alone.first_failure(), TopicMissingError)
 
@@ -315,9 +323,9 @@ def test_a_group_of_workers_is_foreign(place, group):
     with place.worker(group):
         assert state(place, group) is State.FOREIGN
         assert [each.is_consumer for each in listed(place, group)] == [False]
-        assert place.groups.members([group], WAIT_S).done == {group: ("127.0.0.1",)}
+        assert place.groups.list_member_hosts([group], WAIT_S).succeeded == {group: ("127.0.0.1",)}
     eventually.eventually(
-        lambda: place.groups.members([group], WAIT_S).done == {group: ()}, WAIT_S, "it has left"
+        lambda: place.groups.list_member_hosts([group], WAIT_S).succeeded == {group: ()}, WAIT_S, "it has left"
     )
 
 
@@ -331,7 +339,7 @@ def test_who_has_gone_waits_for_no_cluster():
         ),
         client_id="test-groups",
         clock=support_cluster_access.CLOCK,
-        gone=lambda: True,
+        is_shutting_down=lambda: True,
     )
     with contextlib.closing(nowhere), pytest.raises(RetriableError, match="aborted"):
         nowhere.list_groups(WAIT_S)

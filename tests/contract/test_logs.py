@@ -105,8 +105,8 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 
 def test_logs_end_before_open_transactions(place):
-    found = place.logs.ends([place.full, place.empty], WAIT_S)
-    assert found.done == {
+    found = place.logs.fetch_bounds([place.full, place.empty], WAIT_S)
+    assert found.succeeded == {
         place.full: LogBounds(start=0, end=6, pending=1),
         place.empty: LogBounds(start=0, end=0),
     }
@@ -114,8 +114,8 @@ def test_logs_end_before_open_transactions(place):
 
 
 def test_a_partition_that_is_not_there_stands_in_nobodys_way(place):
-    found = place.logs.ends([place.full, place.nowhere], WAIT_S)
-    assert list(found.done) == [place.full]
+    found = place.logs.fetch_bounds([place.full, place.nowhere], WAIT_S)
+    assert list(found.succeeded) == [place.full]
     assert isinstance(found.failed[place.nowhere], TopicMissingError)
 
 
@@ -124,34 +124,34 @@ def test_a_partition_that_is_not_there_stands_in_nobodys_way(place):
 )
 def test_the_first_offset_that_is_not_older(place, later_ms, offset):
     asked = dict.fromkeys((place.full, place.empty), BASE_MS + later_ms)
-    found = place.logs.offsets_at(asked, WAIT_S)
-    assert found.done == {place.full: offset, place.empty: None}
+    found = place.logs.find_offsets_by_time(asked, WAIT_S)
+    assert found.succeeded == {place.full: offset, place.empty: None}
 
 
 @pytest.mark.parametrize(("offset", "later_ms"), [(0, 1_000), (1, 2_000), (2, 3_000), (4, 3_000)])
 def test_times_are_those_of_the_next_committed_record(place, offset, later_ms):
-    found = place.logs.times_ms({place.full: offset, place.empty: 0}, WAIT_S)
+    found = place.logs.read_timestamps({place.full: offset, place.empty: 0}, WAIT_S)
     assert found == {place.full: BASE_MS + later_ms}
 
 
 def test_behind_the_last_committed_record_there_is_no_time(place):
-    assert place.logs.times_ms({place.full: 5}, WAIT_S) == {}
+    assert place.logs.read_timestamps({place.full: 5}, WAIT_S) == {}
 
 
 def test_nothing_asked_is_nothing_found(place):
-    assert place.logs.times_ms({}, WAIT_S) == {}
-    assert place.logs.ends([], WAIT_S).done == {}
+    assert place.logs.read_timestamps({}, WAIT_S) == {}
+    assert place.logs.fetch_bounds([], WAIT_S).succeeded == {}
 
 
 def test_the_newest_record_is_the_last_committed_one_and_no_marker(place):
-    ends = place.logs.ends([place.full, place.empty], WAIT_S).done
+    ends = place.logs.fetch_bounds([place.full, place.empty], WAIT_S).succeeded
     asked = {**ends, place.nowhere: LogBounds(start=0, end=3)}
-    assert place.logs.newest_ms(asked, SHORT_S) == {place.full: BASE_MS + 3_000}
+    assert place.logs.read_newest_timestamps(asked, SHORT_S) == {place.full: BASE_MS + 3_000}
 
 
 @pytest.mark.integration
 def test_a_record_far_behind_many_markers_is_found(many_markers):
     logs, partition = many_markers
-    ends = logs.ends([partition], WAIT_S).done
+    ends = logs.fetch_bounds([partition], WAIT_S).succeeded
     assert ends[partition].end > 16
-    assert logs.newest_ms(ends, WAIT_S) == {partition: BASE_MS + 1_000}
+    assert logs.read_newest_timestamps(ends, WAIT_S) == {partition: BASE_MS + 1_000}

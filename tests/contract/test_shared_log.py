@@ -81,7 +81,7 @@ class RealPlace:
 
     def log(self, **options: Any) -> SharedLog:
         internal = InternalTopic(
-            purpose=InternalTopicKind.STATUS,
+            kind=InternalTopicKind.STATUS,
             name=self.name,
             partitions=3,
             replication_factor=1,
@@ -118,7 +118,7 @@ class RealPlace:
         try:
             yield
         finally:
-            self._cluster.thaw()
+            self._cluster.unfreeze()
 
     def make(self, *, policy: str) -> None:
         kafka.create_topic(
@@ -248,7 +248,9 @@ def test_it_is_told_without_being_asked(place, started):
     reader = started(place.log())
     place.append(b"k", b"v")
     eventually.eventually(
-        lambda: reader.heard.values(b"k") == [b"v"], deadline_s=WAIT_S, what="the record is told"
+        lambda: reader.heard.values(b"k") == [b"v"],
+        deadline_s=WAIT_S,
+        what="the record is told",
     )
     assert reader.heard.replayed_after == [0]
 
@@ -276,7 +278,7 @@ def test_many_may_read_and_send_at_once(place, started):
             if len(reader.heard.values(key)) != count:
                 short.append(number)
 
-    running = ThreadGroup(on_unasked_end=lambda _: None)
+    running = ThreadGroup(on_unexpected_end=lambda _: None)
     bodies = [running.start(f"t{each}", functools.partial(talk, each)) for each in range(5)]
     assert all(each.join(WAIT_S) for each in bodies)
     assert [each.failure for each in bodies] == [None] * 5

@@ -32,13 +32,13 @@ class FakeAcls:
         self._cluster = cluster
         self.closed = False
 
-    def of_topics(self, timeout_s: float) -> list[TopicAcl]:
+    def list_topic_acls(self, timeout_s: float) -> list[TopicAcl]:
         self._authorizer()
         if self._cluster.reading is not None:
             raise self._cluster.reading
         return sorted(each for each in self._cluster.bindings if each.resource == acl_plan.TOPIC)
 
-    def create(
+    def create_acls(
         self, wanted: Collection[TopicAcl], timeout_s: float
     ) -> Mapping[TopicAcl, ConnectError]:
         if self._cluster.writing is not None:

@@ -108,7 +108,7 @@ class FakeAdmin:
         return {name: BROKER.get(name) for name in names}
 
     def create_topics(
-        self, topics: Collection[NewTopic], timeout_s: float, *, only_try: bool = False
+        self, topics: Collection[NewTopic], timeout_s: float, *, validate_only: bool = False
     ) -> PerTopicResult[None]:
         specs = {topic.name: topic for topic in topics}
 
@@ -120,7 +120,7 @@ class FakeAdmin:
                 raise FatalError(f"creating topic {name}: INVALID_REPLICATION_FACTOR")
             if any(key not in DEFAULTS and "." not in key for key in spec.configs):
                 raise FatalError(f"creating topic {name}: INVALID_CONFIG")
-            if only_try:
+            if validate_only:
                 return
             self._cluster.topics[name] = FakeTopic(
                 topic_id=uuid.uuid4(), partitions=spec.partitions, overrides=dict(spec.configs)
@@ -128,7 +128,9 @@ class FakeAdmin:
 
         return self._each("create_topics", specs, create)
 
-    def grow_topics(self, partitions: Mapping[str, int], timeout_s: float) -> PerTopicResult[None]:
+    def add_partitions(
+        self, partitions: Mapping[str, int], timeout_s: float
+    ) -> PerTopicResult[None]:
         def grow(name: str) -> None:
             topic = self._topic(name)
             topic.partitions = max(topic.partitions, partitions[name])
@@ -174,4 +176,4 @@ class FakeAdmin:
                 done[name] = do(name)
             except ConnectError as error:
                 failed[name] = error
-        return PerTopicResult(done=done, failed=failed)
+        return PerTopicResult(succeeded=done, failed=failed)

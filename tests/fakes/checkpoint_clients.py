@@ -43,7 +43,7 @@ class FakeTail:
         self.at = len(self.log)
         return found
 
-    def feed_to_end(self, timeout_s: float, take: RecordHandler) -> None:
+    def read_each_to_end(self, timeout_s: float, take: RecordHandler) -> None:
         for each in self.read_to_end(timeout_s):
             take(each)
 

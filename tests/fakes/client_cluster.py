@@ -22,7 +22,7 @@ class FakeTail:
         self._next += len(found)
         return found
 
-    def feed_to_end(self, timeout_s: float, take: RecordHandler) -> None:
+    def read_each_to_end(self, timeout_s: float, take: RecordHandler) -> None:
         for each in self.read_to_end(timeout_s):
             take(each)
 
@@ -47,7 +47,7 @@ class FakeCluster:
         self.group_cluster.failure = error
         self.logs.failure = error
 
-    def tail(self, topic: str) -> TopicTail:
+    def open_tail(self, topic: str) -> TopicTail:
         self.tails.append(FakeTail(self.topics, topic))
         return self.tails[-1]
 

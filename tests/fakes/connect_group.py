@@ -81,7 +81,7 @@ class ConnectGroup:
         for member, held in self.members.items():
             if delivered and member not in missed:
                 kept = held.without(plan.revoked[member].items)
-                self.members[member] = plan.assigned[member].then(kept)
+                self.members[member] = plan.assigned[member].union(kept)
                 assert set(self.members[member].items) == set(plan.running[member].items)
         return plan
 
@@ -130,7 +130,7 @@ def check(asked: AssignmentRound, plan: AssignmentPlan) -> None:
         kept = set(before.items) - revoked
         assert set(plan.running[member].items) == kept | set(plan.assigned[member].items)
     assert plan.delay_ms >= 0
-    assert (plan.delay_ms > 0) == (plan.state.waiting.scheduled_ms is not None)
+    assert (plan.delay_ms > 0) == (plan.state.delayed_rebalance.scheduled_ms is not None)
 
 
 def moved(plan: AssignmentPlan) -> int:

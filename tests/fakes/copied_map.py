@@ -52,7 +52,7 @@ def log(
         leader_epoch=0,
         source_epoch=0,
         owner=b"12345678",
-        take_start=start,
+        acquired_from=start,
         through=through,
         target_next=through + delta,
         last_crc=None,
@@ -99,7 +99,7 @@ class Copied:
         )
         if paired:
             for source, records, target in again:
-                writer.paired(source, target)
+                writer.add_matched_batch(source, target)
                 self.batches.append((source, records, target))
         self.store(writer)
         if not paired:
@@ -117,7 +117,7 @@ class Copied:
     def copy(self, writer, source, records):
         self.batches.append((source, records, self.target))
         batch = copying.outgoing_of(*range(source, source + records))
-        writer.acknowledged(batch, target=self.target, crc=1, now_s=0.0)
+        writer.record_acknowledged(batch, target=self.target, crc=1, now_s=0.0)
         self.target += records
         writer.check_invariants()
 

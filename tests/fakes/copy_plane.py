@@ -31,10 +31,10 @@ class FakeChannel:
     def close(self, reason: str) -> None:
         self.closed = self.closed or reason
 
-    def note_taken(self) -> None:
+    def record_consumed(self) -> None:
         pass
 
-    def hand_over(self, name: str, inbox: ChannelInbox) -> None:
+    def reassign(self, name: str, inbox: ChannelInbox) -> None:
         self.name, self.inbox = name, inbox
 
     def says(self, **message: Any) -> None:
@@ -68,7 +68,7 @@ class FakePlane:
     released: int = 0
     settings: EngineSettings | None = None
     address: str = "here"
-    warm: bool = True
+    is_warm: bool = True
     channels: list[FakeChannel] = field(default_factory=list)
     handles: list[FakeHandle] = field(default_factory=list)
 
@@ -81,10 +81,10 @@ class FakePlane:
         return self
 
     @property
-    def spares(self) -> Any:
+    def standby(self) -> Any:
         return self
 
-    def take(self, name: str, inbox: ChannelInbox) -> None:
+    def assign(self, name: str, inbox: ChannelInbox) -> None:
         """Nothing waits."""
 
     def acquire(self, settings: EngineSettings | None, clock: object) -> Any:
@@ -94,7 +94,7 @@ class FakePlane:
     def release(self) -> None:
         self.released += 1
 
-    def open(self, name: str, *, inbox: ChannelInbox) -> FakeChannel:
+    def open_channel(self, name: str, *, inbox: ChannelInbox) -> FakeChannel:
         self.channels.append(FakeChannel(inbox))
         return self.channels[-1]
 
@@ -102,7 +102,7 @@ class FakePlane:
         self.handles.append(FakeHandle())
         return self.handles[-1]
 
-    def slots(self) -> SlotUsage:
+    def get_slot_usage(self) -> SlotUsage:
         waiting = sum(each.state is CopyState.WAITING_FOR_SLOT for each in self.handles)
         return SlotUsage(total=1, used=1, waiting=waiting)
 
@@ -124,7 +124,9 @@ class FakePlane:
             for at in range(len(self.configured().partitions))
         ]
         self.copy.says(
-            **control_messages.encode_gauges(found, troubles={}, pulse=LatencySnapshot(), now_s=0.0)
+            **control_messages.encode_gauges(
+                found, connection_errors={}, latency=LatencySnapshot(), now_s=0.0
+            )
         )
 
 
@@ -134,7 +136,7 @@ PLAIN: dict[str, Any] = {
     "source_end": 5,
     "log_start": 0,
     "age_ms": 1,
-    "oldest_ms": -1,
+    "oldest_uncopied_ms": -1,
     "transactional": False,
     "cause": "",
 }

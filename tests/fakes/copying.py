@@ -72,8 +72,8 @@ class World:
         self.copy = PartitionReplicator(
             taking.where(**changed),
             owner=taking.ME,
-            held=self.budget,
-            joining=self.joining,
+            memory_budget=self.budget,
+            merge_limits=self.joining,
             random=random.Random(1),
             wall_ms=lambda: scripts.NOW_MS,
             transform=transform,
@@ -89,21 +89,21 @@ class World:
         """A fetch brings these batches, and the source ends behind them."""
         header = record_batch.read_header(memoryview(held[-1]))
         return self.do(
-            self.copy.offer(scripts.records(*held, end=header.last_offset + 1), self.now_s)
+            self.copy.on_fetched(scripts.records(*held, end=header.last_offset + 1), self.now_s)
         )
 
     def send(self) -> int:
         """Everything that may be sent; how many batches that was."""
         before = len(self.in_flight)
-        while self.copy.ready(self.now_s):
-            self.in_flight.append(bytes(self.copy.send(self.now_s)))
+        while self.copy.prepare_next_batch(self.now_s):
+            self.in_flight.append(bytes(self.copy.pop_next_batch(self.now_s)))
         return len(self.in_flight) - before
 
     def acknowledge(self, *, skip: int = 0, append_time: int = -1) -> World:
         """The oldest batch is stored, `skip` offsets further than it would have been."""
         base = self.end + skip
         self.append(self.in_flight.pop(0), base)
-        return self.do(self.copy.acknowledged(base, append_time, self.now_s))
+        return self.do(self.copy.on_produce_acknowledged(base, append_time, self.now_s))
 
     def copied(self, *held: bytes) -> World:
         """These are offered, sent and acknowledged."""
@@ -116,13 +116,13 @@ class World:
     def do(self, found: list[Instruction]) -> World:
         for each in found:
             self.asked.append(each)
-            if not self.copy.script.asks(each):
+            if not self.copy.script_runner.is_outstanding(each):
                 if isinstance(each, AppendToFlowLog):
                     self.anchors.append(each)
             elif type(each) in self.withheld:
                 self.open = each
             else:
-                self.do(self.copy.script.answered(self._answer(each), self.now_s))
+                self.do(self.copy.script_runner.on_answer(self._answer(each), self.now_s))
         self.copy.check_invariants()
         return self
 
@@ -130,7 +130,7 @@ class World:
 
     @property
     def standing(self) -> PartitionState:
-        return self.copy.standing
+        return self.copy.state
 
     @property
     def end(self) -> int:
@@ -141,7 +141,7 @@ class World:
     @property
     def segment(self) -> Any:
         """The newest anchor stored by a script."""
-        anchor = self._partition.anchor
+        anchor = self._partition.resume_point
         assert anchor is not None
         return anchor.segment
 
@@ -162,8 +162,8 @@ class World:
 
     @property
     def _partition(self) -> PartitionMap:
-        where = self.copy.where
-        return self.map.partition(TopicPartition(where.topic, where.partition))
+        where = self.copy.setup
+        return self.map.get_partition(TopicPartition(where.topic, where.partition))
 
     def _answer(self, question: Any) -> Any:
         if self.answers.get(type(question)):
@@ -175,7 +175,7 @@ class World:
                 return self.source(question)
             case ReadRecoveredState():
                 return recovery_instructions.extract_recovered_state(
-                    self._partition, target=question.target
+                    self._partition, target=question.target_offset
                 )
             case FindTargetEnd():
                 return TargetEnd(offset=self.end, leader_epoch=self.leader_epoch)
@@ -238,7 +238,7 @@ def outgoing_of(*sources: int, source_epoch: int = 0, ends: int | None = None) -
     )._replace(leader_epoch=source_epoch)
     entry = SourceBatch(header, memoryview(b""), sources[0], "a test made it")
     (made,) = outbound_batches.encode_batches(
-        [entry], found, codec=0, batch_bytes=1 << 20, records_max=1 << 20, why="a test made it"
+        [entry], found, codec=0, batch_bytes=1 << 20, records_max=1 << 20, reason="a test made it"
     )
     return made
 

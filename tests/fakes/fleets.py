@@ -50,15 +50,17 @@ class Member:
     by itself; `before` is called while it starts; `among_others` is what it tells who is asked
     before it joins."""
 
-    leads: bool = True
+    is_leader: bool = True
     leader_url: str = ""
     herder: Herder = field(default_factory=Herder)
-    assigned: ConnectorsAndTasks = field(default_factory=lambda: ConnectorsAndTasks.of(()))
-    assigned_offset: int = 10**6
-    begun: dict[StatusSubject, StartedItem] = field(default_factory=dict)
-    published: tuple[MetricFamily, ...] = ()
+    assignment: ConnectorsAndTasks = field(
+        default_factory=lambda: ConnectorsAndTasks.from_items(())
+    )
+    assignment_offset: int = 10**6
+    started_items: dict[StatusSubject, StartedItem] = field(default_factory=dict)
+    all_families: tuple[MetricFamily, ...] = ()
     own_metrics: tuple[MetricFamily, ...] = ()
-    rebalances: int = 0
+    rebalance_count: int = 0
     failure: str | None = None
     refuses: Exception | None = None
     among_others: Callable[[], bool] = _alone
@@ -74,7 +76,7 @@ class Member:
             raise self.refuses
         self.before(self.among_others)
         self.before_joining(self.among_others)
-        if self.leads:
+        if self.is_leader:
             self.on_leading(self)
 
     def wait(self, timeout_s: float) -> bool:
@@ -91,12 +93,14 @@ class Member:
 
     def runs(self, item: WorkItem, state: RunState, *, trace: str = "") -> None:
         """It was given this to run, has begun it as it is configured, and says how it is."""
-        self.assigned = ConnectorsAndTasks.of({*self.assigned.items, item})
+        self.assignment = ConnectorsAndTasks.from_items({*self.assignment.items, item})
         view = self.herder.config()
         config = view.config(item) if isinstance(item, str) else view.task_config(item)
-        before = self.begun.get(item)
+        before = self.started_items.get(item)
         times = 1 if before is None else before.times + 1
-        self.begun[item] = StartedItem(config=config or {}, times=times, state=state, trace=trace)
+        self.started_items[item] = StartedItem(
+            config=config or {}, times=times, state=state, trace=trace
+        )
 
 
 def as_member(found: Member) -> FleetMember:
@@ -117,13 +121,13 @@ class Fleet:
         return LoopbackApi(url="http://h:1", user="mm2", password="made anew")
 
     @property
-    def front_url(self) -> str:
+    def pages_url(self) -> str:
         return "http://h:2"
 
     def open(self) -> None:
         self.calls.append("open")
 
-    def member(
+    def create_member(
         self,
         settings: DistributedSettings,
         *,

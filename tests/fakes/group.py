@@ -115,7 +115,7 @@ class FakeCoordinator:
         )
         for each in self._round:
             each.complete(
-                lead.answers[each.id],
+                lead.assignments[each.id],
                 speaks=speaks,
                 generation=self.generation,
                 owners=lead.owners if each is leads else None,
@@ -134,7 +134,7 @@ class FakeGroup:
         self.said: dict[str, bytes] = {}
         self._at = at
         self._url = f"http://{name}/"
-        self._part = self._heard_part = MemberAssignment.fresh(offers)
+        self._part = self._heard_part = MemberAssignment.initial(offers)
         self._state = AssignorState()
         self._joined_with = ConfiguredWork()
         self._news: list[GroupEvent] = []
@@ -150,22 +150,22 @@ class FakeGroup:
     def member_id(self) -> str:
         return self.id if self._joined else ""
 
-    def start(self, on_news: OnGroupEvent, configured: GetConfiguredWork) -> None:
+    def start(self, on_event: OnGroupEvent, read_configured_work: GetConfiguredWork) -> None:
         with self._at.lock:
-            self._on_news, self._configured, self._over = on_news, configured, False
+            self._on_news, self._configured, self._over = on_event, read_configured_work, False
             self._at.come(self)
             self._at.advance()
 
-    def take(self) -> list[GroupEvent]:
+    def pop_events(self) -> list[GroupEvent]:
         with self._at.lock:
             taken, self._news = self._news, []
             self._heard_part = self._part
             return taken
 
-    def ticked(self) -> None:
+    def record_tick(self) -> None:
         self.calls.append("ticked")
 
-    def prepared(self) -> None:
+    def confirm_prepared(self) -> None:
         with self._at.lock:
             self.calls.append("prepared")
             unheard = any(isinstance(each, JoinRequested | CoordinatorLost) for each in self._news)
@@ -192,10 +192,10 @@ class FakeGroup:
             self._news = [each for each in self._news if isinstance(each, CoordinatorLost)]
             self._depart()
 
-    def give_up_work(self) -> None:
+    def revoke_all(self) -> None:
         with self._at.lock:
             self.calls.append("give_up_work")
-            self._part, _ = self._part.given_up()
+            self._part, _ = self._part.abandon_work()
             self._heard_part = self._part
 
     def close(self, timeout_s: float) -> None:
@@ -211,10 +211,10 @@ class FakeGroup:
     session_timeout_s = 10.0
     confirmed_s = -math.inf
 
-    def confirmed_at_s(self) -> float:
+    def last_heartbeat_s(self) -> float:
         return self.confirmed_s
 
-    def confirm_soon(self) -> None:
+    def request_heartbeat(self) -> None:
         with self._at.lock:
             if self._joined:
                 self.confirmed_s = _CLOCK.now_s()
@@ -237,21 +237,21 @@ class FakeGroup:
 
     @property
     def completed(self) -> int:
-        return self._part.completed
+        return self._part.last_generation
 
     def ask(self) -> None:
         if not self._asked:
             self._asked, self._joined = True, False
-            self._tell(JoinRequested(self._part.stop_before_joining()))
+            self._tell(JoinRequested(self._part.work_to_stop_before_join()))
 
     def lose(self) -> None:
-        self._part, _ = self._part.given_up()
+        self._part, _ = self._part.abandon_work()
         self._asked, self._joined, self.wishes, self.said = False, False, True, {}
         self._news.clear()
         self._tell(CoordinatorLost("the test says so"))
 
     def lead(self, election: LeaderElection, *, delay_max_ms: int) -> LeaderAssignments:
-        snapshots = ConfigSnapshots(joined_with=self._joined_with, newest=self._configured())
+        snapshots = ConfigSnapshots(at_join=self._joined_with, newest=self._configured())
         times = RebalanceTimes(now_ms=round(_CLOCK.now_s() * 1000), delay_max_ms=delay_max_ms)
         made = rebalance_rounds.perform_assignment(election, snapshots, self._state, times=times)
         self._state = made.state
@@ -266,16 +266,18 @@ class FakeGroup:
         owners: AssignmentOwners | None,
         leads: bool,
     ) -> None:
-        answer = self._part.answered(data, protocol_name=speaks.wire_name, generation=generation)
+        answer = self._part.apply_assignment(
+            data, protocol_name=speaks.wire_name, generation=generation
+        )
         self._part = answer.member
         self._asked, self._joined, self.said = False, True, {}
         self._tell(
             AssignmentReceived(
                 generation=generation,
-                speaks=speaks,
+                protocol=speaks,
                 assignment=answer.assignment,
-                stop=answer.stop,
-                leads=leads,
+                items_to_stop=answer.work_to_stop,
+                is_leader=leads,
                 owners=owners,
             )
         )

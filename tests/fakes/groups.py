@@ -82,7 +82,9 @@ class FakeGroups:
             for name, each in self._cluster.groups.items()
         ]
 
-    def states(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[GroupState]:
+    def describe_states(
+        self, groups: Collection[str], timeout_s: float
+    ) -> PerGroupResult[GroupState]:
         def state(group: str) -> GroupState:
             found = self._cluster.groups.get(group)
             if found is None:
@@ -92,21 +94,23 @@ class FakeGroups:
 
         return self._each("states", groups, state)
 
-    def members(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[tuple[str, ...]]:
+    def list_member_hosts(
+        self, groups: Collection[str], timeout_s: float
+    ) -> PerGroupResult[tuple[str, ...]]:
         def hosts(group: str) -> tuple[str, ...]:
             found = self._cluster.groups.get(group)
             return () if found is None else found.hosts
 
         return self._each("members", groups, hosts)
 
-    def assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
+    def list_assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
         def assignor(group: str) -> str:
             found = self._cluster.groups.get(group)
             return "" if found is None else found.assignor
 
         return self._each("assignors", groups, assignor)
 
-    def positions(
+    def fetch_positions(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> PerGroupResult[CommittedPositions]:
         def positions(group: str) -> CommittedPositions:
@@ -117,7 +121,7 @@ class FakeGroups:
 
         return self._each("positions", groups, positions)
 
-    def share_partitions(
+    def list_share_partitions(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[frozenset[TopicPartition]]:
         def places(group: str) -> frozenset[TopicPartition]:
@@ -126,19 +130,19 @@ class FakeGroups:
 
         return self._each("share_partitions", groups, places)
 
-    def news(
+    def fetch_changed_positions(
         self, groups: Collection[str], timeout_s: float, *, seen: ReportedPositions
     ) -> PerGroupResult[CommittedPositions]:
-        found = self.positions(groups, timeout_s)
+        found = self.fetch_positions(groups, timeout_s)
         done: dict[str, CommittedPositions] = {}
-        for group, positions in found.done.items():
+        for group, positions in found.succeeded.items():
             data = repr(sorted(positions.items())).encode()
             if seen.get(group) != data:
                 done[group] = positions
                 seen[group] = data
-        return PerGroupResult(done=done, failed=found.failed)
+        return PerGroupResult(succeeded=done, failed=found.failed)
 
-    def write(
+    def commit_offsets(
         self, offsets: Mapping[str, OffsetsToWrite], timeout_s: float
     ) -> PerGroupResult[RefusedOffsets]:
         self._cluster.on_write()
@@ -184,4 +188,4 @@ class FakeGroups:
                 done[group] = ask(group)
             except ConnectError as error:
                 failed[group] = error
-        return PerGroupResult(done=done, failed=failed)
+        return PerGroupResult(succeeded=done, failed=failed)

@@ -150,7 +150,7 @@ class Cluster:
         herder = DistributedHerder(
             self.settings, self._seen(cluster_config_state.EMPTY_CONFIG_STATE)
         )
-        worker = Worker(name=name, herder=herder, member=MemberAssignment.fresh(self.speaks))
+        worker = Worker(name=name, herder=herder, member=MemberAssignment.initial(self.speaks))
         self.workers.append(worker)
         self._read(worker)
         worker.log.finish_replay()
@@ -193,7 +193,7 @@ class Cluster:
         """Time goes on, from one wake-up to the next."""
         end_s = self.now_s + seconds
         while True:
-            times = [each.herder.wake_at_s() for each in self._alive()]
+            times = [each.herder.next_tick_s() for each in self._alive()]
             due_s = min((each for each in times if each is not None), default=end_s)
             if due_s > end_s:
                 break
@@ -204,7 +204,7 @@ class Cluster:
             self.run()
             if due_s >= end_s:
                 break
-            later = [each.herder.wake_at_s() for each in self._alive()]
+            later = [each.herder.next_tick_s() for each in self._alive()]
             assert before not in later, "the herder wants to be woken for nothing"
         self.now_s = end_s
         self.run()
@@ -304,11 +304,11 @@ class Cluster:
     def _append(self, write: ConfigWrite) -> None:
         match write:
             case WriteConnectorConfig():
-                records = config_records.encode_creation(
+                records = config_records.encode_connector_creation(
                     write.connector, write.config, write.target_state
                 )
             case RemoveConnectorConfig(name):
-                records = config_records.encode_removal(name)
+                records = config_records.encode_connector_deletion(name)
             case WriteTaskConfigs():
                 records = (
                     *config_records.encode_task_configs(write.connector, write.configs),
@@ -388,7 +388,7 @@ class Cluster:
                 self.awaited.discard(worker.name)
                 self.metadata.pop(worker.name, None)
             case RevokeAssignment():
-                worker.member, _ = worker.member.given_up()
+                worker.member, _ = worker.member.abandon_work()
             case ConfirmJoinPrepared():
                 self._prepared(worker)
             case CloseGroup():
@@ -425,7 +425,7 @@ class Cluster:
             self.metadata.clear()
             self.awaited = {each.name for each in members}
             for each in members:
-                each.inbox.append(JoinRequested(each.member.stop_before_joining()))
+                each.inbox.append(JoinRequested(each.member.work_to_stop_before_join()))
             return bool(members)
         self._complete(members)
         return True
@@ -442,11 +442,11 @@ class Cluster:
                 leader=self.leading,
                 protocol=self.speaks,
                 generation=self.generation,
-                last_completed=leading.member.completed,
+                last_completed=leading.member.last_generation,
                 members=dict(self.metadata),
             ),
             ConfigSnapshots(
-                joined_with=self.configured[self.leading],
+                at_join=self.configured[self.leading],
                 newest=configured(leading.log.snapshot()),
             ),
             leading.assignor,
@@ -458,8 +458,8 @@ class Cluster:
             self._told(each, led)
 
     def _told(self, worker: Worker, led: LeaderAssignments) -> None:
-        answer = worker.member.answered(
-            led.answers[worker.name],
+        answer = worker.member.apply_assignment(
+            led.assignments[worker.name],
             protocol_name=self.speaks.wire_name,
             generation=self.generation,
         )
@@ -468,10 +468,10 @@ class Cluster:
         worker.inbox.append(
             AssignmentReceived(
                 generation=self.generation,
-                speaks=self.speaks,
+                protocol=self.speaks,
                 assignment=answer.assignment,
-                stop=answer.stop,
-                leads=leads,
+                items_to_stop=answer.work_to_stop,
+                is_leader=leads,
                 owners=led.owners if leads else None,
             )
         )

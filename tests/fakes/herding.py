@@ -162,7 +162,7 @@ class Node:
         self.asked = PendingReplies()
         self.calls = ThreadPool(name, threads_max=4, waiting_max=8)
         self.levels = LogLevels(clock=CLOCK)
-        self.standing = WorkerGroupState(speaks=offers)
+        self.standing = WorkerGroupState(protocol=offers)
         self.led: list[int] = []
         self.on_leading: Callable[[], None] = lambda: self.led.append(self.standing.generation)
         self.configs = ConfigBackingStore(
@@ -181,8 +181,8 @@ class Node:
                 configs=self.configs,
                 statuses=self.statuses,
                 worker=self.worker,
-                calls=self.calls,
-                keys=SessionKeySettings(),
+                thread_pool=self.calls,
+                session_key_settings=SessionKeySettings(),
                 resolve=lambda config: self.resolve(config),
             )
         )
@@ -203,17 +203,17 @@ class Node:
                 statuses=self.statuses,
                 worker=self.worker,
                 offsets=FakeOffsets(),
-                peers=cluster,
-                signs_with="HmacSHA256",
+                peer_client=cluster,
+                signature_algorithm="HmacSHA256",
                 validate=lambda config: self.validation.validate(config),
-                calls=self.calls,
-                plugin_calls=self.calls,
-                levels=self.levels,
+                thread_pool=self.calls,
+                plugin_thread_pool=self.calls,
+                log_levels=self.levels,
                 worker_id=name,
                 generation=lambda: self.standing.generation,
-                on_leading=lambda: self.on_leading(),
+                on_leadership_acquired=lambda: self.on_leading(),
             ),
-            asked=self.asked,
+            pending_replies=self.asked,
             post=self.inbox.post,
         )
 
@@ -224,10 +224,10 @@ class Node:
                 configs=self.configs,
                 statuses=self.statuses,
                 group=self.group,
-                questions=self.questions,
-                orders=self.orders,
+                blocking_actions=self.questions,
+                background_actions=self.orders,
                 inbox=self.inbox,
-                standing=self.standing,
+                group_state=self.standing,
                 on_end=self.ended.set,
                 clock=CLOCK,
             )
@@ -237,16 +237,16 @@ class Node:
         return WorkerHerder(
             WorkerHerderDeps(
                 loop=self.loop,
-                standing=self.standing,
+                group_state=self.standing,
                 inbox=self.inbox,
-                asked=self.asked,
-                orders=self.orders,
+                pending_replies=self.asked,
+                background_actions=self.orders,
                 configs=self.configs,
                 statuses=self.statuses,
-                validation=self.validation,
-                keys=SessionKeySettings(),
-                calls=self.calls,
-                plugin_calls=self.calls,
+                plugin_validator=self.validation,
+                session_key_settings=SessionKeySettings(),
+                thread_pool=self.calls,
+                plugin_thread_pool=self.calls,
                 cluster_id="c1",
                 is_standalone=self.is_standalone,
             )
@@ -260,7 +260,7 @@ class Node:
 
     def stop(self) -> None:
         """All but what the loop does by itself; asserts that it ends."""
-        self.loop.ask_stop()
+        self.loop.request_stop()
         assert self.loop.join(WAIT_S)
         assert self.calls.stop(WAIT_S) == []
         self.configs.stop(WAIT_S)

@@ -57,14 +57,14 @@ class FakeLogs:
         self.unheard: set[TopicPartition] = set()
         self.failures: dict[TopicPartition, ConnectError] = {}
 
-    def ends(
+    def fetch_bounds(
         self, partitions: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
         self._answer()
         if self.unheard.intersection(partitions):
             raise UnreachableError("its broker does not answer")
         return PerPartitionResult(
-            done={
+            succeeded={
                 each: self.logs[each].ends
                 for each in partitions
                 if each in self.logs and each not in self.failures
@@ -75,7 +75,7 @@ class FakeLogs:
             },
         )
 
-    def offsets_at(
+    def find_offsets_by_time(
         self, moments_ms: Mapping[TopicPartition, int], timeout_s: float
     ) -> PerPartitionResult[int | None]:
         self._answer()
@@ -84,9 +84,9 @@ class FakeLogs:
             for each, moment in moments_ms.items()
             if each in self.logs
         }
-        return PerPartitionResult(done=done, failed=self._missing(moments_ms))
+        return PerPartitionResult(succeeded=done, failed=self._missing(moments_ms))
 
-    def times_ms(
+    def read_timestamps(
         self, offsets: Mapping[TopicPartition, int], timeout_s: float
     ) -> Mapping[TopicPartition, int]:
         found = {
@@ -96,7 +96,7 @@ class FakeLogs:
         }
         return {each: time_ms for each, time_ms in found.items() if time_ms is not None}
 
-    def newest_ms(
+    def read_newest_timestamps(
         self, ends: Mapping[TopicPartition, LogBounds], timeout_s: float
     ) -> Mapping[TopicPartition, int]:
         found = {

@@ -91,7 +91,7 @@ class World:
         self.happens("after fence")
         order = (1, self.epochs_before + self.fenced)
         found = [
-            FencingResult(partition=each, marker=COPIED + DELTA, order=order, tail=0)
+            FencingResult(partition=each, marker=COPIED + DELTA, owner_order=order, tail=0)
             for each in sorted(set(partitions) - left)
         ]
         if left:
@@ -136,21 +136,23 @@ def move(world: World, asked: MoveRequest, path: Path, clock: Clock | None = Non
     target.members.on_write = lambda: world.happens("before the groups are written")
     begin = None
     if not path.exists():
-        begin = journal.encode_begun(MoveIdentity(wanted=asked, flow="east->west"), at_ms=0)
-    planner = MovePlanner(both=world.sides, find=lambda _: {}, clock=clock, timeout_s=10.0)
+        begin = journal.encode_begun(MoveIdentity(request=asked, flow="east->west"), at_ms=0)
+    planner = MovePlanner(
+        clusters=world.sides, find_unreplicated=lambda _: {}, clock=clock, timeout_s=10.0
+    )
     with CrashingFile(path, begin=begin) as file:
         file.world = world
         about = MoveContext(
-            both=world.sides,
-            map_reader=target.map_reader("east"),
+            clusters=world.sides,
+            map_reader=target.create_map_reader("east"),
             planner=planner,
-            stop=world.stop,
-            running=world.running,
-            fence=world.fence,
-            export=lambda *_: 0,
+            stop_connectors=world.stop,
+            list_running_tasks=world.running,
+            fence_partitions=world.fence,
+            export_records=lambda *_: 0,
             clock=clock,
-            pause=clock.pause,
-            tell=world.told.append,
+            sleep=clock.pause,
+            print_line=world.told.append,
             settle_s=2.0,
             wait_s=30.0,
             file="my.yaml",

@@ -58,7 +58,7 @@ class FakeSide:
     def groups(self) -> FakeGroups:
         return FakeGroups(self.group_cluster)
 
-    def writer(self, topic: str) -> RecordWriter:
+    def create_writer(self, topic: str) -> RecordWriter:
         return WritingWriter(self.topics, topic, refusal=self.refusal)
 
     def incidents(self, topic: str) -> list[Incident]:
@@ -68,5 +68,5 @@ class FakeSide:
             for key, value in self.topics.topics.get(topic, ())
         ]
 
-    def map_reader(self, source_alias: str) -> OffsetMapReader:
+    def create_map_reader(self, source_alias: str) -> OffsetMapReader:
         raise NotImplementedError(source_alias)

@@ -199,8 +199,8 @@ class World:
             resolve=self.resolve,
             membership=self.membership,
             metrics=self.metrics,
-            given=lambda name: self.given if name == "c" else {},
-            quiet=lambda: self.quiet,
+            published_task_configs=lambda name: self.given if name == "c" else {},
+            leaderless_period=lambda: self.quiet,
             clock=SystemClock(),
         )
         self.worker = Worker(around, self)
@@ -210,10 +210,10 @@ class World:
             raise ConfigError("no such file")
         return {name: "resolved" if value == "${p:k}" else value for name, value in raw.items()}
 
-    def on_reached(self, name, state, error):
+    def on_target_state_reached(self, name, state, error):
         self.reached.append((name, state.value, error))
 
-    def on_reconfiguration_wanted(self, name):
+    def on_reconfiguration_requested(self, name):
         self.wanted.append(name)
 
     def start_task(self, config=None, state=TargetState.STARTED, tasks=1):

@@ -48,7 +48,7 @@ def scene(**given: Any) -> FakeSides:
     )
     sides = FakeSides(flow)
     sides.source.log(TOPIC, COPIED)
-    sides.target.log(flow.remote_topic(TOPIC), COPIED + DELTA)
+    sides.target.log(flow.format_remote_topic(TOPIC), COPIED + DELTA)
     sides.target.topics.topics[naming.offset_map_topic("east")] = copied_map.log(
         HERE, through=COPIED, delta=DELTA
     )
@@ -69,22 +69,22 @@ def made(
     **given: Any,
 ) -> MovePlan:
     planner = MovePlanner(
-        both=sides,
-        find=find or (lambda _: found or {}),
+        clusters=sides,
+        find_unreplicated=find or (lambda _: found or {}),
         clock=Clock(),
         timeout_s=10.0,
-        lost=lost,
-        ways=ways,
+        lost_reason=lost,
+        offset_sources=ways,
     )
     wanted = MoveRequest(origin="east", destination="west", kind=kind, **given)
     closed = None
     if locked is not None or before is not None:
-        closed = ClosedFlow(locked=locked or FencingSummary(), before=before)
-    return planner.make(wanted, closed)
+        closed = ClosedFlow(fencing=locked or FencingSummary(), baseline=before)
+    return planner.build_plan(wanted, closed)
 
 
 def codes(found: MovePlan) -> dict[str, PlanSeverity]:
-    return {each.code: each.weight for each in found.findings}
+    return {each.code: each.severity for each in found.findings}
 
 
 def only(found: MovePlan) -> PartitionMove:

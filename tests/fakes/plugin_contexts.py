@@ -91,10 +91,10 @@ class Context:
     def worker_properties(self, prefix: str) -> Mapping[str, str]:
         return {key: text for key, text in self.worker.items() if key.startswith(prefix)}
 
-    def confirmed_at_s(self) -> float:
+    def last_heartbeat_s(self) -> float:
         return self.clock.now_s() if self.confirmed_s is None else self.confirmed_s
 
-    def confirm_soon(self) -> None:
+    def request_heartbeat(self) -> None:
         self.confirmations_wanted += 1
 
     def last_runs(self) -> LastTaskRuns:

@@ -274,7 +274,7 @@ class FakeHerder:
         """A connector that runs."""
         written = {"connector.class": "FileStreamSource", "topic": "t", "name": name}
         written |= config or {}
-        self.write(config_records.encode_creation(name, written, state))
+        self.write(config_records.encode_connector_creation(name, written, state))
         self.run(name)
 
     def run(self, name: str) -> None:
@@ -305,9 +305,9 @@ class FakeHerder:
         )
         return RoutingState(
             config=view,
-            leads=self.leads,
+            is_leader=self.leads,
             leader_url=self.leader_url,
-            assigned=ConnectorsAndTasks.of(here),
+            assigned=ConnectorsAndTasks.from_items(here),
             owners=owners if self.leads else None,
             rebalance_pending=self.rebalance_pending,
         )
@@ -348,7 +348,7 @@ class FakeHerder:
                 }
                 return self._invalid(config) or self._put(name, config, None)
             case DeleteConnector(name):
-                self.write(config_records.encode_removal(name))
+                self.write(config_records.encode_connector_deletion(name))
                 self.write_status(KeyedRecord(key=f"status-connector-{name}".encode(), value=None))
             case StopConnector(name):
                 self.set_target_state(name, TargetState.STOPPED)
@@ -371,9 +371,9 @@ class FakeHerder:
         config: RawConfig,
         state: TargetState | None,
     ) -> PutConnectorResult:
-        created = not self.config().contains(name)
+        created = not self.config().has_connector(name)
         tasks = tuple(self.config().tasks(name))
-        self.write(config_records.encode_creation(name, config, state))
+        self.write(config_records.encode_connector_creation(name, config, state))
         self.run(name)
         return PutConnectorResult(connector=name, config=config, tasks=tasks, created=created)
 

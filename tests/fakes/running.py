@@ -19,7 +19,7 @@ class FakeRunning:
         self.engine = FakeEngine()
         self.turns = [list(each) for each in turns]
         self.calls: list[str] = []
-        self.crashed = ""
+        self.crash_reason = ""
         self.turn = 0
         self.on_stop: Callable[[], object] = lambda: None
 
@@ -30,8 +30,8 @@ class FakeRunning:
         return self.turns[min(self.turn, len(self.turns) - 1)]
 
     @property
-    def ended(self) -> bool:
-        return all(each.final for each in self.statuses())
+    def has_ended(self) -> bool:
+        return all(each.is_final for each in self.statuses())
 
     def stop(self) -> None:
         self.calls.append("stop")

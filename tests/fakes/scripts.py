@@ -138,7 +138,11 @@ def records(
     """One fetch's answer; the bytes can be stamped over, as fetched ones can."""
     joined = memoryview(bytearray(b"".join(found)))
     return FetchedRecords(
-        records=joined, log_start=log_start, end=end, aborted=aborted, last_stable=last_stable
+        records=joined,
+        log_start=log_start,
+        end=end,
+        aborted=aborted,
+        last_stable_offset=last_stable,
     )
 
 

@@ -51,7 +51,7 @@ class FakeTopic:
                     offset=offset,
                     key=key,
                     value=value,
-                    ours=ours,
+                    is_own=ours,
                     wall_ms=self.wall_ms,
                 )
             )

@@ -68,11 +68,11 @@ class FakeClusters:
             target=target, where="B", bootstrap="b:1", replication_factor=1, clock=self.clock
         )
 
-    def ledger(self, share: Collection[TopicPartition]) -> FlowLedger:
+    def ledger(self, partitions: Collection[TopicPartition]) -> FlowLedger:
         log = FakeFlowLog(self.target, source_alias="A")
-        return FlowLedger(log, share=share)
+        return FlowLedger(log, partitions=partitions)
 
-    def way_back(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
+    def java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
         assert self.config is not None
         return JavaReverseFlow(
             self.config.flow,
@@ -88,7 +88,7 @@ class FakeClusters:
             log: list[Record] = [*on.topics[topic].log]
             return self._kept(FakeTail(topic=topic, log=log, failures=[]))
 
-        return ReverseFlowCluster(asked=asked, connect_tail=tail)
+        return ReverseFlowCluster(admin=asked, connect_tail=tail)
 
     def operator(self) -> OperatorCommands:
         return operator_commands.GENERIC_COMMANDS

@@ -77,16 +77,16 @@ class FakeClusters:
         self.admins_made.extend(made)
         return made
 
-    def ledger(self, share: Collection[TopicPartition], java: ReadJavaProgress) -> FlowLedger:
+    def ledger(self, partitions: Collection[TopicPartition], java: ReadJavaProgress) -> FlowLedger:
         assert self.config is not None
         log = FakeFlowLog(self.target_cluster, source_alias=self.config.common.source)
-        self.ledgers.append(FlowLedger(log, share=share, java=java))
+        self.ledgers.append(FlowLedger(log, partitions=partitions, read_java_progress=java))
         return self.ledgers[-1]
 
-    def opposite(self) -> ReverseProducerIds:
+    def reverse_producer_ids(self) -> ReverseProducerIds:
         return Source(self.source_cluster).ids()
 
-    def syncs(self) -> FakeTail:
+    def offset_syncs(self) -> FakeTail:
         return FakeTail(topic="syncs", log=self.syncs_log, failures=self.syncs_failures)
 
     def sync_writer(self) -> FakeWriter:

@@ -52,7 +52,7 @@ def where(**changed: Any) -> PartitionSetup:
 
 def context(transform: RecordTransform | None = None, **changed: Any) -> RecoveryContext:
     return RecoveryContext(
-        where=where(**changed), owner=ME, wall_ms=lambda: scripts.NOW_MS, transform=transform
+        setup=where(**changed), owner=ME, wall_ms=lambda: scripts.NOW_MS, transform=transform
     )
 
 
@@ -67,7 +67,7 @@ def attempt(
     """Fenced by our marker at target offset `marker`; `changed` goes into the setup."""
     fenced = ProducerFence(producer=US, marker_offset=marker, leader_epoch=leader_epoch)
     return RecoveryAttempt(
-        context=context(transform, **changed), fence=fenced, known=known or RecoveredState()
+        context=context(transform, **changed), fence=fenced, state=known or RecoveredState()
     )
 
 
@@ -99,7 +99,7 @@ def anchor(
         "leader_epoch": 1,
         "source_epoch": 9,
         "owner": b"before__",
-        "take_start": 0,
+        "acquired_from": 0,
         "last_crc": None,
         "runs": (),
     }

@@ -32,10 +32,10 @@ class Membership:
         self.confirmed_s = 0.0
         self.asked = 0
 
-    def confirmed_at_s(self) -> float:
+    def last_heartbeat_s(self) -> float:
         return self.confirmed_s
 
-    def confirm_soon(self) -> None:
+    def request_heartbeat(self) -> None:
         self.asked += 1
 
 
@@ -104,7 +104,7 @@ class Consumer:
         if callable(step):
             step()
             return []
-        return [each for each in step if each.place not in self.paused]
+        return [each for each in step if each.topic_partition not in self.paused]
 
     def positions(self, partitions):
         return {each: self.begins.get(each, 0) for each in partitions}
@@ -154,12 +154,12 @@ class GroupOffsets:
         self._asked("commit", timeout_s)
         self.groups.setdefault(group, {}).update(offsets)
 
-    def forget(self, group, partitions, timeout_s) -> None:
+    def delete_offsets(self, group, partitions, timeout_s) -> None:
         self._asked("forget", timeout_s)
         for each in partitions:
             self.groups[group].pop(each, None)
 
-    def delete(self, group, timeout_s) -> None:
+    def delete_group(self, group, timeout_s) -> None:
         self._asked("delete", timeout_s)
         self.groups.pop(group, None)
 
@@ -204,7 +204,7 @@ class Statuses:
     def put_topic(self, topic) -> None:
         self.topics.append(topic)
 
-    def knows_topic(self, connector: str, topic: str) -> bool:
+    def is_topic_recorded(self, connector: str, topic: str) -> bool:
         return any((each.connector, each.topic) == (connector, topic) for each in self.topics)
 
     def last_runs(self, connector: str) -> LastTaskRuns:
@@ -237,7 +237,7 @@ class Plugins:
             raise ConfigError(f"Failed to find any class which name matches {name}")
         return known[name]
 
-    def installed(self):
+    def list_installed(self):
         return [
             InstalledPlugin(kind=Kind.SOURCE, class_name=name, version=None)
             for name in self.classes

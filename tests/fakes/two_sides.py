@@ -28,7 +28,7 @@ class _Tail:
         self.read += len(found)
         return found
 
-    def feed_to_end(self, timeout_s: float, take: RecordHandler) -> None:
+    def read_each_to_end(self, timeout_s: float, take: RecordHandler) -> None:
         for each in self.read_to_end(timeout_s):
             take(each)
 
@@ -48,7 +48,7 @@ class FakeSide:
         self.logs = FakeLogs({})
         self.topics = FakeStateTopics()
 
-    def map_reader(self, source_alias: str) -> OffsetMapReader:
+    def create_map_reader(self, source_alias: str) -> OffsetMapReader:
         topic = naming.offset_map_topic(source_alias)
         return OffsetMapReader(lambda: _Tail(self.topics, topic), where=self.alias)
 

@@ -46,7 +46,7 @@ class FakeWorker:
         assert task.task < tasks, f"{task} is none of {tasks}"
         self._begin(task, config, state)
 
-    def renew_tasks(
+    def offer_task_configs(
         self, configured: Mapping[ConnectorTaskId, ConfiguredTask]
     ) -> frozenset[ConnectorTaskId]:
         """What is the same goes on, and what `takes_up` says."""
@@ -85,13 +85,13 @@ class FakeWorker:
         if connector in self.runs:
             self._reached(connector, state)
 
-    def stop(self, gone: ConnectorsAndTasks) -> None:
-        self._note("stop", ", ".join(map(str, gone.items)))
-        for each in gone.items:
+    def stop(self, items: ConnectorsAndTasks) -> None:
+        self._note("stop", ", ".join(map(str, items.items)))
+        for each in items.items:
             self.runs.pop(each, None)
 
     def running(self) -> ConnectorsAndTasks:
-        return ConnectorsAndTasks.of(self.runs)
+        return ConnectorsAndTasks.from_items(self.runs)
 
     def task_configs(self, connector: str, config: RawConfig) -> Sequence[RawConfig] | None:
         self.asked.append(connector)

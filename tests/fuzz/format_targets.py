@@ -118,7 +118,7 @@ def _open(data: bytes) -> None:
     found = records.decode_batch(header, memoryview(data))
     parts = BatchDecoder(header, memoryview(data))
     in_parts: list[BatchRecord] = []
-    while parts.left:
+    while parts.remaining:
         in_parts += parts.read(3, max_bytes=50)
     assert in_parts == found
     for each in found[:50]:
@@ -127,7 +127,9 @@ def _open(data: bytes) -> None:
         except MalformedRecordsError:
             continue
     if found:
-        records.encode_batch(found, codec=2, sparse=found[-1].offset - found[0].offset < 1 << 31)
+        records.encode_batch(
+            found, codec=2, keep_offsets=found[-1].offset - found[0].offset < 1 << 31
+        )
 
 
 def _stamp(data: bytes) -> None:
@@ -222,7 +224,7 @@ VALUES: tuple[MapValue, ...] = (
         leader_epoch=1,
         source_epoch=1,
         owner=b"x" * 8,
-        take_start=0,
+        acquired_from=0,
         through=100,
         target_next=90,
         last_crc=5,
@@ -363,7 +365,7 @@ def _journals() -> Iterator[bytes]:
     )
     clusters = ClusterIds(origin="idE", destination="idW")
     begun = MoveIdentity(
-        wanted=wanted, flow="east->west", hooks=("start-consumers",), clusters=clusters
+        request=wanted, flow="east->west", hooks=("start-consumers",), clusters=clusters
     )
     first = journal.encode_begun(begun, at_ms=5)
     yield first.encode()

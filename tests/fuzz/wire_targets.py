@@ -89,15 +89,15 @@ def _view(version: int, body: memoryview) -> None:
     view = ClusterMetadata(
         random.Random(1), retry=Backoff(initial_s=0.1, max_s=1.0), max_age_s=300.0
     )
-    view.want_topics(["t", "", "é" * 70])
-    view.refresh_started()
-    view.refreshed(entity, 1.0)
+    view.request_topics(["t", "", "é" * 70])
+    view.start_refresh()
+    view.apply_response(entity, 1.0)
 
 
 READERS: dict[str, Callable[[Any], object]] = {
     "offset_fetch": group_requests.read_fetched_offsets,
-    "describe_acls": acl_requests.read_described_acls,
-    "create_acls": acl_requests.read_creation_errors,
+    "describe_acls": acl_requests.decode_acls,
+    "create_acls": acl_requests.decode_creation_errors,
 }
 
 
@@ -130,7 +130,7 @@ targets.register(
     _versioned(
         8,
         9,
-        lambda version, body: group_requests.fetch_offsets_of_groups(["g", "h"]).decoded(
+        lambda version, body: group_requests.fetch_offsets_of_groups(["g", "h"]).decode_response(
             version, body
         ),
     ),
@@ -222,9 +222,9 @@ def _sasl_answers() -> Iterator[bytes]:
 
 def _scram(data: bytes) -> None:
     exchange = sasl.create_exchange("SCRAM-SHA-256", "user", password="pencil", nonce=NONCE)
-    exchange.first()
+    exchange.first_message()
     for part in data.split(b"\x1e")[:3]:
-        if exchange.answer(part) is None:
+        if exchange.respond(part) is None:
             break
 
 

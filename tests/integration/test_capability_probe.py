@@ -36,20 +36,20 @@ def probe(alias, properties):
 
 def observe(properties, topic):
     kafka.create_topic(properties, topic)
-    return probe("b", properties).target(topic, transactional_prefix=PREFIX)
+    return probe("b", properties).probe_target(topic, transactional_prefix=PREFIX)
 
 
 def outcomes(observed):
-    return {check.name: observed.answer(check) for check in CapabilityCheck}
+    return {check.name: observed.get_result(check) for check in CapabilityCheck}
 
 
 def test_everything_holds_on_the_newest(east, topic):
     observed = observe(east.client_properties(), topic())
-    source = probe("a", east.client_properties()).source()
+    source = probe("a", east.client_properties()).probe_source()
 
     assert set(observed.checks.values()) == {capabilities.CHECK_HOLDS}, outcomes(observed)
-    assert observed.topic_ids is True
-    assert source.spoken == {"metadata": 13, "fetch": 17, "list_offsets": 11}
+    assert observed.has_topic_ids is True
+    assert source.api_versions == {"metadata": 13, "fetch": 17, "list_offsets": 11}
     verdict = capabilities.assess_delivery(source, observed, transactional_prefix=PREFIX)
     assert (str(verdict), verdict.reasons, verdict.notes) == ("exactly once", (), ())
 
@@ -63,8 +63,8 @@ def test_everything_holds_on_old_brokers(own_cluster, topic, version):
 
     assert set(observed.checks.values()) == {capabilities.CHECK_HOLDS}, outcomes(observed)
     expected = {"2.8": 12, "3.9": 17}
-    assert observed.spoken["fetch"] == expected[version]
-    assert not observed.missing(ClusterRole.TARGET)
+    assert observed.api_versions["fetch"] == expected[version]
+    assert not observed.list_missing_apis(ClusterRole.TARGET)
 
 
 @pytest.mark.kafka_versions("2.8")
@@ -82,14 +82,14 @@ def test_a_cluster_that_denies_the_transactional_id_is_copied_to_at_least_once(
         alice.source(name), observed, transactional_prefix=PREFIX
     )
 
-    answer = observed.answer(CapabilityCheck.TRANSACTIONAL_ID)
+    answer = observed.get_result(CapabilityCheck.TRANSACTIONAL_ID)
     assert answer.outcome is CheckOutcome.DENIED, outcomes(observed)
     assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in answer.detail
-    assert observed.answer(CapabilityCheck.OFFSET) == capabilities.CHECK_HOLDS
-    assert observed.answer(CapabilityCheck.SEQUENCE) == capabilities.CHECK_HOLDS
-    assert observed.answer(CapabilityCheck.FENCE) == capabilities.CHECK_NOT_TRIED
-    assert verdict.delivery is DeliveryGuarantee.AT_LEAST_ONCE
-    assert not verdict.fenced
+    assert observed.get_result(CapabilityCheck.OFFSET) == capabilities.CHECK_HOLDS
+    assert observed.get_result(CapabilityCheck.SEQUENCE) == capabilities.CHECK_HOLDS
+    assert observed.get_result(CapabilityCheck.FENCE) == capabilities.CHECK_NOT_TRIED
+    assert verdict.guarantee is DeliveryGuarantee.AT_LEAST_ONCE
+    assert not verdict.is_fenced
     assert f"transactional ids with the prefix {PREFIX}" in verdict.reasons[0]
 
 

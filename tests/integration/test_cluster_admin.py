@@ -32,7 +32,7 @@ def topic(name: str, partitions: int = 1) -> NewTopic:
         lambda admin: admin.topic_configs(["t"], 1.0),
         lambda admin: admin.broker_configs(["k"], 1.0),
         lambda admin: admin.create_topics([topic("t")], 1.0),
-        lambda admin: admin.grow_topics({"t": 2}, 1.0),
+        lambda admin: admin.add_partitions({"t": 2}, 1.0),
         lambda admin: admin.alter_configs({"t": ConfigChange(set={"a": "b"})}, 1.0),
     ],
 )
@@ -63,7 +63,7 @@ def test_a_frozen_cluster_costs_no_more_than_the_time_given(own_cluster):
         with pytest.raises(UnreachableError):
             ask(1.0)
     assert cluster_access.CLOCK.now_s() - started_s < WAIT_S / 2
-    running.thaw()
+    running.unfreeze()
     assert isinstance(admin.list_topics(WAIT_S), frozenset)
 
 
@@ -73,7 +73,7 @@ def test_a_request_refused_as_a_whole_is_taken_apart(east):
     answer = admin.create_topics(
         [topic("whole-a"), topic("huge", 10_001), topic("whole-z")], WAIT_S
     )
-    assert set(answer.done) == {"whole-a", "whole-z"}
+    assert set(answer.succeeded) == {"whole-a", "whole-z"}
     failure = answer.failed["huge"]
     assert isinstance(failure, FatalError)
     for part in ("creating topic huge", "Excessively large number of partitions", "POLICY"):
@@ -83,15 +83,15 @@ def test_a_request_refused_as_a_whole_is_taken_apart(east):
 def test_many_topics_take_several_requests(east):
     admin = cluster_access.admin(cluster_access.of(east), topics_per_request=7)
     names = [f"many-{number:02d}" for number in range(20)]
-    assert set(admin.create_topics([topic(name) for name in names], WAIT_S).done) == set(names)
+    assert set(admin.create_topics([topic(name) for name in names], WAIT_S).succeeded) == set(names)
     eventually.eventually(
         lambda: admin.list_topics(WAIT_S) >= set(names), WAIT_S, "all topics are known"
     )
     asked = [*names, "missing"]
-    assert set(admin.describe_topics(asked, WAIT_S).done) == set(names)
+    assert set(admin.describe_topics(asked, WAIT_S).succeeded) == set(names)
     assert set(admin.topic_configs(asked, WAIT_S).failed) == {"missing"}
     changes = {name: ConfigChange(set={"retention.ms": "1"}) for name in asked}
-    assert set(admin.alter_configs(changes, WAIT_S).done) == set(names)
+    assert set(admin.alter_configs(changes, WAIT_S).succeeded) == set(names)
 
 
 def test_a_dead_broker_is_not_waited_for(own_cluster):
@@ -123,7 +123,7 @@ def test_a_partition_without_a_leader_is_said(own_cluster):
     running.brokers[3].kill()
 
     def leaderless() -> bool:
-        found = admin.describe_topics(["t"], WAIT_S).done
+        found = admin.describe_topics(["t"], WAIT_S).succeeded
         return bool(found) and None in found["t"].leaders and found["t"].partitions == 12
 
     eventually.eventually(leaderless, 40.0, "the lost partitions have no leader")

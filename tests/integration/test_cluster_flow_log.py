@@ -158,7 +158,7 @@ def test_moving_leaders_lose_and_reorder_nothing(own_cluster, logs):
             records += writer.log.read_to_end(WAIT_S)
             recorded = {key for known in writers for key in known.recorded[MAP]}
             assert recorded <= set(keys(records, MAP))
-        broker.thaw() if node == 2 else broker.start()
+        broker.unfreeze() if node == 2 else broker.start()
         caught_up(running)
     judge(running, writers, read)
     assert [writer.refused for writer in writers] == [[], []]
@@ -192,7 +192,7 @@ def test_waiting_for_a_silent_broker_costs_nothing(own_cluster, logs):
     while cluster_access.CLOCK.now_s() - began_s < LOOK_S:
         writer.log.poll(0.2)
     assert time.process_time() - busy_s < CORES_AT_REST * LOOK_S
-    running.thaw()
+    running.unfreeze()
     writer.settle()
     assert (len(writer.recorded[MAP]), writer.refused) == (1501, [])
     judge(running, [writer], [])

@@ -105,10 +105,10 @@ def test_without_rights_nothing_can_be_seen_or_made(fort):
         admin.create_topics(topics, WAIT_S),
         admin.describe_topics(["a", "b"], WAIT_S),
         admin.topic_configs(["a", "b"], WAIT_S),
-        admin.grow_topics({"a": 2, "b": 2}, WAIT_S),
+        admin.add_partitions({"a": 2, "b": 2}, WAIT_S),
         admin.alter_configs({name: ConfigChange(set={"retention.ms": "1"}) for name in "ab"}, 9),
     ):
-        assert not answer.done
+        assert not answer.succeeded
         assert set(answer.failed) == {"a", "b"}
         for name, failure in answer.failed.items():
             assert isinstance(failure, NotAuthorizedError)
@@ -132,7 +132,7 @@ def test_rights_on_some_topics_work_for_those(fort):
         admin.describe_topics(["pub", "priv"], WAIT_S),
         admin.topic_configs(["pub", "priv"], WAIT_S),
     ):
-        assert set(answer.done) == {"pub"}
+        assert set(answer.succeeded) == {"pub"}
         assert isinstance(answer.failed["priv"], NotAuthorizedError)
 
 

@@ -40,7 +40,7 @@ def test_a_cluster_is_unreachable_while_its_only_broker_is_killed_or_frozen(
     watch = ReachabilityMonitor(running, clock=CLOCK)
     caplog.set_level(logging.INFO, logger="mm2.clusters.reachability_monitor")
     failures: list[ThreadDied] = []
-    owned = ThreadGroup(on_unasked_end=failures.append)
+    owned = ThreadGroup(on_unexpected_end=failures.append)
 
     def lost() -> UnreachableCluster | None:
         found = watch.unreachable(flow)
@@ -54,7 +54,7 @@ def test_a_cluster_is_unreachable_while_its_only_broker_is_killed_or_frozen(
     owned.start("clusters", watch.run)
     try:
         for times, (fails, returns) in enumerate(
-            [(west.kill, west.start), (west.freeze, west.thaw)], start=1
+            [(west.kill, west.start), (west.freeze, west.unfreeze)], start=1
         ):
             fails()
             found = eventually(lost, WAIT_S, "west is unreachable")

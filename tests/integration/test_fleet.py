@@ -80,7 +80,7 @@ class Node:
             {**WORKER, **self._on.client_properties(), **connect_workers.storage(name), **more},
             self._source,
         )
-        member = self.fleet.member(
+        member = self.fleet.create_member(
             settings,
             namespace=flow,
             prefix=FLOWS[flow],
@@ -140,11 +140,11 @@ def test_two_nodes_share_the_work_of_two_flows(nodes):
     for flow in FLOWS:
         first.add(flow)
         eventually.eventually(running(first, flow), WAIT_S, interval_s=0.2)
-        assert first.members[flow].leads
+        assert first.members[flow].is_leader
     for flow in FLOWS:
         second.add(flow)
         eventually.eventually(shared(second, flow, by=2), WAIT_S, interval_s=0.2)
-        assert not second.members[flow].leads
+        assert not second.members[flow].is_leader
         assert [each for each in second.led if each == flow] == []
     assert (first.met, second.met) == ([False, False], [True, True])
     assert sorted(first.led) == sorted(FLOWS)

@@ -55,7 +55,7 @@ def join(workers: Workers, east: SandboxCluster, group: str) -> Join:
 def test_members_join_share_the_work_and_leave(workers, join):
     one, two = join("one"), join("two")
     workers.until(lambda: workers.share([one, two], 6))
-    assert {each.last.speaks for each in (one, two)} == {ConnectProtocol.SESSIONED}
+    assert {each.last.protocol for each in (one, two)} == {ConnectProtocol.SESSIONED}
     assert one.group.member_id.startswith("connect-one-")
     before = one.tasks | two.tasks
 
@@ -105,10 +105,10 @@ def test_one_eager_member_makes_the_group_eager(workers, join):
     workers.until(lambda: workers.share([one], 6))
     old = join("old", offers=ConnectProtocol.EAGER)
     workers.until(lambda: workers.share([one, old], 6))
-    assert {each.last.speaks for each in (one, old)} == {ConnectProtocol.EAGER}
+    assert {each.last.protocol for each in (one, old)} == {ConnectProtocol.EAGER}
     workers.close(old)
     workers.until(lambda: workers.share([one], 6))
-    assert one.last.speaks is ConnectProtocol.SESSIONED
+    assert one.last.protocol is ConnectProtocol.SESSIONED
 
 
 def test_a_member_that_the_group_forgot_joins_anew(workers, join, east, group):
@@ -148,7 +148,7 @@ def test_heartbeats_go_on_while_the_leader_computes(workers, join, monkeypatch):
     workers.until(lambda: group_workers.CLOCK.now_s() >= end_s)
     goes_on.set()
     workers.until(lambda: workers.share([one], 6))
-    asked = [each for each in one.heard if isinstance(each, JoinRequested)]
+    asked = [each for each in one.on_response if isinstance(each, JoinRequested)]
     assert one.last.generation == 1, "the session outlived the wait"
     assert len(asked) <= 2, "as asked for its id (KIP-394), and to join"
 

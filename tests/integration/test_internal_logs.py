@@ -55,7 +55,7 @@ class Heard:
 
 def internal(name: str, **more: Any) -> InternalTopic:
     given: dict[str, Any] = {
-        "purpose": Purpose.CONFIG,
+        "kind": Purpose.CONFIG,
         "partitions": 1,
         "replication_factor": 1,
         "settings": {"cleanup.policy": "compact"},
@@ -116,7 +116,7 @@ def logs():
 def test_a_missing_topic_is_made_as_wanted(place, topic, purpose, partitions):
     name = topic()
     settings = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
-    wanted = {"purpose": purpose, "partitions": partitions, "settings": settings}
+    wanted = {"kind": purpose, "partitions": partitions, "settings": settings}
     made = place.ensure(WAIT_S, name=name, **wanted)
     assert place.troubles in ([], [""])
     assert made == (partitions if partitions > 0 else 1)
@@ -157,7 +157,7 @@ def test_what_transactions_leave_behind_does_not_stop_a_reader(
 ):
     """KafkaBasedLogTest: ends that no record has. Markers, and records that are not shown."""
     name = topic()
-    log = place.log(name, manner=LogOptions(committed_only=committed_only))
+    log = place.log(name, options=LogOptions(committed_only=committed_only))
     heard = logs(log)
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": east.bootstrap, "transactional.id": name}
@@ -175,7 +175,7 @@ def test_what_transactions_leave_behind_does_not_stop_a_reader(
         log.read_to_end(WAIT_S)
         seen += [b"%d" % number] if commits or not committed_only else []
         assert heard.values == seen
-    again = place.log(name, manner=LogOptions(committed_only=committed_only))
+    again = place.log(name, options=LogOptions(committed_only=committed_only))
     assert logs(again).values == seen
 
 
@@ -184,7 +184,7 @@ def test_one_leader_writes_at_a_time(east, place, topic, logs):
     name = topic()
 
     topics = RequiredTopics(
-        topics=tuple(internal(name, purpose=each) for each in Purpose), warnings=()
+        topics=tuple(internal(name, kind=each) for each in Purpose), warnings=()
     )
 
     def store() -> ConfigBackingStore:
@@ -196,7 +196,7 @@ def test_one_leader_writes_at_a_time(east, place, topic, logs):
             clock=CLOCK,
         )
         made = ConfigBackingStore(
-            logs.config, clock=CLOCK, on_change=lambda _: None, fenced=logs.fenced
+            logs.config, clock=CLOCK, on_change=lambda _: None, fenced=logs.fenced_writer
         )
         made.start(WAIT_S)
         return made
@@ -357,11 +357,11 @@ def test_a_lost_leader_loses_no_write_and_no_reader(own_cluster):
                 leader = running.brokers[metadata.topics[name].partitions[0].leader]
                 leader.freeze()
             eventually.eventually(functools.partial(put, number), deadline_s=90.0)
-            assert writes.snapshot().contains(f"c{number}")
+            assert writes.snapshot().has_connector(f"c{number}")
             eventually.eventually(read, deadline_s=60.0)
-            assert reads.snapshot().contains(f"c{number}")
+            assert reads.snapshot().has_connector(f"c{number}")
             if number in (20, 35):
-                leader.thaw()
+                leader.unfreeze()
     finally:
         for each in (writes, reads):
             each.stop(0.0)

@@ -39,23 +39,23 @@ def test_progress_is_found_in_whichever_partition_it_is(tmp_path, east, topic):
     now = SystemClock()
     asked = KafkaAdmin(access, client_id="test", clock=now)
     where = ReverseFlowCluster(
-        asked=asked,
+        admin=asked,
         connect_tail=lambda name, partitions: TopicReader(
             access, client_id="test", topics=[name], partitions=partitions, clock=now
         ),
     )
     back = JavaReverseFlow(flow, source=where, target=where, syncs=None, clock=now)
-    assert back.topics(30.0) == frozenset()
+    assert back.find_topics(30.0) == frozenset()
     name = kafka.create_topic(
         properties, replication_loops.reverse_connect_offsets_topic(flow), partitions=PARTITIONS
     )
     kafka.produce(properties, name, [stored(flow, number) for number in range(PARTITIONS)])
-    assert back.topics(30.0) == {f"t{number}" for number in range(PARTITIONS)}
+    assert back.find_topics(30.0) == {f"t{number}" for number in range(PARTITIONS)}
     syncs = kafka.create_topic(properties, flow.policy.offset_syncs_topic(flow.source))
     sync = OffsetSync(partition=TopicPartition("synced", 3), upstream=0, downstream=0)
     key, value = mm2_records.encode_offset_sync(sync)
     kafka.produce(properties, syncs, [Outgoing(key=key, value=value)])
-    assert "synced" in back.topics(30.0)
+    assert "synced" in back.find_topics(30.0)
     asked.close()
 
 

@@ -68,7 +68,7 @@ class World:
             ),
         )
         given = dict.fromkeys(self.places, OffsetAndMetadata(offset=offset))
-        found = self.at_source.write(dict.fromkeys(groups, given), WAIT_S)
+        found = self.at_source.commit_offsets(dict.fromkeys(groups, given), WAIT_S)
         assert found.failed == {}
 
     def wanted(self, offset: int) -> Mapping[TopicPartition, OffsetAndMetadata]:
@@ -79,8 +79,8 @@ class World:
 
     def all_there(self, groups: list[str], offset: int) -> bool:
         wanted = self.wanted(offset)
-        found = self.at_target.positions(groups, WAIT_S)
-        return all(found.done[each] == wanted for each in groups)
+        found = self.at_target.fetch_positions(groups, WAIT_S)
+        return all(found.succeeded[each] == wanted for each in groups)
 
     def config(self, topic: str) -> dict[str, str]:
         return {

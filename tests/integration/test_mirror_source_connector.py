@@ -197,7 +197,7 @@ def test_rights_follow_from_an_authorizer_to_another(own_cluster, caplog):
         right("orders", "ALTER", permission=acl_plan.DENY),
         right("ord", "READ", pattern="PREFIXED"),
     ]
-    assert rights.create(there, WAIT_S) == {}
+    assert rights.create_acls(there, WAIT_S) == {}
     wanted = [
         right("far.orders", "READ"),
         right("far.orders", "DESCRIBE", host="127.0.0.1"),
@@ -205,7 +205,7 @@ def test_rights_follow_from_an_authorizer_to_another(own_cluster, caplog):
     ]
 
     def of_mirror() -> list[TopicAcl]:
-        return [each for each in rights.of_topics(WAIT_S) if each.name == "far.orders"]
+        return [each for each in rights.list_topic_acls(WAIT_S) if each.name == "far.orders"]
 
     props = source_connectors.config(
         properties, properties, aliases=("far", "near"), topics="orders"
@@ -213,7 +213,7 @@ def test_rights_follow_from_an_authorizer_to_another(own_cluster, caplog):
     with Running(props) as made:
         assert made.shares() == ["orders-0"]
         soon(lambda: of_mirror() == sorted(wanted), lambda: str(of_mirror()))
-        assert rights.create([right("orders", "DELETE")], WAIT_S) == {}
+        assert rights.create_acls([right("orders", "DELETE")], WAIT_S) == {}
         wanted.append(right("far.orders", "DELETE"))
         soon(lambda: of_mirror() == sorted(wanted), lambda: str(of_mirror()))
     rights.close()
@@ -237,7 +237,7 @@ def test_who_stops_it_does_not_wait_for_a_cluster_that_is_silent(own_cluster, ea
         silent.freeze()
         assert made.stays_quiet(2.5)  # and in the middle of a look
     assert "did not stop in time" not in caplog.text
-    silent.thaw()
+    silent.unfreeze()
 
 
 def test_wrong_addresses_are_told_while_it_starts(flow):

@@ -131,14 +131,14 @@ def test_sessions_outlive_their_tokens_on_the_same_connection(trust):
     admin.list_topics(WAIT_S)
     with Driver(given) as driver:
         driver.ask(NodeTarget(1), anything())
-        lane = driver.connections.lane(1, "control")
+        lane = driver.connections.get_lane(1, "control")
         first = lane.connection
         driver.until(lambda: found.asked >= 8, 30.0)
         end_s = driver.clock.now_s() + 3.0
         while driver.clock.now_s() < end_s:
             driver.ask(NodeTarget(1), anything())
         assert lane.connection is first
-        assert driver.connections.troubles() == {}
+        assert driver.connections.connection_errors() == {}
     admin.list_topics(WAIT_S)
 
 
@@ -151,7 +151,7 @@ def test_an_issuer_that_is_away_for_a_moment_is_asked_again(trust):
         assert "status 503 (server_error)" in str(reply.failure)
         found.status = 200
         driver.ask(AnyNodeTarget(), anything())
-        assert driver.connections.troubles() == {}
+        assert driver.connections.connection_errors() == {}
 
 
 def test_an_issuer_behind_tls_needs_its_own_authority(trust, tmp_path):

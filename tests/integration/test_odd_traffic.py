@@ -23,7 +23,7 @@ def read(properties: Properties, topic: str) -> list[RawRecord]:
     with ConsumerLogReader(properties, alias="source") as reader:
         return [
             content
-            for number in range(reader.partitions(topic))
+            for number in range(reader.count_partitions(topic))
             for chunk in reader.read(TopicPartition(topic, number))
             for content in chunk.contents
         ]
@@ -76,9 +76,9 @@ def test_an_oddity_that_does_not_show_is_an_error(east, topic, monkeypatch):
     today = {each.name: each for each in edge_case_topics.CURRENT_TOPICS}
     planted = EdgeCaseTopic(
         name="planted",
-        describe="claims what it does not hold",
+        description="claims what it does not hold",
         write=today["codecs"].write,
-        seen=frozenset({LogFeature.V0}),
+        features=frozenset({LogFeature.V0}),
     )
     monkeypatch.setattr(edge_case_topics, "CURRENT_TOPICS", (planted,))
     with pytest.raises(SandboxError, match=r"should hold.*format v0"):

@@ -46,7 +46,7 @@ def test_of_records_that_their_broker_dated_the_time_counts_alone(east, west, to
     assert strict.count(KIND.ALTERED) == 20
     found = proof.compare_topics(source, target, {name: name}, restamped={name})
     assert found.count(KIND.ALTERED) == (1 if changed else 0)
-    assert found.equal != changed
+    assert found.is_equal != changed
     (part,) = found.partitions
     assert [each.fields for each in part.differences] == ([("timestamp",)] if changed else [])
 
@@ -71,11 +71,11 @@ def test_what_the_cleaner_took_may_stand_on_the_mirror_and_nothing_else_may(
 
     def compared(mirror: str) -> TopicsComparison:
         return proof.compare_with_incidents(
-            source, target, {name: mirror}, before=before, incidents=[]
+            source, target, {name: mirror}, snapshot=before, incidents=[]
         )
 
-    assert not proof.compare_topics(source, target, {name: ours}).equal
-    assert compared(ours).equal, compared(ours)
+    assert not proof.compare_topics(source, target, {name: ours}).is_equal
+    assert compared(ours).is_equal, compared(ours)
     wrong = topic()
     mirrored(west, wrong, kafka.read_partition(source, name), value=b"altered")
     assert compared(wrong).count(KIND.STALE) + compared(wrong).count(KIND.ALTERED) > 0
@@ -97,7 +97,7 @@ def test_a_topic_that_is_not_there_is_not_equal_to_nothing(east, west):
         proof.take_snapshot(source, ["never-made"])
     for topics in ({"never-made": "never-made"}, {}):
         with pytest.raises(NothingToCompareError):
-            proof.compare_with_incidents(source, target, topics, before={}, incidents=[])
+            proof.compare_with_incidents(source, target, topics, snapshot={}, incidents=[])
 
 
 def test_incidents_are_read_as_they_stand(east, topic):

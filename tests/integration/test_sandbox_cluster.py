@@ -80,7 +80,7 @@ def test_a_frozen_broker_keeps_its_port_open_but_is_silent(own_cluster):
         kafka.produce(own.client_properties(), "t", _ONE, **producer_settings)
     with socket.create_connection(_address(own.bootstrap), timeout=5):
         pass
-    own.thaw()
+    own.unfreeze()
 
     kafka.produce(own.client_properties(), "t", _ONE)
     assert own.brokers[1].running
@@ -107,9 +107,9 @@ def test_a_further_listener_is_advertised_under_the_proxys_address(own_cluster):
     listener = ClusterListener(name="TOX", port=inside.port, advertised=door.address)
     own = own_cluster(listeners={1: [listener]})
 
-    assert own.bootstrap_of("TOX") == door.address
+    assert own.listener_bootstrap("TOX") == door.address
     with Doors(door):  # a client may ask the broker that it heard of, not that it was told
-        through = {"bootstrap.servers": own.bootstrap_of("TOX")}
+        through = {"bootstrap.servers": own.listener_bootstrap("TOX")}
         metadata = kafka.admin_client(through).list_topics(timeout=30)
         assert door.sent_bytes > 0
 

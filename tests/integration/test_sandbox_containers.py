@@ -64,7 +64,7 @@ def test_a_frozen_broker_is_silent_until_it_thaws(contained):
     contained.freeze()
     with pytest.raises(Exception, match=r"_MSG_TIMED_OUT|_TIMED_OUT"):
         kafka.produce(access, "frozen", _ONE, message_timeout_ms=1500)
-    contained.thaw()
+    contained.unfreeze()
     kafka.produce(access, "frozen", _ONE)
     assert values(contained, "frozen")[-1] == b"one"
 

@@ -59,7 +59,7 @@ def test_a_cluster_with_a_zookeeper_stops_freezes_and_starts_as_a_whole(own_clus
     own.freeze()
     with pytest.raises(Exception, match=r"_MSG_TIMED_OUT|_TIMED_OUT"):
         kafka.produce(own.client_properties(), "t", _ONE, message_timeout_ms=1500)
-    own.thaw()
+    own.unfreeze()
     kafka.produce(own.client_properties(), "t", _ONE)
 
     assert _values(own, "t") == [b"one"] * 3

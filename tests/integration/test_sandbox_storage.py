@@ -30,7 +30,7 @@ def _names(node: KafkaBroker) -> dict[str, str]:
 
 def test_the_second_broker_is_formatted_as_the_tool_formats_the_first(tmp_path: Path):
     jars = tmp_path / "jars"
-    jars.symlink_to(kafka_jars.ensure_jars(kafka_releases.NEWEST_RELEASE.artefacts))
+    jars.symlink_to(kafka_jars.ensure_jars(kafka_releases.NEWEST_RELEASE.jars))
     runner = LocalRunner(jars)
     first, second = (_node(tmp_path / name, runner) for name in ("first", "second"))
 

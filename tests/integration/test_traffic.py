@@ -98,7 +98,7 @@ def test_every_kind_is_in_the_log(east, sent):
     properties = east.client_properties()
     with ConsumerLogReader(properties, alias="east") as reader:
         for name in sent.topic_names:
-            for number in range(reader.partitions(name)):
+            for number in range(reader.count_partitions(name)):
                 some = next(reader.read(TopicPartition(name, number)), None)
                 assert (some is None) == (name == "mix-empty"), name
     sizes = [
@@ -142,7 +142,7 @@ def test_batches_have_the_codec_of_their_topic(east, sent, codec):
 def test_a_faithful_copy_of_every_kind_is_equal(east, west, sent):
     with ConsumerLogReader(east.client_properties(), alias="east") as reader:
         for name in sent.topic_names:
-            partitions = reader.partitions(name)
+            partitions = reader.count_partitions(name)
             outgoing = [
                 record
                 for number in range(partitions)
@@ -156,7 +156,7 @@ def test_a_faithful_copy_of_every_kind_is_equal(east, west, sent):
         {name: f"east.{name}" for name in sent.topic_names},
         report=seen.append,
     )
-    assert result.equal, str(result)
+    assert result.is_equal, str(result)
     assert tuple(seen) == result.partitions
     assert len(seen) == sum(each.partitions for each in traffic_mix.MIX_TOPICS)
     assert result.records > 3_000
@@ -206,11 +206,11 @@ def test_a_planted_fault_is_named(east, west, sent, topic, alter, kind, fields):
     name, remote = "mix-codec-lz4", topic()
     copied(east, west, name, remote, alter=alter)
     result = compared(east, west, name, remote)
-    assert not result.equal
+    assert not result.is_equal
     assert result.count(kind) == sum(result.count(each) for each in KIND) > 0, str(result)
-    assert {difference.fields for part in result.differing for difference in part.differences} == {
-        fields
-    }
+    assert {
+        difference.fields for part in result.differing_partitions for difference in part.differences
+    } == {fields}
 
 
 def test_a_header_that_turned_from_null_to_empty_is_altered(east, west, sent, topic):
@@ -247,7 +247,7 @@ def test_the_isolation_level_at_the_target_decides_what_is_seen_there(east, west
         kafka.produce_transaction(
             west.client_properties(), remote, records, transactional_id=remote, commit=commit
         )
-    assert compared(east, west, name, remote).equal
+    assert compared(east, west, name, remote).is_equal
     uncommitted = compared(east, west, name, remote, isolation=log_reader.READ_UNCOMMITTED)
     assert uncommitted.count(KIND.DUPLICATED) == 50, str(uncommitted)
 
@@ -262,7 +262,7 @@ def test_partitions_that_the_target_lacks_are_missing(east, west, topic):
     kafka.create_topic(east.client_properties(), name, partitions=2)
     kafka.create_topic(west.client_properties(), remote)
     kafka.produce(east.client_properties(), name, [Outgoing(value=b"v", partition=1, timestamp=1)])
-    (wrong,) = compared(east, west, name, remote).differing
+    (wrong,) = compared(east, west, name, remote).differing_partitions
     assert wrong.source == TopicPartition(name, 1)
 
 
@@ -290,14 +290,14 @@ def test_a_silent_cluster_ends_the_comparison_with_its_address(own_cluster, topi
     kafka.produce(running.client_properties(), name, [Outgoing(value=b"v" * 1_000)] * 5_000)
     properties = running.client_properties()
     with ConsumerLogReader(properties, alias="silent", now=hurrying) as reader:
-        assert reader.partitions(name) == 1
+        assert reader.count_partitions(name) == 1
         chunks = reader.read(TopicPartition(name, 0))
         next(chunks)
         running.freeze()
         hurrying.step_s = 10.0
         with pytest.raises(ConnectError, match=rf"{name}-0 .*silent.*{running.bootstrap}"):
             list(chunks)
-        running.thaw()
+        running.unfreeze()
 
 
 def test_live_traffic_goes_on_until_it_is_stopped(east, topic):
@@ -345,7 +345,7 @@ def test_a_trickle_is_measured_by_who_reads_it(east, topic):
     probe.start()
     steady.start()
     eventually.eventually(lambda: probe.count > 50, 60, "a trickle that arrives")
-    probe.measure()
+    probe.restart_measurement()
     eventually.eventually(lambda: probe.count > 50, 60, "a trickle that arrives")
     steady.stop()
     probe.stop()

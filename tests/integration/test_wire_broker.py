@@ -74,7 +74,7 @@ def test_versions_brokers_topics_and_ids_are_known(east, topic):
             == 11
         )
         with pytest.raises(UnsupportedVersion, match=east.bootstrap):
-            driver.connections.version_for(1, api_versions.FETCH_KEY, 90, 99)
+            driver.connections.choose_version(1, api_versions.FETCH_KEY, 90, 99)
         rtt_s = driver.connections.rtt_s(1)
         assert rtt_s is not None
         assert 0 < rtt_s < 10
@@ -179,7 +179,7 @@ class FetchingSession:
     def _want(self, name: str) -> None:
         topic_id = self._driver.topic_id(name)
         asked = FetchRequestPartition(name, topic_id, 0, -1, self.read[name], -1, 1 << 20)
-        self.session.want(name, asked)
+        self.session.set_partition(name, asked)
 
     def round_trip(self) -> tuple[FetchSessionRequest, FetchResponse]:
         request = self.session.next_request()
@@ -198,7 +198,7 @@ class FetchingSession:
         reply = self._driver.raw(1, api_versions.FETCH_KEY, self._version, chunks=[body], lane="s")
         assert reply.body is not None
         response = fetch.decode_fetch_response(self._version, reply.body)
-        self.session.answered(response)
+        self.session.on_response(response)
         for found in response.partitions:
             name = self._by_id[found.topic_id]
             for header, _ in record_sets.iter_batches(found.records):
@@ -220,7 +220,7 @@ def test_a_fetch_session_sends_changes_only_and_survives_a_forgetful_broker(east
         kafka.produce(properties, names[1], outgoing(7))
         _, response = fetching.round_trip()
         assert [p.topic_id for p in response.partitions] == [driver.topic_id(names[1])]
-        fetching.session.drop(names[0])
+        fetching.session.remove_partition(names[0])
         request, _ = fetching.round_trip()
         assert [p.topic for p in request.partitions] == [names[1]]
         assert [p.topic for p in request.forgotten] == [names[0]]
@@ -336,7 +336,7 @@ def test_a_large_response_arrives_whole_and_its_buffer_is_used_again(east, topic
 def test_a_topic_that_appears_later_is_found(east, topic):
     name = topic()
     with Driver(east.client_properties()) as driver:
-        driver.connections.want_topics([name])
+        driver.connections.request_topics([name])
         driver.until(lambda: driver.connections.view.topic(name))
         found = driver.connections.view.topic(name)
         assert found is not None

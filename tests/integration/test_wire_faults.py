@@ -70,7 +70,7 @@ def test_calls_follow_the_leader_when_its_broker_is_killed_and_come_back_after_i
         driver.until(lambda: first in view.brokers, 30.0)
         body = driver.ask(NodeTarget(first), wire.broker_settings(first))
         assert body.results[0].error_code == 0
-        driver.until(lambda: driver.connections.troubles() == {}, 20.0)
+        driver.until(lambda: driver.connections.connection_errors() == {}, 20.0)
 
 
 def test_a_frozen_broker_fails_what_it_was_asked_and_holds_up_nothing_else(three, topic):
@@ -95,7 +95,7 @@ def test_a_frozen_broker_fails_what_it_was_asked_and_holds_up_nothing_else(three
 
         driver.until(moved, 40.0)
         assert end_of(driver, name) == 0
-        three.brokers[leader].thaw()
+        three.brokers[leader].unfreeze()
         driver.until(lambda: leader in view.brokers, 30.0)
 
 

@@ -125,7 +125,7 @@ def test_sessions_are_renewed_on_the_same_connection(guarded):
     properties = guarded.client_properties(mechanism=cluster_security.SCRAM_256)
     with Driver(properties) as driver:
         driver.ask(NodeTarget(1), anything())
-        lane = driver.connections.lane(1, "control")
+        lane = driver.connections.get_lane(1, "control")
         first = lane.connection
         clock.wait_until(
             lambda: driver.ask(NodeTarget(1), anything()) is None,
@@ -133,7 +133,7 @@ def test_sessions_are_renewed_on_the_same_connection(guarded):
             interval_s=0.05,
         )
         assert lane.connection is first
-        assert driver.connections.troubles() == {}
+        assert driver.connections.connection_errors() == {}
 
 
 def test_an_id_that_acls_hide_is_refused_by_name(guarded):

@@ -52,7 +52,7 @@ def test_work_stops_without_a_coordinator_and_comes_back(own_cluster, connect_gr
     until(lambda: one.count("task.stop") == started(), "all have stopped")
     health = group["one"].ask("GET", "/health", timeout=15.0)
     assert health.status_code in (httpx.codes.OK, httpx.codes.INTERNAL_SERVER_ERROR), health.text
-    running.start() if how == "killed" else running.thaw()
+    running.start() if how == "killed" else running.unfreeze()
     until(lambda: started() >= before + TASKS, "all run again")
     until(lambda: started() - one.count("task.stop") == TASKS, "and each once")
     until(lambda: group["two"].runs("c", tasks=TASKS), "and say so")

@@ -19,7 +19,7 @@ _CLIENTS = ("consumer", "producer", "source admin", "target admin")
 def flow_settings(
     found: Mm2Settings, flow: Flow, probes: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    clients = found.clients_of(flow)
+    clients = found.get_clients(flow)
     return {
         "enabled": True,
         "tasks.max": flow.tasks_max,
@@ -27,15 +27,18 @@ def flow_settings(
         "refresh.topics": flow.refresh_topics_interval_s,
         "sync.topic.configs": flow.sync_topic_configs_interval_s,
         "admin.timeout": flow.admin_timeout_s,
-        "remote topics": {topic: flow.remote_topic(topic) for topic in probes["topics"]},
+        "remote topics": {topic: flow.format_remote_topic(topic) for topic in probes["topics"]},
         "checkpoints topic": flow.policy.checkpoints_topic(flow.source),
         "topics": [topic for topic in probes["topics"] if flow.should_replicate_topic(topic)],
         "configs": {
-            name: [flow.properties.takes(name), flow.properties.takes_default(name)]
+            name: [
+                flow.config_filter.should_replicate(name),
+                flow.config_filter.should_replicate_default(name),
+            ]
             for name in probes["configs"]
         },
-        "groups": [group for group in probes["groups"] if flow.groups.takes(group)],
-        "start": flow.start.at.value,
+        "groups": [group for group in probes["groups"] if flow.groups.matches(group)],
+        "start": flow.start.kind.value,
         "consumer": dict(clients.consumer.properties),
         "producer": dict(clients.producer.properties),
         "source admin": dict(clients.source_admin.properties),

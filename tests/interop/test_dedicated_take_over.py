@@ -47,7 +47,7 @@ def test_all_at_once_there_and_back(mirroring: Mirroring, java: Kind) -> None:
     mirroring.start("back", java)
     mirroring.moves()
     found = mirroring.complete()
-    assert found.equal, str(found)
+    assert found.is_equal, str(found)
 
 
 @JAVAS
@@ -59,7 +59,7 @@ def test_java_is_killed_and_we_go_on_without_a_double(mirroring: Mirroring, java
     mirroring.start("ours", Kind.OURS)
     mirroring.moves()
     found = mirroring.complete()
-    assert found.equal, str(found)
+    assert found.is_equal, str(found)
 
 
 def test_what_a_frozen_java_sends_while_it_is_waited_for_is_not_copied_again(
@@ -113,7 +113,7 @@ def test_one_after_the_other_there_and_back(mirroring: Mirroring, java: Kind) ->
     mirroring.start("last", Kind.OURS)
     mirroring.moves()
     found = mirroring.complete()
-    assert found.equal, str(found)
+    assert found.is_equal, str(found)
 
 
 @JAVAS

@@ -75,7 +75,7 @@ class Group:
     def join(self) -> None:
         absent = sorted(set(WORKERS) - set(self.members))
         if absent:
-            self.members[self.rng.choice(absent)] = MemberAssignment.fresh(V2)
+            self.members[self.rng.choice(absent)] = MemberAssignment.initial(V2)
 
     def leave(self) -> None:
         if len(self.members) > 1:
@@ -99,10 +99,10 @@ class Group:
         found = rebalance_rounds.perform_assignment(election, snapshots, self.state, times=times)
         self.ask(election, snapshots, new_leader=new_leader)
         self.state = found.state
-        self.expected.append(found.answers)
-        for name, answer in found.answers.items():
+        self.expected.append(found.assignments)
+        for name, answer in found.assignments.items():
             if self.rng.random() < 0.95:
-                told = self.members[name].answered(
+                told = self.members[name].apply_assignment(
                     answer, protocol_name=self.protocol.wire_name, generation=self.generation
                 )
                 self.members[name] = told.member
@@ -116,21 +116,21 @@ class Group:
                 newest = joined_with
         elif self.rng.random() < 0.15:
             newest = ConfiguredWork(offset=self.offset + 1, task_counts={"new": 2})
-        return ConfigSnapshots(joined_with=joined_with, newest=newest)
+        return ConfigSnapshots(at_join=joined_with, newest=newest)
 
     def election(self, snapshots: ConfigSnapshots) -> LeaderElection:
         said = {}
         for name in sorted(self.members):
             offset = self.offset - (self.rng.random() < 0.2)
             if name == self.leads:
-                offset = snapshots.joined_with.offset
+                offset = snapshots.at_join.offset
             metadata = dict(self.members[name].metadata(f"http://{name}:8083/", offset))
             said[name] = metadata[self.protocol.wire_name]
         return LeaderElection(
             leader=self.leads,
             protocol=self.protocol,
             generation=self.generation,
-            last_completed=self.members[self.leads].completed,
+            last_completed=self.members[self.leads].last_generation,
             members=said,
         )
 
@@ -145,7 +145,7 @@ class Group:
                 "protocol": election.protocol.wire_name,
                 "generation": election.generation,
                 "last completed": election.last_completed,
-                "joined with": plain(snapshots.joined_with),
+                "joined with": plain(snapshots.at_join),
                 "newest": plain(snapshots.newest),
                 "members": {name: said.hex() for name, said in election.members.items()},
             }
@@ -173,10 +173,10 @@ class Follower:
     def made(cls, seed: int) -> Follower:
         rng = random.Random(seed)
         follower = cls(rng, rng.choice([V0, V1, V2, V2]))
-        one, spoken = MemberAssignment.fresh(follower.offers), follower.offers
+        one, spoken = MemberAssignment.initial(follower.offers), follower.offers
         for generation in range(1, 15):
             if rng.random() < 0.2:
-                spoken = rng.choice(follower.offers.offered())
+                spoken = rng.choice(follower.offers.list_supported())
             one = follower.step(one, spoken, generation)
         return follower
 
@@ -195,12 +195,12 @@ class Follower:
             leader_url="http://p/",
             config_offset=generation,
             assigned=connectors_and_tasks.NO_WORK if failed else self.some(),
-            revoked=one.holding if self.rng.random() < 0.3 else connectors_and_tasks.NO_WORK,
+            revoked=one.assigned_work if self.rng.random() < 0.3 else connectors_and_tasks.NO_WORK,
             delay_ms=self.rng.choice([0, 0, 77]),
         )
         answer = connect_protocol.encode_assignment(told, spoken)
         said = dict(one.metadata("http://w/", generation))
-        found = one.answered(answer, protocol_name=spoken.wire_name, generation=generation)
+        found = one.apply_assignment(answer, protocol_name=spoken.wire_name, generation=generation)
         self.steps.append(
             {
                 "offset": generation,
@@ -212,8 +212,10 @@ class Follower:
         self.expected.append(
             {
                 "said": said,
-                "revoked before": names(one.stop_before_joining()),
-                "revoked": names(found.stop if spoken is not V0 else connectors_and_tasks.NO_WORK),
+                "revoked before": names(one.work_to_stop_before_join()),
+                "revoked": names(
+                    found.work_to_stop if spoken is not V0 else connectors_and_tasks.NO_WORK
+                ),
                 "rejoins": found.member.rejoin_needed,
             }
         )

@@ -186,7 +186,7 @@ def java_number(found: TranslatedOffset) -> int | None:
 
 def our_state(table: OffsetSyncStore, question: Question) -> list[Any]:
     partition = TopicPartition(*question["partition"])
-    slots = table.slots(partition)
+    slots = table.list_syncs(partition)
     kept = [
         [at, sync.upstream] for at, sync in enumerate(slots) if at == 0 or sync is not slots[at - 1]
     ]
@@ -197,7 +197,7 @@ def our_store(question: Question) -> list[Any]:
     table = OffsetSyncStore(keep_history=not question["must read to end"])
     for values in question["loaded"]:
         table.apply(*mm2_records.encode_offset_sync(as_sync(values)))
-    table.read_through()
+    table.mark_ready()
     states = [our_state(table, question)]
     for values in question["then"]:
         table.apply(*mm2_records.encode_offset_sync(as_sync(values)))
@@ -228,7 +228,7 @@ def test_offset_syncs_are_kept_and_translated_alike(tmp_path: Path, rng: random.
 
 
 def our_writer(question: Question) -> list[Any]:
-    emitter = OffsetSyncWriter(question["lag"], under_way_max=question["permits"])
+    emitter = OffsetSyncWriter(question["lag"], in_flight_max=question["permits"])
     under_way: list[OffsetSync] = []
     found = []
     for step in question["steps"]:
@@ -236,11 +236,11 @@ def our_writer(question: Question) -> list[Any]:
         if step == "commit":
             emitter.promote_delayed()
         elif step == "fire":
-            sent = emitter.take_due()
+            sent = emitter.pop_due()
             under_way += sent
         elif step == "answer":
             if under_way:
-                emitter.answered(under_way.pop(0), stored=True)
+                emitter.on_written(under_way.pop(0), stored=True)
         else:
             sync = as_sync(step)
             emitter.acknowledge(sync.partition, upstream=sync.upstream, downstream=sync.downstream)
@@ -300,8 +300,8 @@ def as_positions(
 
 def our_task(question: Question) -> list[Any]:
     syncs = OffsetSyncStore(keep_history=False)
-    syncs.read_through()
-    table = CheckpointTable(takes_group=lambda group: True)
+    syncs.mark_ready()
+    table = CheckpointTable(group_filter=lambda group: True)
     for values in question["standing"]:
         table.apply(*mm2_records.encode_checkpoint(as_checkpoint(values)))
     flow = CheckpointRules(
@@ -316,18 +316,20 @@ def our_task(question: Question) -> list[Any]:
         for values in each["syncs"]:
             syncs.add(as_sync(values))
         group = each["group"]
-        points = flow.new_checkpoints(group, as_positions(each["committed"]), table.group(group))
+        points = flow.find_new_checkpoints(
+            group, as_positions(each["committed"]), table.get_group(group)
+        )
         for point in points:
             table.publish(point)
         made.append([checkpoint_values(p) for p in sorted(points, key=lambda p: str(p.partition))])
     to_write = {}
-    for group in table.groups():
+    for group in table.list_groups():
         seen = TargetGroup(state=GroupState.ABSENT)
         if group in question["idle"]:
             seen = TargetGroup(
                 state=GroupState.EMPTY, positions=as_positions(question["idle"][group])
             )
-        plan = group_offset_sync.plan_group_sync(group, table.group(group), seen)
+        plan = group_offset_sync.plan_group_sync(group, table.get_group(group), seen)
         if plan.write:
             to_write[group] = [
                 [at.topic, at.partition, position.offset, position.metadata]

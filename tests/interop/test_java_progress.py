@@ -107,15 +107,15 @@ class Alone:
         self.state: PipelineState | None = None
         self._props = props
         self._failures: list[ThreadDied] = []
-        self._thread = OwnedThread("our task", self._run, on_unasked_end=self._failures.append)
+        self._thread = OwnedThread("our task", self._run, on_unexpected_end=self._failures.append)
 
     def worker_properties(self, prefix: str) -> Mapping[str, str]:
         return {}
 
-    def confirmed_at_s(self) -> float:
+    def last_heartbeat_s(self) -> float:
         return self.clock.now_s()
 
-    def confirm_soon(self) -> None:
+    def request_heartbeat(self) -> None:
         """Nobody is asked."""
 
     def last_runs(self) -> LastTaskRuns:
@@ -341,7 +341,7 @@ def test_behind_java_nothing_is_lost_and_nothing_copied_twice(
     mirroring.moves()
     mirroring.traffic.stop()
     found = mirroring.judged()
-    assert found.equal, str(found)
+    assert found.is_equal, str(found)
     assert mirroring.incidents() == []
 
 

@@ -81,7 +81,7 @@ def built(questions: Questions) -> None:
             rng = random.Random(f"{seed} {codec}")
             dense = rng.random() < 0.5
             found = some_records(rng, dense=dense)
-            batch = bytes(records.encode_batch(found, codec=codec, sparse=not dense))
+            batch = bytes(records.encode_batch(found, codec=codec, keep_offsets=not dense))
             questions.add(f"built {seed} {codec}", batch, found)
     for codec in CODECS:
         huge = [huge_record(), BatchRecord(1, NOW_MS + 1, b"\1\1\0")]
@@ -93,9 +93,10 @@ def joined(questions: Questions) -> None:
     for seed in range(60):
         log = odd_logs.made(random.Random(seed))
         box = PartitionSendQueue(
-            MemoryBudget(1 << 30), joining=BatchMergeLimits(records=batch_limits.NO_RECORD_LIMIT)
+            MemoryBudget(1 << 30),
+            merge_limits=BatchMergeLimits(records=batch_limits.NO_RECORD_LIMIT),
         )
-        box.limits.made_bytes = random.Random(seed).choice([500, 1 << 20])
+        box.limits.reencoded_bytes_max = random.Random(seed).choice([500, 1 << 20])
         found = read_committed.scan_batches(
             memoryview(bytearray(b"".join(log.held))),
             position=0,
@@ -109,7 +110,9 @@ def joined(questions: Questions) -> None:
             kept = out.attributes & record_batch.CODEC_MASK
             record_batch.stamp_producer(out.batch, attributes=kept, producer=(7, 3, number))
             expected = [next(left)._replace(offset=at) for at in range(out.records)]
-            questions.add(f"log {seed}, batch {number}: {out.why}", bytes(out.batch), expected)
+            questions.add(
+                f"log {seed}, batch {number}: {out.reencode_reason}", bytes(out.batch), expected
+            )
             number += 1
 
 
@@ -163,7 +166,7 @@ def damaged(questions: Questions) -> None:
         rng = random.Random(seed)
         found = some_records(rng, dense=rng.random() < 0.5)[:5]
         batch = bytearray(
-            records.encode_batch(found, codec=rng.choice([0, 0, *CODECS]), sparse=True)
+            records.encode_batch(found, codec=rng.choice([0, 0, *CODECS]), keep_offsets=True)
         )
         for _ in range(rng.choice([1, 1, 2])):
             batch[rng.randrange(61, min(len(batch), 61 + 60))] = rng.randrange(256)

@@ -100,7 +100,9 @@ def test_which_keys_reach_whom_is_javas(java):
 def test_validation_says_what_java_says(java):
     differing = []
     for (kind, props), theirs in zip(mirror_cases.questions(), java["validate"], strict=True):
-        values = connector_checks.validate_keys(DEFINITIONS[kind], props, across=CROSS[kind](props))
+        values = connector_checks.validate_keys(
+            DEFINITIONS[kind], props, cross_key_errors=CROSS[kind](props)
+        )
         ours = {each.name: each.error_messages for each in values if each.error_messages}
         expected = {
             name: [_plain(each) for each in messages]
@@ -145,7 +147,7 @@ def test_every_client_gets_javas_properties(java):
     for asked, theirs in zip(mirror_cases.connectors(), java["connectors"], strict=True):
         common = READ[asked.kind](asked.properties).common
         for name, role in ROLES.items():
-            assert common.client(role, "role") == theirs[name]
+            assert common.client_properties(role, "role") == theirs[name]
 
 
 def seconds(duration: str) -> float | None:
@@ -233,7 +235,7 @@ def test_both_read_what_either_wrote(java):
 def test_acls_become_what_they_become_in_java(java):
     for asked, theirs in zip(mirror_cases.acl_questions(), java["acls"], strict=True):
         flow = mirror_connector_config.parse_source(asked.properties).flow
-        found = [TopicAcl.of(*each) for each in asked.bindings]
+        found = [TopicAcl.from_fields(*each) for each in asked.bindings]
         ours = acl_plan.derive_mirror_acls(flow, found)
         assert [each.fields() for each in ours] == _once(theirs)
         assert theirs

@@ -73,7 +73,7 @@ class Bed:
         )
         for name, (partitions, settings) in TOPICS.items():
             kafka.create_topic(self.client, name, partitions=partitions, config=settings)
-        assert self.rights.create(RIGHTS, WAIT_S) == {}
+        assert self.rights.create_acls(RIGHTS, WAIT_S) == {}
 
     def close(self) -> None:
         self.rights.close()
@@ -109,7 +109,7 @@ class Bed:
         prefix = f"far-{whose}."
         return {
             (told(each.name.removeprefix(prefix), whose), *each.fields()[3:])
-            for each in self.rights.of_topics(WAIT_S)
+            for each in self.rights.list_topic_acls(WAIT_S)
             if each.name.startswith(prefix)
         }
 
@@ -222,7 +222,7 @@ def same_rights(bed: Bed) -> None:
 
     eventually.eventually(same, WAIT_S, all_rights, interval_s=0.5)
     more = right("bed.compacted", "ALTER_CONFIGS")
-    assert bed.rights.create([more], WAIT_S) == {}
+    assert bed.rights.create_acls([more], WAIT_S) == {}
     eventually.eventually(
         lambda: ("bed.compacted", *more.fields()[3:]) in bed.given(JAVAS) and same(),
         WAIT_S,

@@ -70,7 +70,7 @@ class Mixed:
     def java(self, name: str) -> Iterator[str]:
         """Its URL, until SIGKILL at the end of the block. Ours goes on while it starts."""
         with contextlib.ExitStack() as stack:
-            pump = ThreadGroup(on_unasked_end=lambda _: None)
+            pump = ThreadGroup(on_unexpected_end=lambda _: None)
             pump.start("pump", self._pump)
             try:
                 running = stack.enter_context(self._java(name))
@@ -184,8 +184,8 @@ def test_each_leads_the_other_and_survives_it(mixed):
         mixed.store.start(WAIT_S)
         one = mixed.join("one")
         until(lambda: mixed.share(one, "first"), "Java leads", deadline_s=WAIT_S)
-        assert not one.last.leads
-        assert one.last.speaks is mixed.speaks
+        assert not one.last.is_leader
+        assert one.last.protocol is mixed.speaks
         assert one.last.assignment.leader_url.rstrip("/") == url
 
         mixed.workers.kill(one)
@@ -196,15 +196,15 @@ def test_each_leads_the_other_and_survives_it(mixed):
 
         two = mixed.join("two")
         until(lambda: mixed.share(two, "first"), "Java leads again", deadline_s=WAIT_S)
-        assert not two.last.leads
+        assert not two.last.is_leader
     until(lambda: mixed.has_all(two), "ours has all", deadline_s=WAIT_S)
-    assert two.last.leads
+    assert two.last.is_leader
     assert two.last.assignment.delay_ms == 0, "nobody else knows what the leader ran"
 
     with mixed.java("second") as url:
         until(lambda: mixed.share(two, "second"), "ours leads", deadline_s=WAIT_S)
-        assert two.last.leads
-        assert two.last.speaks is mixed.speaks
+        assert two.last.is_leader
+        assert two.last.protocol is mixed.speaks
         assert two.last.owners is not None
         theirs = {two.last.owners.url(each) for each in ITEMS.without(two.runs.items).items}
         assert {str(each).rstrip("/") for each in theirs} == {url}

@@ -47,7 +47,7 @@ def test_every_command_of_kafkas_tools_is_obeyed(fort, tmp_path):
     list(printed.messages(OperatorCommands(source=side, target=side), hanging=hanging))
     wanted = sorted({each for each in side.given if OLD_SETTING not in each}, key=order)
     assert {shlex.split(each)[0] for each in wanted} == java_tools.TOOLS.keys() - NOT_TOLD
-    misspelt = side.set_topic(printed.TOPIC, {"no.such.setting": "1"})
+    misspelt = side.set_topic_configs(printed.TOPIC, {"no.such.setting": "1"})
     *answers, wrong = java_tools.run([*wanted, misspelt], folder=tmp_path)
     for line, (code, said) in zip(wanted, answers, strict=True):
         assert code == 0, f"{line}\n{said}"

@@ -231,7 +231,7 @@ def summary(text: str, folder: Path) -> object:
         )
     except SettingsError as error:
         return [(each.key, each.text) for each in error.problems]
-    clients = {flow.name: found.clients_of(flow) for flow in found.flows}
+    clients = {flow.name: found.get_clients(flow) for flow in found.flows}
     told = {(each.key, each.text) for each in found.warnings}
     resolved = found.flat.resolve(found.flat.props)
     runs = {

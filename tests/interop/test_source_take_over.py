@@ -175,7 +175,7 @@ def test_stopped_in_order_nothing_is_lost_or_doubled(mirroring: Mirroring, java:
     mirroring.moves()
     mirroring.traffic.stop()
     found = mirroring.complete()
-    assert found.equal, str(found)
+    assert found.is_equal, str(found)
 
 
 @pytest.mark.full

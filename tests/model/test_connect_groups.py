@@ -110,12 +110,12 @@ class History:
         assert [each.failed for each in self.alive] == [None] * len(self.alive)
         assert all(each.stable for each in self.alive)
         generation = self.world.coordinator.generation
-        assert {each.part.completed for each in self.alive} == {generation}
+        assert {each.part.last_generation for each in self.alive} == {generation}
         everything = set(self.world.configured().work().items)
         assert {item for item, by in self.world.runs.items() if by} == everything
         assert all(len(by) <= 1 for by in self.world.runs.values())
         for worker in self.alive:
-            assert worker.running == set(worker.part.holding.items)
+            assert worker.running == set(worker.part.assigned_work.items)
         for kind in (str, object):
             sizes = [sum(isinstance(x, kind) for x in each.running) for each in self.alive]
             assert max(sizes) - min(sizes) <= (1 if kind is str else 2)
@@ -226,8 +226,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         found = honest(asked, state, times=times)
         taken = [item for has in found.revoked.values() for item in has.items]
         to = next(iter(found.assigned))
-        given = ConnectorsAndTasks.of(taken)
-        assigned = {**found.assigned, to: found.assigned[to].then(given)}
+        given = ConnectorsAndTasks.from_items(taken)
+        assigned = {**found.assigned, to: found.assigned[to].union(given)}
         return dataclasses.replace(found, assigned=assigned)
 
     monkeypatch.setattr(assignor, "plan_cooperative_assignment", plan)
@@ -235,7 +235,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """No heartbeats are sent."""
-    monkeypatch.setattr(HeartbeatTimer, "answered", lambda self, now_s: None)
+    monkeypatch.setattr(HeartbeatTimer, "on_response", lambda self, now_s: None)
 
 
 @pytest.mark.parametrize(("plant", "weather"), [(deaf, foul), (impatient, fair), (silent, fair)])

@@ -127,7 +127,7 @@ def expired_listener(folder: Path) -> Iterator[dict[str, str]]:
     (folder / "authority.pem").write_text(pem(authority.certificate))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "server.pem")
-    owned = ThreadGroup(on_unasked_end=lambda _: None)
+    owned = ThreadGroup(on_unexpected_end=lambda _: None)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.2)
 

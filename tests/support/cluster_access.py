@@ -51,7 +51,7 @@ def flow_log(
         target_admin=admin(access),
         clock=CLOCK,
         replication_factor=replication_factor,
-        bounds=bounds,
+        limits=bounds,
     )
 
 

@@ -32,7 +32,7 @@ def assert_mirrored(
             isolation=isolation,
             restamped=topics if restamped else (),
         )
-        assert found.equal, f"{isolation}:\n{found}"
+        assert found.is_equal, f"{isolation}:\n{found}"
         assert found.records > 0
 
 

@@ -62,7 +62,7 @@ class Starter:
 
     def __call__(self, entry: str = ECHO) -> StartedCopy:
         index = len(self.started)
-        channel = self.server.open(f"east->west task {index}")
+        channel = self.server.open_channel(f"east->west task {index}")
         job = CopyJob(
             flow="east->west",
             index=index,

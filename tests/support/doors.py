@@ -55,7 +55,7 @@ class Doors:
             server = socket.create_server(("127.0.0.1", door.port), backlog=256)
             server.setblocking(False)
             self._selector.register(server, selectors.EVENT_READ, door)
-        self._thread = OwnedThread("doors", self._serve, on_unasked_end=lambda end: None)
+        self._thread = OwnedThread("doors", self._serve, on_unexpected_end=lambda end: None)
         return self
 
     def __exit__(

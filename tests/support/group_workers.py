@@ -38,7 +38,7 @@ def kafka_member(
 ) -> WorkerGroup:
     """A member of a real broker's group, in a hurry."""
     settings = WorkerGroupSettings(
-        part=GroupSessionSettings(
+        session=GroupSessionSettings(
             membership=GroupRebalanceConfig(
                 group_id=group_id,
                 protocol_type=protocol_type,
@@ -47,8 +47,8 @@ def kafka_member(
                 rebalance_timeout_s=rebalance_timeout_s,
             ),
             url=url or f"http://{name}/",
-            offers=offers,
-            delay_max_ms=delay_max_ms,
+            protocol=offers,
+            max_rebalance_delay_ms=delay_max_ms,
         ),
         connections=ConnectionSettings(
             bootstrap=tuple(properties["bootstrap.servers"].split(",")),
@@ -87,7 +87,7 @@ class Worker:
 
     @property
     def leads(self) -> bool:
-        return self.joined and self.last.leads
+        return self.joined and self.last.is_leader
 
     @property
     def settled(self) -> bool:
@@ -104,11 +104,11 @@ class Worker:
     def turn(self) -> None:
         if not self.ticks:
             return
-        self.group.ticked()
+        self.group.record_tick()
         if CLOCK.now_s() >= self._rejoin_s:
             self._rejoin_s = float("inf")
             self.group.rejoin("the delay is over")
-        for each in self.group.take():
+        for each in self.group.pop_events():
             self.heard.append(each)
             self._hear(each)
 
@@ -117,7 +117,7 @@ class Worker:
             case JoinRequested(stop):
                 self.joined = False
                 self.runs = self.runs.without(stop.items)
-                self.group.prepared()
+                self.group.confirm_prepared()
             case AssignmentReceived():
                 self._complete(news)
             case CoordinatorLost():
@@ -130,7 +130,7 @@ class Worker:
     def _complete(self, told: AssignmentReceived) -> None:
         self.rounds.append(told)
         self.joined = True
-        self.runs = self.runs.without(told.stop.items)
+        self.runs = self.runs.without(told.items_to_stop.items)
         if not told.assignment.failed:
             self.runs = told.assignment.assigned
         delay_s = told.assignment.delay_ms / 1000

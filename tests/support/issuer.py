@@ -125,7 +125,7 @@ def running(*, tls: CertificateAuthority | None = None) -> Iterator[Issuer]:
     def serve(stop: threading.Event) -> None:
         server.serve_forever(poll_interval=0.05)
 
-    thread = OwnedThread("issuer", serve, on_unasked_end=lambda end: None)
+    thread = OwnedThread("issuer", serve, on_unexpected_end=lambda end: None)
     try:
         yield found
     finally:

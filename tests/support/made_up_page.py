@@ -20,7 +20,7 @@ from tests.support import seen_flows
 
 class _NoMetrics:
     @property
-    def published(self) -> tuple[MetricFamily, ...]:
+    def all_families(self) -> tuple[MetricFamily, ...]:
         return ()
 
 
@@ -36,18 +36,18 @@ class MadeUp:
     overviews: int = 0
     details: int = 0
 
-    def seen(self) -> PageSnapshot:
+    def current_snapshot(self) -> PageSnapshot:
         self.overviews += 1
         return seen_flows.seen(*self.flows)
 
-    def past(self, _: str) -> Sequence[TimelinePoint]:
+    def flow_timeline(self, _: str) -> Sequence[TimelinePoint]:
         self.details += 1
         return self.points
 
-    def ask(self, _: PageCommand) -> CommandResult:
+    def request(self, _: PageCommand) -> CommandResult:
         return self.answer
 
-    def known(self, _: PageCommand) -> CommandResult:
+    def last_result(self, _: PageCommand) -> CommandResult:
         return self.answer
 
 
@@ -58,7 +58,7 @@ def served(what: MadeUp) -> Iterator[str]:
         _NoMetrics(),
         host="127.0.0.1",
         port=0,
-        beside=StatusSite(what, what.groups, what).served(),
+        pages=StatusSite(what, what.groups, what).make_pages(),
     )
     exporter.start()
     try:

@@ -14,7 +14,7 @@ def runs(known: PartitionMap, era: int) -> list[OffsetRun]:
         if key.era != era:
             continue
         segment = known.segments[key]
-        start = segment.take_start if key.owner_order != owner else key.first_source
+        start = segment.acquired_from if key.owner_order != owner else key.first_source
         owner = key.owner_order
         while found and found[-1].source >= start:
             found.pop()

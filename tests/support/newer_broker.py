@@ -71,7 +71,7 @@ def in_front_of(address: str) -> Iterator[NewerBroker]:
     links: list[OwnedThread] = []
 
     def start(name: str, serve: Any) -> OwnedThread:
-        return OwnedThread(name, serve, on_unasked_end=lambda end: None)
+        return OwnedThread(name, serve, on_unexpected_end=lambda end: None)
 
     with socket.create_server(("127.0.0.1", reserved.port), backlog=256) as server:
         server.settimeout(_TURN_S)

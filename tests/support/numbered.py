@@ -162,7 +162,7 @@ class Traffic:
         return self
 
     def start(self) -> None:
-        self._threads = ThreadGroup(on_unasked_end=self._ends.append)
+        self._threads = ThreadGroup(on_unexpected_end=self._ends.append)
         for name, writer in self.writers.items():
             self._threads.start(f"writer {name}", writer.run)
 

@@ -144,7 +144,7 @@ def _judged(answers: Answer, offsets: Iterable[int], *, side: _Side, end: int) -
             found.object_to("ahead", offset, answer, right)
         elif isinstance(answer, ExactOffset) and again:
             found.object_to("read again", offset, answer, right)
-        elif isinstance(answer, EarlierOffset) and again > answer.again_max:
+        elif isinstance(answer, EarlierOffset) and again > answer.reread_max:
             found.object_to("bound too small", offset, answer, f"{again} are read again; {right}")
     return found
 

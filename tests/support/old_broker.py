@@ -33,7 +33,7 @@ def serving() -> Iterator[str]:
                         _answer(link)
                         stop.wait(_TURN_S)
 
-        thread = OwnedThread("old broker", serve, on_unasked_end=lambda end: None)
+        thread = OwnedThread("old broker", serve, on_unexpected_end=lambda end: None)
         try:
             yield f"127.0.0.1:{reserved.port}"
         finally:

@@ -68,7 +68,7 @@ def streams_group(at: SandboxCluster, group: str, offsets: Mapping[TopicPartitio
     )
     with contextlib.closing(groups):
         given = {place: OffsetAndMetadata(offset=each) for place, each in offsets.items()}
-        assert groups.write({group: given}, WAIT_S).done == {group: {}}
+        assert groups.commit_offsets({group: given}, WAIT_S).succeeded == {group: {}}
 
 
 def _heartbeat(group: str, topics: tuple[str, ...], epoch: int) -> RequestBuilder:
@@ -102,7 +102,7 @@ def _heartbeat(group: str, topics: tuple[str, ...], epoch: int) -> RequestBuilde
 
 def _ask(at: SandboxCluster, group: str, message: RequestBuilder) -> Any:
     calls = AdminRequestClient(
-        cluster_access.of(at).connection("test-other-groups"),
+        cluster_access.of(at).to_connection_settings("test-other-groups"),
         clock=cluster_access.CLOCK,
         rng=random.Random(),
     )
@@ -111,6 +111,6 @@ def _ask(at: SandboxCluster, group: str, message: RequestBuilder) -> Any:
             to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
             message=message,
             doing=f"making group {group}",
-            error=lambda body: int(body.error_code),
+            get_error_code=lambda body: int(body.error_code),
         )
-        return calls.ask(question, WAIT_S)
+        return calls.send(question, WAIT_S)

@@ -74,7 +74,7 @@ def messages(operator: OperatorCommands, *, hanging: int = 0) -> Iterator[str]:
         yield operator_commands.format_remedy(line)
     for by in (DeletionCause.TIME, DeletionCause.SIZE):
         risk = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=1, cause=by)
-        kept = TopicRetention(keeps_ms=604_800_000, keeps_bytes=2**40)
+        kept = TopicRetention(retention_ms=604_800_000, retention_bytes=2**40)
         yield operator_commands.format_remedy(
             retention_risk.make_retention_command(
                 TOPIC, risk, retention=kept, source=operator.source
@@ -92,12 +92,12 @@ def halts(operator: OperatorCommands, *, hanging: int = 0) -> Iterator[Partition
         yield from _stops(where, hanging=hanging)
         for code in range(-1, 130):
             produced = error_policy.react_to_produce_error(
-                where, code=code, message="", offset=1, behind=2, size=99_999
+                where, code=code, message="", offset=1, next_offset=2, size=99_999
             )
             fetched = error_policy.react_to_fetch_error(where, code=code, offset=1)
             for reaction in (produced, fetched):
-                if reaction is not None and reaction.stop is not None:
-                    yield reaction.stop
+                if reaction is not None and reaction.halt is not None:
+                    yield reaction.halt
 
 
 def _where(operator: OperatorCommands) -> PartitionSetup:
@@ -136,14 +136,15 @@ def _stops(where: PartitionSetup, *, hanging: int) -> Iterator[PartitionHalt]:
             where, "no", code=code, stable=hanging, retry_after_s=1.0
         )
     yield replication_halts.halt_mirror_unknown(where, copied=9, leader_epoch=3)
-    yield replication_halts.halt_mirror_unreadable(where, offset=5, why="it is damaged")
-    damaged = UnreadableBatch(offset=5, why="no")
-    for changed in ({}, {"behind": 9}, {"behind": 9, "sound": True}, {"by_transform": True}):
+    yield replication_halts.halt_mirror_unreadable(where, offset=5, reason="it is damaged")
+    damaged = UnreadableBatch(offset=5, reason="no")
+    sound = {"next_offset": 9, "has_valid_checksum": True}
+    for changed in ({}, {"next_offset": 9}, sound, {"by_transform": True}):
         yield replication_halts.halt_unreadable_batch(
             where, dataclasses.replace(damaged, **changed)
         )
     yield replication_halts.halt_unreadable_batch(
-        where, dataclasses.replace(damaged, behind=9, too_large=True)
+        where, dataclasses.replace(damaged, next_offset=9, too_large=True)
     )
     foreign = ForeignBatch(producer_id=5, offset=7)
     yield replication_halts.halt_foreign_records(where, foreign, copied=3)
@@ -190,7 +191,7 @@ def _findings(operator: OperatorCommands) -> Iterator[MirrorTopicFinding]:
         made = mirror_plan.plan_mirror_topics(
             FLOW,
             TopicsSnapshot(topics={each.name: each for each in here}),
-            TopicsSnapshot(topics={each.name: each for each in there}, new_topic=brokers),
+            TopicsSnapshot(topics={each.name: each for each in there}, default_configs=brokers),
             sync_configs=False,
             operator=operator,
         )

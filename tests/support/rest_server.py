@@ -24,7 +24,7 @@ def at(*listeners: RestListener, **more: Any) -> RestSettings:
 def started(configured: RestSettings | None = None, **secured: Any) -> Iterator[RestServer]:
     """A server without an API. Its thread must not end before it is asked to."""
     ended: list[ThreadDied] = []
-    running = RestServer(configured or at(), on_unasked_end=ended.append, **secured)
+    running = RestServer(configured or at(), on_thread_death=ended.append, **secured)
     running.start()
     try:
         yield running

@@ -20,7 +20,7 @@ class Rounds(abc.ABC):
         self.rounds = 0
         self._name = name
         self._failures: list[ThreadDied] = []
-        self._threads = ThreadGroup(on_unasked_end=self._failures.append)
+        self._threads = ThreadGroup(on_unexpected_end=self._failures.append)
 
     @abc.abstractmethod
     def _run(self, stop: threading.Event) -> None:

@@ -119,12 +119,12 @@ class Topics:
 
     def partitions(self, name: str) -> int:
         """0: it is not there."""
-        found = self._admin.describe_topics([name], WAIT_S).done.get(name)
+        found = self._admin.describe_topics([name], WAIT_S).succeeded.get(name)
         return 0 if found is None else found.partitions
 
     def overrides(self, name: str) -> dict[str, str | None]:
         """Settings of the topic itself, but for `OURS`."""
-        entries = self._admin.topic_configs([name], WAIT_S).done.get(name, {})
+        entries = self._admin.topic_configs([name], WAIT_S).succeeded.get(name, {})
         return {
             key: each.value
             for key, each in entries.items()
@@ -132,7 +132,7 @@ class Topics:
         }
 
     def grow(self, name: str, partitions: int) -> None:
-        assert self._admin.grow_topics({name: partitions}, WAIT_S).failed == {}
+        assert self._admin.add_partitions({name: partitions}, WAIT_S).failed == {}
 
     def alter(self, name: str, *delete: str, **settings: str) -> None:
         change = ConfigChange(

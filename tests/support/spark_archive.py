@@ -24,18 +24,18 @@ def prepare() -> None:
         archive = ClassArchive(java.find_java().banner, jvm.find_spark_home())
     except FatalError:
         return  # the tests say what is missing
-    if archive.wanted:
+    if archive.is_wanted:
         lock = files.find_user_cache() / "spark-archive.lock"
         lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with kafka_jars.hold_lock(lock, say=kafka_jars.print_to_stderr):
-            if archive.wanted:
+        with kafka_jars.hold_lock(lock, report=kafka_jars.print_to_stderr):
+            if archive.is_wanted:
                 _make(archive)
 
 
 def _make(archive: ClassArchive) -> None:
-    driver = SparkEngine(SparkSettings(), now=SystemClock(), archive_after_s=0.0)
+    driver = SparkEngine(SparkSettings(), clock=SystemClock(), archive_after_s=0.0)
     driver.open()
     try:
-        clock.wait_until(lambda: not archive.wanted, timeout_s=_MAKING_S, interval_s=0.1)
+        clock.wait_until(lambda: not archive.is_wanted, timeout_s=_MAKING_S, interval_s=0.1)
     finally:
         driver.stop(_STOPPING_S)

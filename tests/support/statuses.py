@@ -30,7 +30,7 @@ def partition(topic: str = "orders", number: int = 0, **fields: Any) -> Partitio
         "copied_to": 0,
         "source_end": 0,
         "age_ms": 0,
-        "oldest_ms": -1,
+        "oldest_uncopied_ms": -1,
         "transactional": False,
     }
     return PartitionStatus(**(given | fields))
@@ -41,7 +41,7 @@ def task(
     state: TaskState = TaskState.RUNNING,
     **fields: Any,
 ) -> TaskStatus:
-    given: dict[str, Any] = {"reason": "", "restarts": 0, "life": 1}
+    given: dict[str, Any] = {"reason": "", "restarts": 0, "counter_generation": 1}
     return TaskStatus(index=index, state=state, **(given | fields))
 
 
@@ -63,7 +63,7 @@ def flow(
         tasks=(task(),) if tasks is None else tuple(tasks),
         partitions=partitions,
         slots_missing=slots_missing,
-        elsewhere=elsewhere,
-        wanted=wanted,
-        holds=holds,
+        remote_partitions=elsewhere,
+        assigned_partitions=wanted,
+        overrides=holds,
     )

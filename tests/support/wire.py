@@ -84,7 +84,9 @@ class Driver:
     def until(self, condition: Callable[[], object], deadline_s: float = 20.0) -> None:
         end_s = self.clock.now_s() + deadline_s
         while not condition():
-            assert self.clock.now_s() < end_s, self.connections.troubles() or "deadline passed"
+            assert self.clock.now_s() < end_s, (
+                self.connections.connection_errors() or "deadline passed"
+            )
             self.turn()
 
     def call(self, to: RequestTarget, message: RequestBuilder, **options: Any) -> ClientResponse:
@@ -115,7 +117,7 @@ class Driver:
         found: list[int | None] = [None]
 
         def known() -> bool:
-            found[0] = self.connections.version_for(node_id, api_key, *asked)
+            found[0] = self.connections.choose_version(node_id, api_key, *asked)
             return found[0] is not None
 
         self.until(known)
@@ -125,8 +127,8 @@ class Driver:
     def leader(self, topic: str, partition: int = 0) -> int:
         """Wait until the partition has a leader that is known; returns its node id."""
         view = self.connections.view
-        if topic not in view.wanted():
-            self.connections.want_topics([*view.wanted(), topic])
+        if topic not in view.list_requested_topics():
+            self.connections.request_topics([*view.list_requested_topics(), topic])
         self.until(lambda: view.leader(topic, partition) is not None)
         found = view.leader(topic, partition)
         assert found is not None

@@ -36,7 +36,7 @@ def listen(*, local: bool) -> ControlServer:
 
 
 def view(spark: SparkEngine, started: list[StartedCopy]) -> dict[str, Any]:
-    slots = spark.slots()
+    slots = spark.get_slot_usage()
     return {
         "slots": [slots.total, slots.used, slots.waiting, slots.missing],
         "states": [copy.handle.state.value for copy in started],
@@ -52,8 +52,8 @@ def main(options: dict[str, Any]) -> None:
     if "directory" in given:
         given["directory"] = Path(given["directory"])
     settings = SparkSettings(**given)
-    server = listen(local=settings.local)
-    spark = SparkEngine(settings, now=CLOCK)
+    server = listen(local=settings.is_local)
+    spark = SparkEngine(settings, clock=CLOCK)
     spark.open()
     starter = Starter(spark, server)
     started = [starter(options["entry"]) for _ in range(options["slots"])]

@@ -26,7 +26,7 @@ class Echo:
             address,
             token,
             self.selector,
-            now=SystemClock(),
+            clock=SystemClock(),
             on_message=self.answer,
             on_closed=self.end,
         )

@@ -120,7 +120,7 @@ def assert_equal(
 
     def equal() -> bool:
         found = proof.compare_topics(source, target, pairs, restamped=restamped)
-        assert found.equal, str(found)
+        assert found.is_equal, str(found)
         return found.records > 0
 
     eventually.eventually(equal, SEEN_S, interval_s=0.5)

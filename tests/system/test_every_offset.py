@@ -147,7 +147,7 @@ class World:
             written, self._seen[place], source_end=source_end, target_end=target_end, gone=gone
         )
         assert oracle.copied > 0, place
-        mine = known.partition(place)
+        mine = known.get_partition(place)
         ask = functools.partial(translation.translate_to_target, mine)
         found = oracle.judge(ask, range(source_end + 1))
         # Between two eras, where the source lost records, it may be a bound.
@@ -181,8 +181,8 @@ class World:
         for writer in self.traffic.writers.values():
             self.note(writer.kind.topic)
         for place, places in written.items():
-            mine = known.partition(place)
-            if not mine.begun or not places:
+            mine = known.get_partition(place)
+            if not mine.era_records or not places:
                 continue
             oracle = Oracle(
                 places,

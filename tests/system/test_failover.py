@@ -79,7 +79,7 @@ def test_the_origin_is_killed_and_the_group_goes_on(scene: Scene):
                 moved_groups.DEADLINE_S,
                 "the group has a checkpoint",
             )
-            scene.here.cut_off = True
+            scene.here.abandon_cluster = True
             scene.east.kill()
         planned = scene.plan()
         assert planned["verdict"] == "go-at-a-cost"

@@ -36,7 +36,7 @@ def commit(at: SandboxCluster, offset: int) -> None:
     groups = KafkaGroups(cluster_access.of(at), client_id="test-commit", clock=cluster_access.CLOCK)
     given = dict.fromkeys(PLACES, OffsetAndMetadata(offset=offset))
     with contextlib.closing(groups):
-        assert groups.write({moved_groups.GROUP: given}, WAIT_S).failed == {}
+        assert groups.commit_offsets({moved_groups.GROUP: given}, WAIT_S).failed == {}
 
 
 def on_terminal(scene: Scene, typed: str, *arguments: str) -> tuple[int, str]:

@@ -183,7 +183,7 @@ def test_a_dead_source_a_dead_target_and_both(scene: Scene):
 def test_a_cluster_that_dies_is_noticed_in_time(scene: Scene, side: str, expected: Expectation):
     """Also one whose broker only hangs."""
     lost: SandboxCluster = getattr(scene, side)
-    for end, again in ((lost.kill, lost.start), (lost.freeze, lost.thaw)):
+    for end, again in ((lost.kill, lost.start), (lost.freeze, lost.unfreeze)):
         scene.expect(HEALTHY)
         end()
         scene.happens()

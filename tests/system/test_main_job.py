@@ -90,7 +90,7 @@ class Job:
         found = proof.compare_topics(
             self.east, self.west, {topic: f"east.{topic}" for topic in self.topics}
         )
-        assert found.equal, str(found)
+        assert found.is_equal, str(found)
         assert found.records == self.load.records
 
 

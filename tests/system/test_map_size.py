@@ -68,7 +68,7 @@ def map_bytes(target: Properties, of: TopicPartition) -> int:
         assert each.key is not None
         known.apply(each.key, each.value)
     return sum(
-        len(each.values[at]) + len(offset_map_records.encode_key(each.key(at)))
-        for each in known.partition(of).segments.owners
+        len(each.values[at]) + len(offset_map_records.encode_key(each.get_key(at)))
+        for each in known.get_partition(of).segments.owners
         for at in range(len(each))
     )

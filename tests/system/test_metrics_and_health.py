@@ -331,7 +331,7 @@ def what_is_frozen_does_not_replicate(scene: Scene) -> None:
         assert scene.health("live")[0] == 200
         assert scene.health("ready")[0] == 200
     finally:
-        scene.source.thaw()
+        scene.source.unfreeze()
     scene.await_health("replicating", 200)
     eventually.eventually(
         lambda: series(scene, declarations.CLUSTER_REACHABLE, flow=FLOW) == [1.0, 1.0],

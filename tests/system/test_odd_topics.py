@@ -125,10 +125,10 @@ def assert_mirrored(odd: Odd) -> None:
         odd.source,
         odd.target,
         {each.name: f"east.{each.name}" for each in odd.written},
-        restamped={each.name for each in odd.written if each.restamped},
+        restamped={each.name for each in odd.written if each.changes_timestamp_type},
     )
     stated = "\n".join(map(str, proof.read_incidents(odd.target, "east")))
-    assert found.equal, f"{found}\n{stated or 'no incidents'}"
+    assert found.is_equal, f"{found}\n{stated or 'no incidents'}"
     for each in odd.written:
         there = [part for part in found.partitions if part.source.topic == each.name]
         assert sum(part.source_records for part in there) == each.records, each.name
@@ -247,7 +247,7 @@ class Changing:
             self.source,
             self.target,
             {"changing": "east.changing"},
-            before=self.before,
+            snapshot=self.before,
             incidents=proof.read_incidents(self.target, "east"),
             compacted=compacted,
         )
@@ -300,7 +300,7 @@ def await_growth(reader: ConsumerLogReader, run: Mirror) -> None:
 
 
 def end_of(reader: ConsumerLogReader, partition: TopicPartition) -> int:
-    return reader.bounds(partition)[1] if reader.partitions(partition.topic) else 0
+    return reader.read_bounds(partition)[1] if reader.count_partitions(partition.topic) else 0
 
 
 @pytest.mark.full
@@ -313,7 +313,7 @@ def test_the_cleaner_ran_between_copy_and_take_over(tmp_path, own_cluster):
     )
     mirror.catch_up(tmp_path, changing.settings)
     found = changing.compared(compacted=True)
-    assert found.equal, str(found)
+    assert found.is_equal, str(found)
     stated = proof.read_incidents(changing.target, "east")
     assert {each.kind for each in stated} >= {IncidentKind.NOT_PAIRED}
 
@@ -326,6 +326,6 @@ def test_retention_ran_between_copy_and_take_over(tmp_path, own_cluster):
     operations.delete_records(changing.source, "changing", start)
     mirror.catch_up(tmp_path, changing.settings)
     found = changing.compared(compacted=False)
-    assert found.equal, str(found)
+    assert found.is_equal, str(found)
     stated = proof.read_incidents(changing.target, "east")
     assert {each.kind for each in stated} >= {IncidentKind.SOURCE_GONE}

@@ -106,7 +106,7 @@ class World:
         found, back = Verdict(), Verdict()
         known = self.read_map()
         for place in self.places():
-            there, here = self._judge(place, known.partition(place))
+            there, here = self._judge(place, known.get_partition(place))
             found.add(there)
             back.add(here)
         assert not found.wrong, str(found)

@@ -116,7 +116,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with contextlib.ExitStack() as stack:
         east, west = (stack.enter_context(SandboxCluster(name)) for name in ("east", "west"))
         made = Scene(tmp_path_factory.mktemp("observed"), east, west)
-        stack.callback(east.thaw)
+        stack.callback(east.unfreeze)
         made.start(stack)
         yield made
 
@@ -194,7 +194,7 @@ def test_a_frozen_source_pages_once_until_it_thaws(scene: Scene):
     assert not set(STANDSTILL) & scene.server.firing().keys()
     assert scene.server.ask(f'mm2_flow_healthy{{flow="{FLOW}"}} == 0')
     assert scene.server.ask(f'mm2:flow:failover_ready{{flow="{FLOW}"}} == 0')
-    scene.east.thaw()
+    scene.east.unfreeze()
     with Beats(scene.source, home="east"):
         scene.server.await_quiet("Mm2ClusterUnreachable", SOON_S)
 

@@ -55,7 +55,7 @@ def test_the_near_replica_is_read_and_the_leader_when_it_is_gone(
         given = mirror.settings(
             {
                 **source,
-                "bootstrap.servers": east.bootstrap_of(LISTENER),
+                "bootstrap.servers": east.listener_bootstrap(LISTENER),
                 "consumer.client.rack": RACKS[2],
             },
             target,

@@ -76,7 +76,7 @@ def traffic(properties: Properties, topics: list[str]) -> Iterator[None]:
             stop.wait(0.05)
 
     failures: list[ThreadDied] = []
-    owned = ThreadGroup(on_unasked_end=failures.append)
+    owned = ThreadGroup(on_unexpected_end=failures.append)
     owned.start("traffic", write)
     try:
         yield

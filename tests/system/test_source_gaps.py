@@ -67,11 +67,11 @@ class Gap:
                 self.source,
                 self.target,
                 {name: f"east.{name}"},
-                before=before,
+                snapshot=before,
                 incidents=[stated],
                 compacted=False,
             )
-            assert result.equal, str(result)
+            assert result.is_equal, str(result)
             end = kafka.offsets(self.source, name)[1]
             return len(kafka.read_partition(self.target, f"east.{name}")) == end - lost
 

@@ -28,7 +28,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def started() -> SparkEngine:
     # What the JVM itself takes no archive for, it says.
     conf = {"spark.driver.extraJavaOptions": "-Xshare:on"}
-    made = SparkEngine(SparkSettings(conf=conf), now=SystemClock(), archive_after_s=0.0)
+    made = SparkEngine(SparkSettings(conf=conf), clock=SystemClock(), archive_after_s=0.0)
     made.open()
     eventually.eventually(
         lambda: made.state is not EngineState.STARTING, WAIT_S, lambda: str(made.failure)

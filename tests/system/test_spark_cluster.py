@@ -98,7 +98,7 @@ def test_a_lost_worker_takes_its_own_copies_only(cluster, server):
     given = settings_for(cluster)
     spark = SparkEngine(
         SparkSettings(master=given["master"], conf=given["conf"], py_files=(STANDIN,), ui=True),
-        now=CLOCK,
+        clock=CLOCK,
     )
     spark.open()
     start = Starter(spark, server)
@@ -106,7 +106,7 @@ def test_a_lost_worker_takes_its_own_copies_only(cluster, server):
         started = [start(ENTRY) for _ in range(4)]
         described = [copy.message(240.0) for copy in started]
         eventually.eventually(copies.all_in(started, CopyState.RUNNING), 30.0)
-        assert spark.slots() == SlotUsage(total=4, used=4, waiting=0)
+        assert spark.get_slot_usage() == SlotUsage(total=4, used=4, waiting=0)
         check_code_and_secrets(described)
         check_loss_of_a_worker(cluster, start, [each["parent"] for each in described])
     finally:
@@ -141,9 +141,9 @@ def check_loss_of_a_worker(cluster, start, daemons):
         copy.ping()
     waiting = start(ENTRY)
     eventually.eventually(
-        lambda: start.engine.slots() == SlotUsage(total=2, used=2, waiting=1), 60.0
+        lambda: start.engine.get_slot_usage() == SlotUsage(total=2, used=2, waiting=1), 60.0
     )
-    assert start.engine.slots().missing == 1
+    assert start.engine.get_slot_usage().missing == 1
     assert waiting.handle.state is CopyState.WAITING_FOR_SLOT
     cluster.launch_worker()
     waiting.message(240.0)

@@ -41,9 +41,9 @@ def spark(tmp_path_factory):
         hidden_environment=frozenset({"MM2_TEST_PASSWORD"}),
         directory=tmp_path_factory.mktemp("spark"),
     )
-    running = SparkEngine(settings, now=SystemClock())
+    running = SparkEngine(settings, clock=SystemClock())
     running.open()
-    eventually.eventually(lambda: running.warm, 60.0, lambda: str(running.failure))
+    eventually.eventually(lambda: running.is_warm, 60.0, lambda: str(running.failure))
     assert running.state is EngineState.READY
     yield running
     running.stop(5.0)
@@ -73,7 +73,7 @@ def test_each_copy_is_a_running_job_that_spark_describes(start, spark):
         f"east->west task {index}" for index in range(4)
     ]
     assert [job["numTasks"] for job in running] == [1] * 4
-    assert spark.slots() == SlotUsage(total=512, used=4, waiting=0)
+    assert spark.get_slot_usage() == SlotUsage(total=512, used=4, waiting=0)
     for copy in started:
         copy.ping()
         copy.stop()

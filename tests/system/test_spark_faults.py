@@ -70,7 +70,7 @@ def test_the_engine_says_that_its_jvm_died_and_another_can_be_made():
     server = control_server.listen_unix(CLOCK)
 
     def check():
-        spark = SparkEngine(SparkSettings(), now=CLOCK)
+        spark = SparkEngine(SparkSettings(), clock=CLOCK)
         spark.open()
         start = Starter(spark, server)
         copy = start()
@@ -100,7 +100,7 @@ def test_the_engine_says_that_its_jvm_died_and_another_can_be_made():
 
 
 def test_stopping_while_spark_starts_is_quick():
-    spark = SparkEngine(SparkSettings(), now=CLOCK)
+    spark = SparkEngine(SparkSettings(), clock=CLOCK)
     spark.open()
     eventually.eventually(lambda: spark.jvm_pid is not None)
     pid = pid_of(spark)
@@ -114,7 +114,7 @@ def test_stopping_while_spark_starts_is_quick():
 @pytest.mark.parametrize("frozen", [pytest.param(False, marks=pytest.mark.full), True])
 def test_stop_ends_what_still_runs_in_time(frozen):
     server = control_server.listen_unix(CLOCK)
-    spark = SparkEngine(SparkSettings(), now=CLOCK)
+    spark = SparkEngine(SparkSettings(), clock=CLOCK)
     spark.open()
     copy = Starter(spark, server)()
     pids = [pid_in(copy.message()), pid_of(spark)]
@@ -131,7 +131,7 @@ def test_stop_ends_what_still_runs_in_time(frozen):
 
 def failure_of(settings: SparkSettings) -> str:
     """Why it does not start; checks that the log is where the message says, and no secret is."""
-    spark = SparkEngine(settings, now=CLOCK)
+    spark = SparkEngine(settings, clock=CLOCK)
     spark.open()
     failure = eventually.eventually(lambda: spark.failure, 60.0)
     assert failure is not None
@@ -163,7 +163,7 @@ def test_an_open_cluster_is_refused_before_it_is_asked():
 @pytest.mark.full  # test_spark_engine.py has what is refused; this is what it would see else
 def test_without_authentication_the_driver_reads_the_objects_of_other_users():
     conf = {"spark.ui.port": "14060", "spark.authenticate": "false"}
-    refused = SparkEngine(SparkSettings(conf=conf), now=CLOCK)
+    refused = SparkEngine(SparkSettings(conf=conf), clock=CLOCK)
     refused.open()
     try:
         eventually.eventually(lambda: refused.failure, 60.0)
@@ -171,10 +171,10 @@ def test_without_authentication_the_driver_reads_the_objects_of_other_users():
     finally:
         refused.stop(5.0)
     settings = SparkSettings(ui=True, conf=conf, allow_insecure=True)
-    spark = SparkEngine(settings, now=CLOCK)
+    spark = SparkEngine(settings, clock=CLOCK)
     spark.open()
     try:
-        eventually.eventually(lambda: spark.warm, 60.0, lambda: str(spark.failure))
+        eventually.eventually(lambda: spark.is_warm, 60.0, lambda: str(spark.failure))
         rpc = spark_processes.driver_ports(spark.ui_address)["rpc"]
         assert "java.io.ObjectInputStream" in strange_rpc.ask(rpc)
     finally:

@@ -52,11 +52,13 @@ def many() -> MadeUp:
     point = Checkpoint(
         group=HOSTILE, partition=TopicPartition(LONG, 0), upstream=2**62, downstream=2**62
     )
-    found = GroupSearchResult(known=1, matching=1, groups={HOSTILE: [point]})
+    found = GroupSearchResult(total_count=1, matching_count=1, groups={HOSTILE: [point]})
     made = MadeUp(flows=shown, points=hour(), answer=answered())
     name = f"{CLUSTERS[0]}->hub"
-    made.groups.groups(name, 0).put(
-        CheckpointGroupsSnapshot(round_s=0.0, round_ms=NOW_MS, find=lambda *_: found)
+    made.groups.groups(name, 0).publish(
+        CheckpointGroupsSnapshot(
+            last_round_s=0.0, last_round_wall_ms=NOW_MS, find_groups=lambda *_: found
+        )
     )
     return made
 
@@ -92,7 +94,7 @@ def answered() -> CommandResult:
         "incidents": [one],
         "actions": [action],
     }
-    return CommandResult(found=found | planned(), at_ms=NOW_MS, took_s=1.0)
+    return CommandResult(output=found | planned(), at_ms=NOW_MS, took_s=1.0)
 
 
 def planned() -> dict[str, object]:
@@ -191,7 +193,7 @@ def test_what_is_well_here_says_that_there_is_more_elsewhere(browser: Browser):
 
 
 def test_what_operators_hold_and_that_nothing_matches_is_said_in_words(browser: Browser):
-    held = OperatorOverrides(beside={"MirrorCheckpointConnector": OverrideKind.PAUSED})
+    held = OperatorOverrides(other_connectors={"MirrorCheckpointConnector": OverrideKind.PAUSED})
     shown = seen_flows.flow(
         seen_flows.part(),
         status=statuses.flow(statuses.partition(), holds=held),

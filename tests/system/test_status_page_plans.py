@@ -45,7 +45,7 @@ def planned(verdict: str, tone: str, *, age_ms: int = 0) -> CommandResult:
         "findings_hidden": 0,
     }
     incidents = {"incident_count": 0, "kinds": {}, "incidents": [], "actions": []}
-    return CommandResult(found=found | incidents, at_ms=seen_flows.NOW_MS - age_ms, took_s=1.0)
+    return CommandResult(output=found | incidents, at_ms=seen_flows.NOW_MS - age_ms, took_s=1.0)
 
 
 @pytest.mark.parametrize(

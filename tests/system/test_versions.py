@@ -97,7 +97,7 @@ def test_every_kind_of_traffic_between_two_versions(
 
     for isolation in ("read_committed", "read_uncommitted"):
         found = proof.compare_topics(source, target, names, isolation=isolation)
-        assert found.equal, f"{isolation}:\n{found}"
+        assert found.is_equal, f"{isolation}:\n{found}"
         assert found.records > 3 * _RECORDS
 
 

@@ -51,15 +51,15 @@ class SparkDriver:
     `SparkUnavailableError`.
     """
 
-    def __init__(self, machine: DriverJvm, context: Any, *, local_slots: int | None) -> None:
-        self.jvm = machine
+    def __init__(self, jvm: DriverJvm, context: Any, *, local_slots: int | None) -> None:
+        self.jvm = jvm
         self._context = context
         self._local_slots = local_slots
 
-    def alive(self) -> bool:
-        return self.jvm.alive()
+    def is_alive(self) -> bool:
+        return self.jvm.is_alive()
 
-    def stopped_itself(self) -> bool:
+    def has_stopped_itself(self) -> bool:
         """True if Spark shut down by itself, for example because the master removed the
         application.
         """
@@ -92,7 +92,7 @@ class SparkDriver:
         with _translate_errors("cancelling a job"):
             self._context.cancelJobGroup(group)
 
-    def stage_of(self, group: str) -> int | None:
+    def find_stage(self, group: str) -> int | None:
         """Stage id of a job group's only job; None while Spark has not scheduled it."""
         with _translate_errors("reading the stage of a job"):
             tracker = self._get_java_context().statusTracker()
@@ -102,12 +102,12 @@ class SparkDriver:
                     return int(stage)
         return None
 
-    def active_tasks(self, stage: int) -> int:
+    def count_active_tasks(self, stage: int) -> int:
         with _translate_errors("reading the state of a task"):
             info = self._get_java_context().statusTracker().getStageInfo(stage)
             return 0 if info is None else int(info.numActiveTasks())
 
-    def total_slots(self) -> int:
+    def count_slots(self) -> int:
         if self._local_slots is not None:
             return self._local_slots
         with _translate_errors("counting task slots"):
@@ -145,7 +145,7 @@ class SparkDriver:
         """Stop the SparkContext gracefully. This may block: the caller should kill the JVM after a
         timeout.
         """
-        if self.alive():
+        if self.is_alive():
             with contextlib.suppress(*_JVM_CALL_ERRORS):
                 self._get_java_context().stop()
         self._context._jsc = None  # noqa: SLF001 - stopped above; pyspark would warn about a dead JVM
@@ -167,10 +167,10 @@ class SparkDriver:
         return self._context._jsc  # noqa: SLF001 - pyspark's wrappers make seven JVM calls per value
 
 
-def connect(machine: DriverJvm, settings: SparkSettings) -> SparkDriver:
+def connect(jvm: DriverJvm, settings: SparkSettings) -> SparkDriver:
     """Create the SparkContext. Raises `SparkStartError`; the JVM keeps running then."""
     try:
-        gateway = _open_gateway(machine)
+        gateway = _open_gateway(jvm)
         effective = dict(pyspark.SparkConf(_jvm=gateway.jvm).getAll())
         weakness = explain_insecure_traffic(effective)
         if weakness is not None and not settings.allow_insecure:
@@ -182,24 +182,24 @@ def connect(machine: DriverJvm, settings: SparkSettings) -> SparkDriver:
         context = pyspark.SparkContext(
             gateway=gateway,
             environment=_build_copy_environment(settings),
-            pyFiles=_list_py_files(machine, settings),
+            pyFiles=_list_py_files(jvm, settings),
         )
     except _JVM_CALL_ERRORS as error:
-        output = f"{machine.output_tail()}\n{_describe_exception(error)}"
-        _clear_pyspark_state(machine)
+        output = f"{jvm.read_output_tail()}\n{_describe_exception(error)}"
+        _clear_pyspark_state(jvm)
         raise SparkStartError(
             spark_errors.explain_start_failure(output, master=settings.master)
         ) from error
     context.pythonExec = settings.python
-    local_slots = count_local_slots(settings.master) if settings.local else None
-    return SparkDriver(machine, context, local_slots=local_slots)
+    local_slots = count_local_slots(settings.master) if settings.is_local else None
+    return SparkDriver(jvm, context, local_slots=local_slots)
 
 
 def _build_copy_environment(settings: SparkSettings) -> dict[str, str]:
     """Environment of the copy processes. In local mode they import this installation's
     packages.
     """
-    if not settings.local:
+    if not settings.is_local:
         return {}
     inherited = os.environ.get("PYTHONPATH")
     paths = [
@@ -211,7 +211,7 @@ def _build_copy_environment(settings: SparkSettings) -> dict[str, str]:
 
 def _list_py_files(machine: DriverJvm, settings: SparkSettings) -> list[str]:
     shipped = [str(path) for path in settings.py_files]
-    if settings.local:
+    if settings.is_local:
         return shipped
     return [str(executor_dependencies.write_archive(machine.home / "mm2-copy.zip")), *shipped]
 

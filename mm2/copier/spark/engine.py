@@ -37,7 +37,7 @@ class SparkCopy:
         self.progress = CopyProgress()
         self.cancelled = threading.Event()
         self.stage: int | None = None
-        self.idle_looks = 0
+        self.idle_polls = 0
 
     @property
     def state(self) -> CopyState:
@@ -59,7 +59,7 @@ class SparkCopy:
     def run(self, spark: SparkDriver) -> None:
         """Body of the copy's thread: run the job and record how it ended."""
         if self.cancelled.is_set():
-            self.progress.ended(spark_errors.CANCELLED)
+            self.progress.set_ended(spark_errors.CANCELLED)
             return
         ticket = CopyTicket(address=self.copy.address, token=self.copy.token, entry=self.copy.entry)
         try:
@@ -69,28 +69,28 @@ class SparkCopy:
         except SparkUnavailableError:
             self._record_failure(spark_errors.JVM_DIED)
         else:
-            self.progress.ended(read_outcome(rows))
+            self.progress.set_ended(read_outcome(rows))
 
     def _record_failure(self, reason: str) -> None:
         """Record a failure; after `cancel`, every failure counts as a cancellation."""
-        self.progress.ended(spark_errors.CANCELLED if self.cancelled.is_set() else reason)
+        self.progress.set_ended(spark_errors.CANCELLED if self.cancelled.is_set() else reason)
 
-    def look(self, spark: SparkDriver) -> None:
+    def poll(self, spark: SparkDriver) -> None:
         """Poll the state of the job.
 
         A task that ran and waits again was lost with its executor. A second attempt would do
         nothing and would not start before a slot is free, so the copy ends now.
         """
         if self.stage is None:
-            self.stage = spark.stage_of(self.group)
+            self.stage = spark.find_stage(self.group)
             if self.stage is None:
                 return
-        if spark.active_tasks(self.stage):
-            self.idle_looks = 0
-            self.progress.running()
+        if spark.count_active_tasks(self.stage):
+            self.idle_polls = 0
+            self.progress.set_running()
         elif self.state is CopyState.RUNNING:
-            self.idle_looks += 1
-            if self.idle_looks >= 2 and self.progress.ended(spark_errors.TASK_LOST):
+            self.idle_polls += 1
+            if self.idle_polls >= 2 and self.progress.set_ended(spark_errors.TASK_LOST):
                 self.cancelled.set()
 
 
@@ -130,12 +130,12 @@ class SparkEngine:
         self,
         settings: SparkSettings,
         *,
-        now: Clock,
+        clock: Clock,
         archive_after_s: float = CLASS_ARCHIVE_DELAY_S,
     ) -> None:
         self._settings = settings
         self._archive_after_s = archive_after_s
-        self._now = now
+        self._now = clock
         self._state = EngineState.STARTING
         self._failure: str | None = None
         self._start_finished = threading.Event()
@@ -148,7 +148,7 @@ class SparkEngine:
         self._copies_by_group: dict[str, SparkCopy] = {}
         self._numbers = itertools.count(1)
         self._total = 0
-        self._threads = ThreadGroup(on_unasked_end=self._handle_thread_death)
+        self._threads = ThreadGroup(on_unexpected_end=self._handle_thread_death)
         self._started_s: float | None = None
         self._warm = False
 
@@ -157,7 +157,7 @@ class SparkEngine:
         return self._state
 
     @property
-    def warm(self) -> bool:
+    def is_warm(self) -> bool:
         return self._warm and self._state is EngineState.READY
 
     @property
@@ -194,13 +194,13 @@ class SparkEngine:
             if final is None:
                 self._copies_by_group[copy.group] = copy
         if final is not None:
-            copy.progress.ended(final)
+            copy.progress.set_ended(final)
             return copy
         self._start_thread(f"spark {job.description}", lambda stop: self._run_copy(copy, stop))
         self._wake_up.set()
         return copy
 
-    def slots(self) -> SlotUsage:
+    def get_slot_usage(self) -> SlotUsage:
         states = [copy.state for copy in self._list_copies()]
         return SlotUsage(
             total=self._total,
@@ -231,9 +231,9 @@ class SparkEngine:
                 self._jvm.kill()
                 self._jvm.end(_KILL_TIMEOUT_S, keep_logs=failed)
             else:
-                self._driver.release(end.left_s(self._now.now_s()), keep_logs=failed)
+                self._driver.release(end.remaining_s(self._now.now_s()), keep_logs=failed)
         for copy in self._list_copies():
-            copy.progress.ended(spark_errors.CANCELLED)
+            copy.progress.set_ended(spark_errors.CANCELLED)
         self._threads.stop_all(_KILL_TIMEOUT_S)
 
     def _list_copies(self) -> list[SparkCopy]:
@@ -256,7 +256,7 @@ class SparkEngine:
 
             jvm.wait_for_gateway(self._jvm, self._settings)
             connected = driver.connect(self._jvm, self._settings)
-            self._total = connected.total_slots()
+            self._total = connected.count_slots()
         except (SparkStartError, SparkUnavailableError) as error:
             self._set_failed(str(error))
             return
@@ -272,7 +272,7 @@ class SparkEngine:
         _log.info("Spark is up at %s after %.1f s", self._settings.master, took_s)
         self._start_finished.set()
         self._start_thread("spark-watch", self._poll_until_stopped)
-        if self._jvm.archive is not None and self._jvm.archive.wanted:
+        if self._jvm.archive is not None and self._jvm.archive.is_wanted:
             self._start_thread("spark-archive", self._write_archive)
         self._run_warm_up_copy()
 
@@ -281,7 +281,7 @@ class SparkEngine:
 
         Not on a cluster, whose slots are shared with other applications.
         """
-        if self._settings.local and not self._list_copies():
+        if self._settings.is_local and not self._list_copies():
             empty = CopyJob(
                 flow="warm-up", index=0, address="", token=b"", entry=executor_job.WARM_UP_ENTRY
             )
@@ -299,7 +299,7 @@ class SparkEngine:
         if self._jvm is not None:
             self._jvm.kill()
         for copy in self._list_copies():
-            copy.progress.ended(reason)
+            copy.progress.set_ended(reason)
         self._start_finished.set()
 
     def _handle_thread_death(self, end: ThreadDied) -> None:
@@ -313,11 +313,11 @@ class SparkEngine:
                 if copy.cancelled.is_set():
                     break
             if self._driver is None or self._state is not EngineState.READY:
-                copy.progress.ended(self._failure or spark_errors.CANCELLED)
+                copy.progress.set_ended(self._failure or spark_errors.CANCELLED)
             else:
                 copy.run(self._driver)
         finally:
-            copy.progress.ended(self._failure or spark_errors.CANCELLED)
+            copy.progress.set_ended(self._failure or spark_errors.CANCELLED)
             with self._lock:
                 self._copies_by_group.pop(copy.group, None)
             stop.set()
@@ -343,20 +343,20 @@ class SparkEngine:
 
     def _poll_spark(self, spark: SparkDriver) -> str | None:
         """Poll Spark once; return why the engine has failed, or None."""
-        if not spark.alive():
+        if not spark.is_alive():
             return spark_errors.JVM_DIED
         try:
-            if spark.stopped_itself():
+            if spark.has_stopped_itself():
                 return spark_errors.explain_start_failure(
-                    spark.jvm.output_tail(), master=self._settings.master
+                    spark.jvm.read_output_tail(), master=self._settings.master
                 )
             for copy in self._list_copies():
-                if copy.state is CopyState.WAITING_FOR_SLOT or not self._settings.local:
-                    copy.look(spark)
+                if copy.state is CopyState.WAITING_FOR_SLOT or not self._settings.is_local:
+                    copy.poll(spark)
             self._cancel_jobs(spark)
-            self._total = spark.total_slots()
+            self._total = spark.count_slots()
         except SparkUnavailableError as error:
-            if not spark.alive():
+            if not spark.is_alive():
                 return spark_errors.JVM_DIED
             _log.warning("Spark: %s", error)
         return None
@@ -375,7 +375,7 @@ class SparkEngine:
         assert archive is not None, "the thread is only started for a local JVM"
         try:
             self._driver.write_classes(written)
-            archive.keep(written)
+            archive.store(written)
         except (SparkUnavailableError, OSError) as error:
             _log.debug("cannot write Spark's class-data archive: %s", error)
 
@@ -396,11 +396,11 @@ class SparkEngine:
                 self._cancel_jobs(spark)
             # Wait for the copies' threads first: pyspark cannot stop a context that is in use.
             for copy in self._list_copies():
-                copy.wait(end.left_s(self._now.now_s()) / 2)
+                copy.wait(end.remaining_s(self._now.now_s()) / 2)
             spark.stop_context()
 
         thread = self._start_thread("spark-stop", body)
-        if not thread.join(max(0.0, end.left_s(self._now.now_s()) - _KILL_TIMEOUT_S)):
+        if not thread.join(max(0.0, end.remaining_s(self._now.now_s()) - _KILL_TIMEOUT_S)):
             _log.warning("Spark did not stop in time and is killed")
             spark.jvm.kill()
             thread.join(_KILL_TIMEOUT_S)

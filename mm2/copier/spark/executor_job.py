@@ -46,7 +46,7 @@ class CopyTicket:
     token: bytes = field(repr=False)
     entry: str
     """The function to run, as `module:function`."""
-    wheels: tuple[str, ...] = REQUIRED_PACKAGES
+    required_packages: tuple[str, ...] = REQUIRED_PACKAGES
     """Packages that must be installed on the node."""
 
 
@@ -65,7 +65,7 @@ def run_partition(ticket: CopyTicket, _rows: Iterable[object]) -> Iterator[tuple
 
 def run_copy(ticket: CopyTicket) -> tuple[str, str]:
     """Run the copy process on this thread until it ends."""
-    missing = [name for name in ticket.wheels if importlib.util.find_spec(name) is None]
+    missing = [name for name in ticket.required_packages if importlib.util.find_spec(name) is None]
     if missing:
         return OUTCOME_UNFIT_NODE, describe_missing_packages(missing)
     entry = engine.resolve_entry(ticket.entry)

@@ -129,11 +129,11 @@ class ClassArchive:
         return ""
 
     @property
-    def wanted(self) -> bool:
+    def is_wanted(self) -> bool:
         """True if an archive is missing and can be created."""
         return self.options == _RECORD_CLASSES_OPTION
 
-    def keep(self, written: Path) -> None:
+    def store(self, written: Path) -> None:
         """Store the archive `written` by a JVM; an empty one if the JVM could not write it. Raises
         `OSError`.
         """
@@ -196,10 +196,10 @@ class DriverJvm:
         self.port = 0
         self.secret = ""
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return self.process.poll() is None
 
-    def output_tail(self) -> str:
+    def read_output_tail(self) -> str:
         """The last 20 kB of the JVM's output."""
         with suppress(OSError), self._output.open("rb") as output:
             output.seek(max(0, output.seek(0, os.SEEK_END) - _OUTPUT_TAIL_BYTES))
@@ -208,7 +208,7 @@ class DriverJvm:
 
     def kill(self) -> None:
         """Kill the JVM. Calls that wait for it raise an error."""
-        if self.alive():
+        if self.is_alive():
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
@@ -229,7 +229,7 @@ class DriverJvm:
         if keep_logs:
             for secret in (_PROPERTIES_FILE, _GATEWAY_FILE):
                 (self.home / secret).unlink(missing_ok=True)
-            self._directory.leave()
+            self._directory.keep()
         else:
             self._directory.remove()
 
@@ -251,7 +251,7 @@ def launch_jvm(settings: SparkSettings) -> DriverJvm:
     directory = settings.directory or run.path
     directory.mkdir(parents=True, exist_ok=True)
     log, output_path = directory / "spark.log", directory / "spark.out"
-    archive = _open_class_archive(settings) if settings.local else None
+    archive = _open_class_archive(settings) if settings.is_local else None
     with output_path.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603 - Spark's own launcher, no shell
             _build_command(settings, home=run.path, log=log, archive=archive),
@@ -283,13 +283,13 @@ def wait_for_gateway(jvm: DriverJvm, settings: SparkSettings) -> None:
     """Wait until the JVM accepts connections. Raises `SparkStartError` after ending the JVM."""
     gateway_file = jvm.home / _GATEWAY_FILE
     is_finished = clock.wait_until(
-        lambda: gateway_file.exists() or not jvm.alive(),
+        lambda: gateway_file.exists() or not jvm.is_alive(),
         timeout_s=JVM_START_TIMEOUT_S,
         interval_s=_POLL_INTERVAL_S,
     )
     if not gateway_file.exists():
         output = (
-            jvm.output_tail()
+            jvm.read_output_tail()
             if is_finished
             else f"its JVM did not start within {JVM_START_TIMEOUT_S:.0f} s"
         )
@@ -321,7 +321,7 @@ def _build_command(
     properties_file = home / _PROPERTIES_FILE
     properties_file.touch(mode=0o600)
     properties_file.write_text(format_properties_file(properties), encoding="utf-8")
-    defaults = [] if settings.local else ["--load-spark-defaults"]
+    defaults = [] if settings.is_local else ["--load-spark-defaults"]
     submit = find_spark_home() / "bin" / "spark-submit"
     return [str(submit), "--properties-file", str(properties_file), *defaults, "pyspark-shell"]
 
@@ -338,7 +338,7 @@ def _build_environment(settings: SparkSettings, *, gateway_file: Path) -> dict[s
         "SPARK_CONNECT_MODE": "0",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(gateway_file),
     }
-    if settings.local:
+    if settings.is_local:
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"  # works if the host name does not resolve
     if not _has_user_name():
         environment.setdefault("SPARK_USER", settings.app_name)  # without a user name Hadoop fails

@@ -104,7 +104,7 @@ class SparkSettings:
     """
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         """True if everything runs in this process, its JVM and its children, without network."""
         return engine_config.is_local_master(self.master)
 
@@ -136,7 +136,7 @@ def build_properties(settings: SparkSettings, *, scratch: Path) -> dict[str, str
     the driver.
     """
     merged = dict(_DEFAULT_PROPERTIES)
-    if settings.local:
+    if settings.is_local:
         merged |= _LOCAL_DEFAULT_PROPERTIES
         merged["spark.local.dir"] = str(scratch / "local")
         merged["spark.python.unix.domain.socket.dir"] = str(scratch)
@@ -166,6 +166,6 @@ def build_java_options(
             f"-Djava.io.tmpdir={scratch}",
             *([f"-Duser.home={scratch}"] if nameless else []),
         ]
-    if settings.local:
+    if settings.is_local:
         options += [LOCAL_JVM_OPTIONS, *([more] if more else [])]
     return " ".join([*options, settings.conf.get("spark.driver.extraJavaOptions", "")]).strip()

@@ -174,7 +174,7 @@ class DrillResult:
         return found
 
     @property
-    def good(self) -> bool:
+    def is_successful(self) -> bool:
         return not self.failures
 
     def as_json(self) -> dict[str, Any]:
@@ -214,7 +214,7 @@ class _FirstRecordTimer:
         self.at_s: float | None = None
         self._reading = reading
         self._clock = clock
-        self._threads = ThreadGroup(on_unasked_end=lambda _: None)  # the thread ends by itself
+        self._threads = ThreadGroup(on_unexpected_end=lambda _: None)  # the thread ends by itself
 
     def __enter__(self) -> Self:
         self._threads.start("first record", self._run)
@@ -240,13 +240,13 @@ class Drill:
         kind: MoveKind,
         *,
         clock: Clock,
-        tell: Callable[[str], object],
+        report_step: Callable[[str], object],
     ) -> None:
         self._settings = settings
         self._flow = flow
         self._kind = kind
         self._clock = clock
-        self._report_step = tell
+        self._report_step = report_step
         self._open = contextlib.ExitStack()
         self._folder = Path(
             self._open.enter_context(tempfile.TemporaryDirectory(prefix="mm2-drill-"))
@@ -275,9 +275,9 @@ class Drill:
         )
         found = MoveWiring(
             settings=settings,
-            both=both,
+            pair=both,
             clock=self._clock,
-            patience=MoveTimeouts(settle_s=QUIESCENCE_S),
+            timeouts=MoveTimeouts(settle_s=QUIESCENCE_S),
         )
         self._report_step("waiting until applications work and the flow has caught up with them")
         self._wait_until(
@@ -289,7 +289,7 @@ class Drill:
     def _start_applications(self) -> _DrillApplications:
         """Start the applications; on the target the group reads the mirror and new records."""
         topic, group = DRILL_TOPIC, DRILL_GROUP
-        mirror = self._flow.remote_topic(topic)
+        mirror = self._flow.format_remote_topic(topic)
         here, there = (each.client_properties() for each in self._clusters)
         for properties in (here, there) if mirror != topic else (here,):
             made = SandboxClients(properties, alias=group)
@@ -313,7 +313,7 @@ class Drill:
             apps.target_producer,
             apps.target_consumer,
         ):
-            self._open.callback(each.end)
+            self._open.callback(each.stop_quietly)
         return apps
 
     def _start_flow(self) -> Path:
@@ -338,7 +338,7 @@ class Drill:
         lost = self._kind is MoveKind.EMERGENCY
         planner = dataclasses.replace(found, lost=lost).planner
         try:
-            made = planner.make(self._build_request(MoveKind.EMERGENCY))
+            made = planner.build_plan(self._build_request(MoveKind.EMERGENCY))
         except ConnectError:
             return False
         return self._covers_all_records(made) and made.verdict is not PlanVerdict.NO_GO
@@ -370,7 +370,7 @@ class Drill:
                 apps.target_producer.start()
 
         if self._kind is MoveKind.EMERGENCY:
-            apps.reading.cut_off = True
+            apps.reading.abandon_cluster = True
             apps.reading.stop()
             clock.wait_until(lambda: False, timeout_s=UNREAD_PERIOD_S)
             self._report_step(f"killing the brokers of {self._flow.source}")
@@ -388,7 +388,7 @@ class Drill:
 
     def _read_mirror(self) -> list[int]:
         """Return the numbers on the mirror, after its last writer was stopped."""
-        mirror = self._flow.remote_topic(DRILL_TOPIC)
+        mirror = self._flow.format_remote_topic(DRILL_TOPIC)
         properties = self._clusters[1].client_properties()
         with ConsumerLogReader(properties, alias=self._flow.target) as reader:
             return [
@@ -442,12 +442,12 @@ class Drill:
             more = len(processed) > count
 
     def _execute(self, found: MoveWiring, tell: Callable[[str], None]) -> Mapping[str, Any]:
-        about = MoveIdentity(wanted=self._build_request(self._kind), flow=self._flow.name)
+        about = MoveIdentity(request=self._build_request(self._kind), flow=self._flow.name)
         begin = journal.encode_begun(about, at_ms=self._clock.wall_ms())
         with JournalFile(self._folder / "journal.jsonl", begin=begin) as file:
-            with contextlib.closing(found.tools(tell)) as made:
+            with contextlib.closing(found.build_context(tell)) as made:
                 MoveExecutor(file, made).run()
-            report: Mapping[str, Any] = file.found.details[MoveStep.REPORT]
+            report: Mapping[str, Any] = file.journal.details[MoveStep.REPORT]
         return report
 
     def _wait_until(self, done: Callable[[], bool], what: str) -> None:

@@ -13,7 +13,7 @@ from connect_runtime.base.timing import Clock
 
 
 class ProgressPrinter:
-    """Prints steps with the elapsed seconds; `now` updates the line below.
+    """Prints steps with the elapsed seconds; `show_activity` updates the line below.
 
     Without a terminal only steps are printed.
     """
@@ -25,12 +25,12 @@ class ProgressPrinter:
         self._status: status.Status | None = None
         self._open = contextlib.ExitStack()
 
-    def step(self, text: str) -> None:
+    def print_step(self, text: str) -> None:
         """Print a completed step."""
         self._still()
         self._console.print(f"{self.elapsed_s:6.1f} s  {_escape_text(text)}", soft_wrap=True)
 
-    def now(self, text: str) -> None:
+    def show_activity(self, text: str) -> None:
         """Show the current activity."""
         if not self._console.is_terminal:
             return

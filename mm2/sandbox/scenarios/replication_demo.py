@@ -80,7 +80,7 @@ class DemoWaiter:
         if number is not None:
             raise StopSignalError(number)
 
-    def until(self, done: Callable[[], bool], what: str) -> None:
+    def wait_with_progress(self, done: Callable[[], bool], activity: str) -> None:
         """Wait for `done`. Raises `DemoFailedError` if the mirror fails or makes no progress."""
         # Only states not seen before count as progress: restarting copy processes do not.
         seen: set[object] = set()
@@ -93,19 +93,19 @@ class DemoWaiter:
                 news_s = self._clock.now_s()
             elif self._clock.now_s() - news_s > STALL_TIMEOUT_S:
                 raise DemoFailedError(
-                    f"{what}: no progress for {STALL_TIMEOUT_S:.0f} s: {self._describe_state()}"
+                    f"{activity}: no progress for {STALL_TIMEOUT_S:.0f} s: {self._describe_state()}"
                 )
             self._pause()
         self._check()
 
-    def in_time(self, done: Callable[[], bool], what: str) -> None:
+    def wait_with_timeout(self, done: Callable[[], bool], activity: str) -> None:
         """Wait for `done` whatever the state of the mirror. Raises `DemoFailedError` on timeout."""
         end_s = self._clock.now_s() + STALL_TIMEOUT_S
         while not done():
             self.raise_if_stopped()
             if self._clock.now_s() > end_s:
                 raise DemoFailedError(
-                    f"{what}: not finished within {STALL_TIMEOUT_S:.0f} s: {self._describe_state()}"
+                    f"{activity}: not finished within {STALL_TIMEOUT_S:.0f} s: {self._describe_state()}"
                 )
             self._pause()
 
@@ -174,7 +174,7 @@ class DemoFailoverResult:
     """From the start of the command until the group processes records on the other cluster."""
 
     @property
-    def exact(self) -> bool:
+    def is_exactly_once(self) -> bool:
         """Whether each record was processed exactly once."""
         return not self.read_again and not self.missing
 
@@ -228,9 +228,9 @@ class DemoFailover:
             *(self._writing, self._writing_there),
             *(self._reading, self._reading_there),
         ):
-            each.end()
+            each.stop_quietly()
 
-    def work(self) -> None:
+    def start_applications(self) -> None:
         """Start the applications; returns when the group can be moved."""
         made = SandboxClients(self._target, alias=DEMO_GROUP)
         topic_creation.create_topics(
@@ -354,7 +354,7 @@ class DemoOptions:
     """Duration of the live traffic."""
     records: int = 25_000
     """Backlog of a large kind of traffic, in records of about 1 KB."""
-    moves: bool = True
+    with_failover: bool = True
     """Whether a consumer group is moved at the end, which stops the flow."""
 
 
@@ -370,17 +370,17 @@ class DemoThroughput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """Result of the demo; `stopped` are halted partitions with their reasons."""
+    """Result of the demo; `halted_partitions` are halted partitions with their reasons."""
 
     comparison: TopicsComparison
     backlog: DemoThroughput
     latencies: LatencyPercentiles
-    stopped: tuple[str, ...]
-    moved: DemoFailoverResult | None
+    halted_partitions: tuple[str, ...]
+    failover: DemoFailoverResult | None
 
     @property
-    def good(self) -> bool:
-        return self.comparison.equal and (self.moved is None or self.moved.exact)
+    def is_successful(self) -> bool:
+        return self.comparison.is_equal and (self.failover is None or self.failover.is_exactly_once)
 
 
 class Demo:
@@ -390,15 +390,15 @@ class Demo:
         self,
         options: DemoOptions,
         *,
-        tell: ProgressPrinter,
+        progress: ProgressPrinter,
         now: Clock,
         stop_signal: Callable[[], int | None],
     ) -> None:
         self._options = options
-        self._progress = tell
+        self._progress = progress
         self._clock = now
         self._waits = DemoWaiter(
-            now, stop_signal, flow=self._flow, crashed=lambda: self.mirror.crashed
+            now, stop_signal, flow=self._flow, crashed=lambda: self.mirror.crash_reason
         )
         self._open = ExitStack()
         self._folder = Path(
@@ -428,7 +428,7 @@ class Demo:
 
     def close(self) -> None:
         """Stop everything."""
-        self._progress.now("stopping the mirror and the clusters")
+        self._progress.show_activity("stopping the mirror and the clusters")
         self._open.close()
         self._progress.close()
 
@@ -445,15 +445,15 @@ class Demo:
             comparison=self._compare_topics(traffic),
             backlog=backlog,
             latencies=latencies,
-            stopped=stopped,
-            moved=self._fail_over() if self._options.moves else None,
+            halted_partitions=stopped,
+            failover=self._fail_over() if self._options.with_failover else None,
         )
 
-    def keep_trickling(self) -> TrickleProducer:
+    def start_trickle(self) -> TrickleProducer:
         """Send a trickle of records until `close`."""
         steady = self._trickle(per_second=50)
         steady.start()
-        self._open.callback(steady.end)
+        self._open.callback(steady.stop_quietly)
         return steady
 
     # Steps
@@ -507,7 +507,7 @@ class Demo:
                 self._now(f"replicating the backlog: {min(100, 100 * done // total)} %")
             return self._has_replicated(ends)
 
-        self._waits.until(copied, "replicating the backlog")
+        self._waits.wait_with_progress(copied, "replicating the backlog")
         partitions = self._flow().partitions
         found = DemoThroughput(
             records=sum(each.records for each in partitions),
@@ -532,15 +532,17 @@ class Demo:
             self._remote(TRICKLE_TOPIC.name),
             partitions=TRICKLE_TOPIC.partitions,
         )
-        self._open.callback(probe.end)
-        self._open.callback(steady.end)
+        self._open.callback(probe.stop_quietly)
+        self._open.callback(steady.stop_quietly)
         probe.start()
         steady.start()
         traffic.start()
-        self._waits.until(lambda: probe.count > 0, "waiting for the first record of the trickle")
+        self._waits.wait_with_progress(
+            lambda: probe.count > 0, "waiting for the first record of the trickle"
+        )
         self._wait_half_time("sending traffic of every kind")
         traffic.stop()
-        probe.measure()
+        probe.restart_measurement()
         self._wait_half_time(f"sending a trickle of {TRICKLE_PER_SECOND} records/s")
         latencies = probe.latencies
         steady.stop()
@@ -559,14 +561,16 @@ class Demo:
             self._now(f"{what}: {max(0.0, left_s):.0f} s more")
             return left_s <= 0
 
-        self._waits.until(over, what)
+        self._waits.wait_with_progress(over, what)
 
     def _catch_up(self, traffic: TrafficMix) -> tuple[str, ...]:
         ends = self._read_end_offsets(traffic)
         self._now("waiting until the remaining records are replicated")
-        self._waits.until(lambda: self._has_replicated(ends), "replicating the last records")
+        self._waits.wait_with_progress(
+            lambda: self._has_replicated(ends), "replicating the last records"
+        )
         return tuple(
-            f"{each.partition}: {each.reason}" for each in self._flow().partitions if each.stopped
+            f"{each.partition}: {each.reason}" for each in self._flow().partitions if each.is_halted
         )
 
     def _compare_topics(self, traffic: TrafficMix) -> TopicsComparison:
@@ -598,12 +602,12 @@ class Demo:
             self._properties(SOURCE_ALIAS),
             self._properties(TARGET_ALIAS),
             mirror=self._remote(ORDERS_TOPIC.name),
-            wait=self._waits.in_time,
+            wait=self._waits.wait_with_timeout,
             now_s=self._clock.now_s,
         )
         self._open.callback(move.close)
         self._now(f"starting a consumer group, {group}, on {SOURCE_ALIAS}")
-        move.work()
+        move.start_applications()
         self._step(
             f"applications write to {SOURCE_ALIAS} and read from it in the consumer group {group}"
         )
@@ -624,7 +628,7 @@ class Demo:
         return [*traffic.topic_names, TRICKLE_TOPIC.name]
 
     def _remote(self, topic: str) -> str:
-        return self.settings.flows[0].remote_topic(topic)
+        return self.settings.flows[0].format_remote_topic(topic)
 
     def _trickle(self, *, per_second: float) -> TrickleProducer:
         return TrickleProducer(
@@ -640,9 +644,9 @@ class Demo:
             places = [
                 TopicPartition(name, number)
                 for name in self._topics(traffic)
-                for number in range(reader.partitions(name))
+                for number in range(reader.count_partitions(name))
             ]
-            ends = {place: reader.bounds(place)[1] for place in places}
+            ends = {place: reader.read_bounds(place)[1] for place in places}
         return {place: end for place, end in ends.items() if end > 0}
 
     def _flow(self) -> FlowStatus:
@@ -652,7 +656,7 @@ class Demo:
         """Return the replicated offsets; halted partitions count as done: the comparison reports
         them."""
         return {
-            each.partition: ends[each.partition] if each.stopped else max(0, each.copied_to)
+            each.partition: ends[each.partition] if each.is_halted else max(0, each.copied_to)
             for each in self._flow().partitions
             if each.partition in ends
         }
@@ -663,8 +667,8 @@ class Demo:
 
     def _step(self, text: str) -> None:
         self._waits.raise_if_stopped()
-        self._progress.step(text)
+        self._progress.print_step(text)
 
     def _now(self, text: str) -> None:
         self._waits.raise_if_stopped()
-        self._progress.now(text)
+        self._progress.show_activity(text)

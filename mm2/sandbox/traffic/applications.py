@@ -23,23 +23,23 @@ LOOP_STOP_TIMEOUT_S = 10.0
 
 
 class ClientLoop:
-    """Runs `_run` from `start` to `stop`, or in a `with`. `name` and `where` are for messages."""
+    """Runs `_run` from `start` to `stop`, or in a `with`. `name` and `location` are for messages."""
 
     def __init__(
         self,
         name: str,
-        where: str,
+        location: str,
         *,
         stop_s: float = LOOP_STOP_TIMEOUT_S,
         now: Clock | None = None,
     ) -> None:
         self._name = name
-        self._where = where
+        self._where = location
         self._stop_s = stop_s
         self._clock = now or SystemClock()
         self._failure: BaseException | None = None
         self._thread: OwnedThread | None = None
-        self._threads = ThreadGroup(on_unasked_end=self._record_thread_end)
+        self._threads = ThreadGroup(on_unexpected_end=self._record_thread_end)
 
     def __enter__(self) -> Self:
         self.start()
@@ -50,7 +50,7 @@ class ClientLoop:
 
     @property
     def running(self) -> bool:
-        return self._thread is not None and self._thread.alive
+        return self._thread is not None and self._thread.is_alive
 
     def start(self) -> None:
         self._thread = self._threads.start(f"{self._name} {self._where}", self._run)
@@ -63,7 +63,7 @@ class ClientLoop:
         if still_there:
             raise SandboxError(f"{self._name} on {self._where} did not stop in time")
 
-    def end(self) -> None:
+    def stop_quietly(self) -> None:
         """Stop the thread without raising, for cleanup."""
         self._threads.stop_all(self._stop_s)
 
@@ -131,19 +131,19 @@ class GroupConsumer(ClientLoop):
     """A member of a consumer group, which commits what it has processed.
 
     It starts at the group's offsets, and fails without any. `processed` are the numbers in reading
-    order, `places` their partitions and offsets. `cut_off` ends it without waiting for a dead
+    order, `positions` their partitions and offsets. `abandon_cluster` ends it without waiting for a dead
     cluster.
     """
 
-    def __init__(self, at: ClientProperties, group: str, *topics: str) -> None:
+    def __init__(self, properties: ClientProperties, group: str, *topics: str) -> None:
         topic = ", ".join(topics)
         super().__init__("application that reads", topic, stop_s=_APPLICATION_STOP_TIMEOUT_S)
         self.processed: list[int] = []
-        self.places: list[tuple[int, int]] = []
-        self.cut_off = False
+        self.positions: list[tuple[int, int]] = []
+        self.abandon_cluster = False
         self._committed = 0
         self._topics = topics
-        self._clients = SandboxClients(at, alias=group)
+        self._clients = SandboxClients(properties, alias=group)
         self._consumer = self._clients.consumer(
             f"reads-{topics[0]}",
             group_id=group,
@@ -160,27 +160,29 @@ class GroupConsumer(ClientLoop):
             if len(self.processed) > self._committed:
                 self._committed = len(self.processed)
                 self._consumer.commit(asynchronous=True)
-        if not self.cut_off:
+        if not self.abandon_cluster:
             self._consumer.close()  # with the last commit
 
     def _process(self, message: confluent_kafka.Message) -> None:
         error = message.error()
         if error is not None:
             if error.fatal():
-                raise self._clients.explain(error, f"reading {', '.join(self._topics)}")
+                raise self._clients.create_error(error, f"reading {', '.join(self._topics)}")
             return
         self.processed.append(int(message.value() or b""))
-        self.places.append((message.partition() or 0, message.offset() or 0))
+        self.positions.append((message.partition() or 0, message.offset() or 0))
 
 
-def create_group_at_start(at: ClientProperties, group: str, topic: str, *, partitions: int) -> None:
+def create_group_at_start(
+    properties: ClientProperties, group: str, topic: str, *, partitions: int
+) -> None:
     """Commit the first offsets explicitly, so that the group does not reset them later.
 
     Retries: the offsets topic is created for the first group, and brokers may not know a new topic
     yet. Raises `ConnectError`.
     """
-    sandbox_clients.retry_until_answered(
-        lambda: _write_start_offsets(at, group, topic, partitions=partitions),
+    sandbox_clients.retry_transient_errors(
+        lambda: _write_start_offsets(properties, group, topic, partitions=partitions),
         timeout_s=_REQUEST_TIMEOUT_S,
     )
 
@@ -195,19 +197,19 @@ def _write_start_offsets(at: ClientProperties, group: str, topic: str, *, partit
         future = admin.alter_consumer_group_offsets([request])[group]
         done = future.result(_REQUEST_TIMEOUT_S)
     except TimeoutError:
-        raise made.overdue(doing) from None
+        raise made.create_timeout_error(doing) from None
     except confluent_kafka.KafkaException as error:
-        raise made.explain(error.args[0], doing) from None
+        raise made.create_error(error.args[0], doing) from None
     refused = [each.error for each in done.topic_partitions if each.error is not None]
     if refused:
-        raise made.explain(refused[0], doing)
+        raise made.create_error(refused[0], doing)
 
 
 def read_group_offsets(
-    at: ClientProperties, group: str, topic: str, *, partitions: int
+    properties: ClientProperties, group: str, topic: str, *, partitions: int
 ) -> dict[int, int]:
     """Return the group's offset by partition. Raises `SandboxError` if a partition has none."""
-    made = SandboxClients(at, alias=group)
+    made = SandboxClients(properties, alias=group)
     consumer = made.consumer(f"asks-{group}", group_id=group)
     places = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]
 
@@ -216,14 +218,14 @@ def read_group_offsets(
         try:
             answer = consumer.committed(places, _REQUEST_TIMEOUT_S)
         except confluent_kafka.KafkaException as error:
-            raise made.explain(error.args[0], doing) from None
+            raise made.create_error(error.args[0], doing) from None
         refused = [each.error for each in answer if each.error is not None]
         if refused:
-            raise made.explain(refused[0], doing)
+            raise made.create_error(refused[0], doing)
         return {each.partition: each.offset for each in answer}
 
     try:
-        found = sandbox_clients.retry_until_answered(ask, timeout_s=_REQUEST_TIMEOUT_S)
+        found = sandbox_clients.retry_transient_errors(ask, timeout_s=_REQUEST_TIMEOUT_S)
     finally:
         consumer.close()
     if min(found.values()) < 0:

@@ -90,7 +90,7 @@ class TrickleProducer(ClientLoop):
         self._raise_refusal()
         if left:
             records = plurals.format_count(left, "record", "were")
-            raise self._clients.overdue(f"trickle: {records} not acknowledged")
+            raise self._clients.create_timeout_error(f"trickle: {records} not acknowledged")
 
     def _send(self, producer: confluent_kafka.Producer, number: int) -> None:
         now_ns = int(self._clock.now_s() * 1e9)
@@ -117,18 +117,18 @@ class TrickleProducer(ClientLoop):
 
     def _raise_refusal(self) -> None:
         if self._refusal is not None:
-            raise self._clients.explain(self._refusal, f"sending to {self._topic}")
+            raise self._clients.create_error(self._refusal, f"sending to {self._topic}")
 
 
 class LatencyProbe(ClientLoop):
     """Reads a trickle's mirror from its end and measures the age of arriving records.
 
-    `measure` restarts the measurement. Start the probe after the topic was created.
+    `restart_measurement` restarts the measurement. Start the probe after the topic was created.
     """
 
     def __init__(
         self,
-        at: ClientProperties,
+        properties: ClientProperties,
         topic: str,
         *,
         partitions: int = 1,
@@ -136,14 +136,14 @@ class LatencyProbe(ClientLoop):
         now: Clock | None = None,
     ) -> None:
         super().__init__("latency probe", topic, now=now)
-        self._clients = SandboxClients(at, alias="target")
+        self._clients = SandboxClients(properties, alias="target")
         self._topic = topic
         self._partitions = partitions
         self._isolation = isolation
         self._samples_ms = array.array("d")
         self._from_ns = 0
 
-    def measure(self) -> None:
+    def restart_measurement(self) -> None:
         """Discard all samples; only records sent from now on count."""
         self._from_ns = int(self._clock.now_s() * 1e9)
         self._samples_ms = array.array("d")
@@ -183,7 +183,7 @@ class LatencyProbe(ClientLoop):
             if error is None:
                 self._record_age(message.value())
             elif error.code() != client_errors.PARTITION_EOF and error.fatal():
-                raise self._clients.explain(error, f"reading {self._topic}")
+                raise self._clients.create_error(error, f"reading {self._topic}")
             message = consumer.poll(0)
 
     def _record_age(self, value: bytes | None) -> None:

@@ -75,7 +75,7 @@ _KEYS = (None, b"", b"\x00", b"key", "ключ".encode(), b"k" * 3_000)
 _VALUES = (None, b"", b"\x00", b"value", bytes(range(256)), b"v" * 20_000)
 
 
-def make_shapes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
+def make_varied_shapes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
     """Yield null, empty, binary and long keys and values with various headers, in all combinations.
 
     Timestamps are within the last ten minutes, and not in order.
@@ -96,7 +96,7 @@ def make_shapes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
 _SIZES = (1, LARGEST_VALUE_BYTES, 10, 1_000_000, 100, 100_000, 1_000, 10_000)
 
 
-def make_sizes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
+def make_varied_sizes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
     """Yield incompressible values of 1 byte to 5 MB, small ones beside large ones."""
     for number in batch.numbers():
         yield OutgoingRecord(

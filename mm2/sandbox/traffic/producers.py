@@ -42,15 +42,15 @@ class AcknowledgedProducer:
 
     def __init__(
         self,
-        of: SandboxClients,
+        clients: SandboxClients,
         client_id: str,
         *,
         now: Clock,
         settings: Mapping[str, object],
     ) -> None:
         self.acknowledged = 0
-        self.producer = of.producer(client_id, **settings)
-        self._clients = of
+        self.producer = clients.producer(client_id, **settings)
+        self._clients = clients
         self._clock = now
         self._refusal: tuple[confluent_kafka.KafkaError, str] | None = None
 
@@ -70,7 +70,7 @@ class AcknowledgedProducer:
         left = self.producer.flush(timeout_s)
         self._raise_refusal()
         if left:
-            raise self._clients.overdue(
+            raise self._clients.create_timeout_error(
                 f"sending: {plurals.format_count(left, 'record')} not acknowledged"
             )
 
@@ -96,10 +96,10 @@ class AcknowledgedProducer:
                 )
             except BufferError:
                 self.producer.poll(_QUEUE_FULL_WAIT_S)
-                if until.passed(self._clock.now_s()):
-                    raise self._clients.overdue(f"sending to {topic}") from None
+                if until.is_expired(self._clock.now_s()):
+                    raise self._clients.create_timeout_error(f"sending to {topic}") from None
             except confluent_kafka.KafkaException as error:
-                raise self._clients.explain(error.args[0], f"sending to {topic}") from None
+                raise self._clients.create_error(error.args[0], f"sending to {topic}") from None
             else:
                 return
 
@@ -114,7 +114,7 @@ class AcknowledgedProducer:
     def _raise_refusal(self) -> None:
         if self._refusal is not None:
             error, topic = self._refusal
-            raise self._clients.explain(error, f"sending to {topic}")
+            raise self._clients.create_error(error, f"sending to {topic}")
 
 
 TRANSACTION_CODECS = ("none", "lz4", "zstd", "gzip")
@@ -138,12 +138,12 @@ class TransactionTotals:
 class TransactionalProducer:
     """A producer and its current transaction; `open_records` is the number of its records."""
 
-    def __init__(self, of: SandboxClients, name: str, *, codec: str, now: Clock):
-        self._clients = of
+    def __init__(self, clients: SandboxClients, name: str, *, codec: str, now: Clock):
+        self._clients = clients
         self._name = name
         self._clock = now
         self._sender = AcknowledgedProducer(
-            of,
+            clients,
             name,
             now=now,
             settings={"transactional_id": name, "compression_type": codec, "linger_ms": 5},
@@ -151,7 +151,7 @@ class TransactionalProducer:
         self.open_records = 0
         self._retry_step("starting", self._sender.producer.init_transactions)
 
-    def burst(self, topic: str, records: list[OutgoingRecord]) -> None:
+    def send(self, topic: str, records: list[OutgoingRecord]) -> None:
         """Send records, in a new transaction if none is open."""
         if not self.open_records:
             self._retry_step("beginning", lambda _: self._sender.producer.begin_transaction())
@@ -176,7 +176,7 @@ class TransactionalProducer:
     def _retry_step(self, doing: str, step: Callable[[float], None]) -> None:
         until = Deadline.after(_TRANSACTION_TIMEOUT_S, now_s=self._clock.now_s())
         while True:
-            left_s = until.left_s(self._clock.now_s())
+            left_s = until.remaining_s(self._clock.now_s())
             try:
                 step(max(0.1, left_s))
             except confluent_kafka.KafkaException as error:
@@ -186,7 +186,7 @@ class TransactionalProducer:
                 return
 
     def _create_error(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
-        return self._clients.explain(error, f"{doing} a transaction of {self._name}")
+        return self._clients.create_error(error, f"{doing} a transaction of {self._name}")
 
 
 class InterleavedTransactions:
@@ -195,11 +195,11 @@ class InterleavedTransactions:
     After each `run` no transaction is open. `prefix` starts the transactional ids.
     """
 
-    def __init__(self, of: SandboxClients, *, topic: str, prefix: str, now: Clock):
+    def __init__(self, clients: SandboxClients, *, topic: str, prefix: str, now: Clock):
         self.totals = TransactionTotals()
         self._topic = topic
         self._producers = [
-            TransactionalProducer(of, f"{prefix}-{codec}", codec=codec, now=now)
+            TransactionalProducer(clients, f"{prefix}-{codec}", codec=codec, now=now)
             for codec in TRANSACTION_CODECS
         ]
 
@@ -208,7 +208,7 @@ class InterleavedTransactions:
         records = payloads.make_documents(batch)
         while burst := _pick_burst(batch.rng, records):
             producer = batch.rng.choice(self._producers)
-            producer.burst(self._topic, burst)
+            producer.send(self._topic, burst)
             if batch.rng.random() < _TRANSACTION_END_CHANCE:
                 self._end(producer, batch.rng)
         for producer in self._producers:

@@ -25,12 +25,12 @@ class TrafficTopic:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
-def create_topics(at: SandboxClients, wanted: Iterable[TrafficTopic]) -> None:
+def create_topics(clients: SandboxClients, topics: Iterable[TrafficTopic]) -> None:
     """Create topics with the brokers' default replication factor.
 
     Raises `ConnectError` if a topic exists or cannot be created.
     """
-    admin = at.admin("traffic-topics")
+    admin = clients.admin("traffic-topics")
     new = [
         cimpl.NewTopic(
             each.name,
@@ -38,7 +38,7 @@ def create_topics(at: SandboxClients, wanted: Iterable[TrafficTopic]) -> None:
             replication_factor=-1,
             config=dict(each.config),
         )
-        for each in wanted
+        for each in topics
     ]
     times_asked = itertools.count(1)
 
@@ -49,10 +49,10 @@ def create_topics(at: SandboxClients, wanted: Iterable[TrafficTopic]) -> None:
             try:
                 created.result(_CREATE_TIMEOUT_S)
             except TimeoutError:
-                raise at.overdue(doing) from None
+                raise clients.create_timeout_error(doing) from None
             except confluent_kafka.KafkaException as error:
-                ours = at.explain(error.args[0], doing)
+                ours = clients.create_error(error.args[0], doing)
                 if not (repeats and isinstance(ours, TopicExistsError)):
                     raise ours from None
 
-    sandbox_clients.retry_until_answered(ask)
+    sandbox_clients.retry_transient_errors(ask)

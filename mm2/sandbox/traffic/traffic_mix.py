@@ -42,29 +42,29 @@ class PlainTraffic:
     """The traffic of one producer to one topic."""
 
     topic: TrafficTopic
-    describe: str
-    make: MakeRecords
+    description: str
+    make_records: MakeRecords
     settings: Mapping[str, object] = field(default_factory=dict)
     """librdkafka's settings."""
-    share: float = 1.0
+    backlog_share: float = 1.0
     """Size of the backlog relative to that of a large kind."""
-    least: int = 1
+    min_backlog: int = 1
     """Minimum number of records of the backlog."""
-    live: int = 20
+    live_records: int = 20
     """Number of records of each live round."""
 
 
 def _make_codec_traffic(name: str, *, idempotent: bool) -> PlainTraffic:
     return PlainTraffic(
         topic=TrafficTopic(name=f"codec-{name}", partitions=2),
-        describe=f"JSON documents, compression {name}",
-        make=payloads.make_documents,
+        description=f"JSON documents, compression {name}",
+        make_records=payloads.make_documents,
         settings={
             "compression_type": name,
             "enable_idempotence": idempotent,
             "linger_ms": 10,
         },
-        live=40,
+        live_records=40,
     )
 
 
@@ -76,44 +76,44 @@ PLAIN_TRAFFIC = (
     _make_codec_traffic("zstd", idempotent=True),
     PlainTraffic(
         topic=TrafficTopic(name="shapes", partitions=3),
-        describe="null and empty keys and values, various headers",
-        make=payloads.make_shapes,
-        share=0.05,
-        least=432,
+        description="null and empty keys and values, various headers",
+        make_records=payloads.make_varied_shapes,
+        backlog_share=0.05,
+        min_backlog=432,
     ),
     PlainTraffic(
         topic=TrafficTopic(name="sizes", partitions=2, config=_LARGE_TOPIC_CONFIG),
-        describe="records of 1 byte to 5 MB",
-        make=payloads.make_sizes,
+        description="records of 1 byte to 5 MB",
+        make_records=payloads.make_varied_sizes,
         settings={"message_max_bytes": LARGE_TOPIC_MESSAGE_BYTES},
-        share=0.002,
-        least=16,
-        live=1,
+        backlog_share=0.002,
+        min_backlog=16,
+        live_records=1,
     ),
     PlainTraffic(
         topic=TrafficTopic(name="wide", partitions=24),
-        describe="small records over many partitions",
-        make=payloads.make_counters,
+        description="small records over many partitions",
+        make_records=payloads.make_counters,
         settings={"compression_type": "snappy"},
-        share=0.5,
-        least=240,
-        live=48,
+        backlog_share=0.5,
+        min_backlog=240,
+        live_records=48,
     ),
     PlainTraffic(
         topic=TrafficTopic(name="three-days-old", partitions=2),
-        describe="documents with timestamps of three days ago",
-        make=payloads.make_old_documents,
+        description="documents with timestamps of three days ago",
+        make_records=payloads.make_old_documents,
         settings={"compression_type": "lz4", "enable_idempotence": True},
-        share=0.1,
-        least=100,
+        backlog_share=0.1,
+        min_backlog=100,
     ),
     PlainTraffic(
         topic=TrafficTopic(name="timeless", partitions=1),
-        describe="records without a timestamp, and from 1970",
-        make=payloads.make_untimed,
-        share=0.02,
-        least=100,
-        live=5,
+        description="records without a timestamp, and from 1970",
+        make_records=payloads.make_untimed,
+        backlog_share=0.02,
+        min_backlog=100,
+        live_records=5,
     ),
 )
 TRANSACTIONS_TOPIC = TrafficTopic(name="transactions", partitions=4)
@@ -155,8 +155,8 @@ class PlainStream:
     """The stream of a `PlainTraffic`."""
 
     def __init__(self, kind: PlainTraffic, place: StreamContext) -> None:
-        self.describe = kind.describe
-        self.live = kind.live
+        self.describe = kind.description
+        self.live = kind.live_records
         self._kind = kind
         self._place = place
         self._topic = place.prefix + kind.topic.name
@@ -167,7 +167,7 @@ class PlainStream:
         )
 
     def backlog(self, records: int) -> int:
-        return max(self._kind.least, int(records * self._kind.share))
+        return max(self._kind.min_backlog, int(records * self._kind.backlog_share))
 
     def send(self, count: int) -> None:
         batch = BatchSpec(
@@ -178,7 +178,7 @@ class PlainStream:
             first=self._next,
         )
         self._next += count
-        self._sender.send(self._topic, self._kind.make(batch))
+        self._sender.send(self._topic, self._kind.make_records(batch))
         self._sender.flush()
 
     def close(self) -> None:
@@ -257,7 +257,7 @@ class TrafficMix:
         self._transactional: TransactionalStream | None = None
         self._failure: BaseException | None = None
         self._thread: OwnedThread | None = None
-        self._threads = ThreadGroup(on_unasked_end=self._record_thread_end)
+        self._threads = ThreadGroup(on_unexpected_end=self._record_thread_end)
 
     @property
     def topic_names(self) -> list[str]:
@@ -304,7 +304,7 @@ class TrafficMix:
     @property
     def running(self) -> bool:
         """Whether traffic is being sent; if it ended by itself, `stop` raises the reason."""
-        return self._thread is not None and self._thread.alive
+        return self._thread is not None and self._thread.is_alive
 
     def stop(self) -> None:
         """Stop with all records acknowledged and no open transaction. Raises an earlier failure."""

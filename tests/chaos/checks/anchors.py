@@ -44,7 +44,7 @@ def differing(
     """
     found: dict[TopicPartition, tuple[int | None, int]] = {}
     for partition, end in sorted(ends.items()):
-        anchor = known.partition(partition).anchor
+        anchor = known.get_partition(partition).resume_point
         reached = anchor.segment.target_next if anchor is not None else None
         if reached != end:
             found[partition] = (reached, end)

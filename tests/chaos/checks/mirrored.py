@@ -42,7 +42,7 @@ def compare(
         {kind.topic: prefix + kind.topic for kind in kinds},
         isolation=isolation,
     )
-    assert found.equal, f"{isolation}:\n{found}"
+    assert found.is_equal, f"{isolation}:\n{found}"
     assert all(_records(found, kind.topic) for kind in kinds), f"a topic is empty:\n{found}"
     return found
 

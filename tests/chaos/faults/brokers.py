@@ -30,7 +30,7 @@ def strike(victim: SandboxCluster, kind: Kind, random: Random) -> None:
         case Kind.FREEZE:
             victim.freeze()
             pause(away_s)
-            victim.thaw()
+            victim.unfreeze()
 
 
 def pause(seconds: float) -> None:

@@ -167,7 +167,7 @@ class Traffic:
             for kind in kinds
         ]
         self._ends: list[ThreadDied] = []
-        self._threads = ThreadGroup(on_unasked_end=self._ends.append)
+        self._threads = ThreadGroup(on_unexpected_end=self._ends.append)
 
     @property
     def acknowledged(self) -> int:

@@ -31,15 +31,15 @@ class NotReadToTheEnd(BentCopy):
 class AskedAtMarkers(PartitionReplicator):
     """Wants to know whose a marker is: the id of one that takes a partition is not stored yet."""
 
-    def offer(self, records: FetchedRecords, now_s: float) -> Instructions:
+    def on_fetched(self, records: FetchedRecords, now_s: float) -> Instructions:
         found = {
             header.producer_id
             for header, _ in record_sets.iter_batches(records.records)
             if header.is_control and header.base_offset >= self.source.position
         }
-        known = self._context.opposite
-        known.learn(found.difference(known.by_id), theirs=())
-        return super().offer(records, now_s)
+        known = self._context.reverse_flow_filter
+        known.add_resolved(found.difference(known.is_reverse_by_id), reverse_producers=())
+        return super().on_fetched(records, now_s)
 
 
 class TheirsPaired(PartitionReplicator):
@@ -48,4 +48,4 @@ class TheirsPaired(PartitionReplicator):
     def __init__(self, where: PartitionSetup, **rest: Any) -> None:
         super().__init__(where, **rest)
         blind = dataclasses.replace(where, opposite_map="")
-        self._recovery._context = dataclasses.replace(self._recovery._context, where=blind)
+        self._recovery._context = dataclasses.replace(self._recovery._context, setup=blind)

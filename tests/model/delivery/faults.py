@@ -66,7 +66,7 @@ class BentCopy(PartitionReplicator):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        runner = self.script = self._recovery._runner = _BentRunner(self.where)
+        runner = self.script_runner = self._recovery._runner = _BentRunner(self.setup)
         runner.bend = self._begun
 
     def _begun(self, script: Script[object]) -> Script[object]:
@@ -103,7 +103,7 @@ class _WithoutMarker(BentCopy):
         return (yield question)
 
     def skips(self) -> bool:
-        return self.standing.phase is PartitionPhase.TAKING
+        return self.state.phase is PartitionPhase.ACQUIRING
 
     def bend(self, question: Instruction) -> Bent:
         if isinstance(question, InitProducer):
@@ -292,20 +292,22 @@ class LogEndCompared(BentCopy):
 class AnchorBeforeAcknowledgement(PartitionReplicator):
     """Says that a batch is copied as soon as it is sent."""
 
-    def send(self, now_s: float) -> memoryview:
-        payload = super().send(now_s)
+    def pop_next_batch(self, now_s: float) -> memoryview:
+        payload = super().pop_next_batch(now_s)
         self._claim(now_s)
         return payload
 
-    def acknowledged(self, base_offset: int, append_time_ms: int, now_s: float) -> Instructions:
-        given = super().acknowledged(base_offset, append_time_ms, now_s)
+    def on_produce_acknowledged(
+        self, base_offset: int, append_time_ms: int, now_s: float
+    ) -> Instructions:
+        given = super().on_produce_acknowledged(base_offset, append_time_ms, now_s)
         self._claim(now_s)
         return given
 
     def _claim(self, now_s: float) -> None:
         assert self.map is not None
-        for sent in self.window._in_flight:
-            self.map.acknowledged(sent.batch, target=sent.target, crc=sent.crc, now_s=now_s)
+        for sent in self.in_flight._in_flight:
+            self.map.record_acknowledged(sent.batch, target=sent.target, crc=sent.crc, now_s=now_s)
 
     def check_invariants(self) -> None:
         """Would notice, but the judge shall."""
@@ -324,30 +326,34 @@ class AnchorsOutOfPlace(PartitionReplicator):
 class UnknownTakenForDone(PartitionReplicator):
     """No answer is taken for a good one."""
 
-    def produce_unanswered(self, reason: str, now_s: float) -> Instructions:
+    def on_produce_unanswered(self, reason: str, now_s: float) -> Instructions:
         del reason
-        return self.acknowledged(self.window._in_flight[0].target, -1, now_s)
+        return self.on_produce_acknowledged(self.in_flight._in_flight[0].target, -1, now_s)
 
 
 class BaseOffsetUnchecked(PartitionReplicator):
     """Wherever a batch landed, it is taken to stand where it should."""
 
-    def acknowledged(self, base_offset: int, append_time_ms: int, now_s: float) -> Instructions:
+    def on_produce_acknowledged(
+        self, base_offset: int, append_time_ms: int, now_s: float
+    ) -> Instructions:
         del base_offset
-        return super().acknowledged(self.window._in_flight[0].target, append_time_ms, now_s)
+        return super().on_produce_acknowledged(
+            self.in_flight._in_flight[0].target, append_time_ms, now_s
+        )
 
 
 class QueueTakenForSkipped(PartitionReplicator):
     """What was fetched and dropped unsent counts as dealt with."""
 
     def _drop_send_queue(self) -> None:
-        self.outbox.drop()
+        self.send_queue.drop()
 
 
 class _AsksNobody(Recovery):
-    def check_fence(self, than: ProducerIdentity, now_s: float) -> Instructions:
-        del than
-        return self.take(now_s)
+    def check_fence(self, fenced_producer: ProducerIdentity, now_s: float) -> Instructions:
+        del fenced_producer
+        return self.acquire(now_s)
 
 
 class TakesAgainAtOnce(PartitionReplicator):

@@ -83,14 +83,14 @@ class FlowLog:
 
     @property
     def partition(self) -> PartitionMap:
-        return self.map.partition(PARTITION)
+        return self.map.get_partition(PARTITION)
 
     def facts(self, target: int | None) -> RecoveredState:
         """As the ledger answers: who reads deletes what the newest owner has superseded."""
         if self._random.random() < UPKEEP:
             self._tidy()
-        anchor = self.partition.anchor
-        for key in self.partition.superseded(anchor.key) if anchor is not None else ():
+        anchor = self.partition.resume_point
+        for key in self.partition.list_superseded_keys(anchor.key) if anchor is not None else ():
             self.append(FlowLogItem(key=offset_map_records.encode_key(key), value=None))
         found = recovery_instructions.extract_recovered_state(self.partition, target=target)
         return dataclasses.replace(found, java=self._java.progress()) if self._java else found
@@ -106,7 +106,7 @@ class FlowLog:
             segment_bytes=24,
         )
         for each in late + self._planned[: self._random.randint(0, 6)]:
-            anchor = self.partition.anchor
+            anchor = self.partition.resume_point
             if anchor is not None and each.key != anchor.key:
                 value = (
                     None if each.segment is None else offset_map_records.encode_value(each.segment)

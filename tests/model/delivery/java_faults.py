@@ -61,7 +61,7 @@ def believe_any_sync(
 ) -> Script[JavaWrittenRange | RetryRecovery | None]:
     """Takes what our own owners told for Java's word."""
     yield from ()
-    java = attempt.known.java
+    java = attempt.state.java
     if java is None or java.sync is None or java.sync[1] < copied:
         return None
     return JavaWrittenRange(source=java.sync[0], target=java.sync[1])

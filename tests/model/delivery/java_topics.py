@@ -27,7 +27,7 @@ class JavaTopics:
         if self.stored is None and not self.syncs:
             return None
         next_offset = 0 if self.stored is None else self.stored + 1
-        return JavaMirrorProgress(next_offset=next_offset, sync=self.syncs.below(next_offset))
+        return JavaMirrorProgress(next_offset=next_offset, sync=self.syncs.find_below(next_offset))
 
     def store(self, last: int) -> None:
         """The source offset that was acknowledged last; on its way it may be overtaken."""

@@ -89,7 +89,7 @@ def _name_unfenced_writes(around: World) -> None:
     stated = any(each.kind is unfenced for each in around.log.incidents)
     said = (around.weather.shared and stated) or any(
         stop is not None and stop.cause is HaltCause.NOT_PAIRED
-        for stop in (each.machine.standing.stop for each in around.owners)
+        for stop in (each.machine.state.halt for each in around.owners)
     )
     written = max((each.base for each in around.target.entries if not each.unfenced), default=-1)
     for entry in around.target.entries:
@@ -297,11 +297,11 @@ def _check_map(around: World, entries: list[Entry]) -> list[str]:
     if around.weather.identical or untold:
         return []
     held = around.log.partition
-    anchor = held.anchor
+    anchor = held.resume_point
     if anchor is None:
         return []
     era = held.eras[anchor.key.era]
-    runs = EraRuns.of(held.segments, anchor.key.era, era)
+    runs = EraRuns.from_segments(held.segments, anchor.key.era, era)
     origins = _origins(around)
     wrong = []
     for each in _records(entries):
@@ -315,7 +315,7 @@ def _check_map(around: World, entries: list[Entry]) -> list[str]:
             if source >= around.source.log_start:
                 wrong.append(f"{Kind.MAP}: source offset {source} is not in the map any more")
             continue
-        told = runs.place(source)
+        told = runs.to_target(source)
         if not told.lowest <= each.offset <= told.highest:
             place = f"source offset {source} stands at {each.offset}"
             wrong.append(f"{Kind.MAP}: {place}, the map says {told}")
@@ -326,7 +326,7 @@ def _anchor_behind(around: World) -> list[str]:
     """Who takes the partition next would begin there; whoever stands still writes no anchor."""
     if _stopped(around):
         return []
-    anchor, end = around.log.partition.anchor, _end_of_duty(around)
+    anchor, end = around.log.partition.resume_point, _end_of_duty(around)
     through = 0 if anchor is None else anchor.segment.through
     if through >= end:
         return []
@@ -342,14 +342,14 @@ def _unjustified_stops(around: World) -> list[str]:
     alive = [each for each in around.owners if each.alive]
     for each in alive:
         machine = each.machine
-        if machine.standing.phase is PartitionPhase.STOPPED:
-            assert machine.standing.stop is not None
-            if not _justified(around, machine.standing.stop):
-                found.append(f"{Kind.STOPPED}: {each.name}: {machine.standing.stop.message}")
-        elif machine.standing.phase is PartitionPhase.FENCED and not each.justly_fenced:
+        if machine.state.phase is PartitionPhase.HALTED:
+            assert machine.state.halt is not None
+            if not _justified(around, machine.state.halt):
+                found.append(f"{Kind.STOPPED}: {each.name}: {machine.state.halt.message}")
+        elif machine.state.phase is PartitionPhase.FENCED and not each.justly_fenced:
             found.append(f"{Kind.STOPPED}: {each.name} believes that another owner fenced it")
     if not found and not around.finished and not _stopped(around):
-        places = [(each.name, each.machine.standing) for each in alive]
+        places = [(each.name, each.machine.state) for each in alive]
         states = [(name, place.phase.value, place.reason) for name, place in places]
         found.append(f"{Kind.UNSETTLED}: nobody finished: {states}")
     # A stop that lasts is looked at again every half minute: that is no fight.
@@ -361,8 +361,8 @@ def _unjustified_stops(around: World) -> list[str]:
 
 def _stopped(around: World) -> bool:
     """Some copy that lives stands still."""
-    phases = [each.machine.standing.phase for each in around.owners if each.alive]
-    return PartitionPhase.STOPPED in phases
+    phases = [each.machine.state.phase for each in around.owners if each.alive]
+    return PartitionPhase.HALTED in phases
 
 
 def _unjustified_incidents(around: World) -> list[str]:

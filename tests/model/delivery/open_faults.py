@@ -23,7 +23,7 @@ class StableUnseen(BentCopy):
     def bend(self, question: Instruction) -> Bent:
         answer = yield question
         if isinstance(answer, FetchedRecords):
-            return dataclasses.replace(answer, last_stable=None)
+            return dataclasses.replace(answer, last_stable_offset=None)
         return answer
 
 
@@ -34,7 +34,7 @@ class OpenMadeUp(BentCopy):
         answer = yield question
         if isinstance(question, ReadTarget):
             if isinstance(answer, FetchedRecords):
-                return dataclasses.replace(answer, last_stable=0)
+                return dataclasses.replace(answer, last_stable_offset=0)
         elif isinstance(answer, OpenTransactions):
             mine = (OpenTransaction(producer_id=each, start=0) for each in self.ids)
             return OpenTransactions(transactions=tuple(mine))
@@ -53,8 +53,8 @@ class BeginsAtStable(BentCopy):
     def bend(self, question: Instruction) -> Bent:
         answer = yield question
         if isinstance(question, ReadTarget):
-            if isinstance(answer, FetchedRecords) and answer.last_stable is not None:
-                self.stable = answer.last_stable
+            if isinstance(answer, FetchedRecords) and answer.last_stable_offset is not None:
+                self.stable = answer.last_stable_offset
         elif isinstance(answer, OpenTransactions):
             return OpenTransactions(
                 transactions=tuple(

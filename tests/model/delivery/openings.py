@@ -14,17 +14,17 @@ from mm2.replication.transactions import BoundaryStep, TransactionMode
 
 
 class _StartOverlooked(PartitionSendQueue):
-    def push(self, found: SourceScan, *, old_before_ms: int) -> None:
-        found.batches = [
-            each._replace(first=each.header.base_offset) if each.opening else each
-            for each in found.batches
+    def push(self, scan: SourceScan, *, old_before_ms: int) -> None:
+        scan.batches = [
+            each._replace(first=each.header.base_offset) if each.reencode_reason else each
+            for each in scan.batches
         ]
-        super().push(found, old_before_ms=old_before_ms)
+        super().push(scan, old_before_ms=old_before_ms)
 
 
 class _GapsUnmapped(PartitionSendQueue):
     def pop_staged(self) -> OutboundBatch:
-        return super().pop_staged()._replace(pieces=())
+        return super().pop_staged()._replace(offset_spans=())
 
 
 class _OneTooMany(PartitionSendQueue):
@@ -47,9 +47,9 @@ class _BackToTheBatch(PartitionSendQueue):
 
 class _AgeOfTheQueue(PartitionSendQueue):
     @property
-    def next_is_old(self) -> bool | None:
+    def next_needs_transaction(self) -> bool | None:
         if self._staged or not self._queue:
-            return super().next_is_old
+            return super().next_needs_transaction
         return self._queue[0].header.max_timestamp < self._old_before_ms
 
 
@@ -58,7 +58,7 @@ class _Bent(PartitionReplicator):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.outbox.__class__ = self.outbox_class
+        self.send_queue.__class__ = self.outbox_class
 
     def check_invariants(self) -> None:
         """Would notice, but the judge shall."""
@@ -89,7 +89,7 @@ class _OpenForNothing(TransactionMode):
     def next_step(
         self, *, next_is_old: bool | None, paused: bool, now_s: float
     ) -> BoundaryStep | None:
-        if self.open and next_is_old is None and not self.open_bytes and not paused:
+        if self.is_open and next_is_old is None and not self.open_bytes and not paused:
             return None
         return super().next_step(next_is_old=next_is_old, paused=paused, now_s=now_s)
 
@@ -104,7 +104,7 @@ class AgeOfTheQueue(_Bent):
         self, taken: PartitionAcquired, written: MapWriter, now_s: float
     ) -> Instructions:
         found = super()._begin_copying(taken, written, now_s)
-        self.mode.__class__ = _OpenForNothing
+        self.transaction_mode.__class__ = _OpenForNothing
         return found
 
 

@@ -161,8 +161,10 @@ class Owner:
         self.machine = make(
             around.setup,
             owner=worker,
-            held=self.held,
-            joining=BatchMergeLimits() if around.weather.joins else BatchMergeLimits(records=0),
+            memory_budget=self.held,
+            merge_limits=BatchMergeLimits()
+            if around.weather.joins
+            else BatchMergeLimits(records=0),
             random=Random(around.events.random.random()),
             wall_ms=around.events.wall_ms,
             transform=around.transform,
@@ -191,7 +193,7 @@ class Owner:
             CommitTransaction: self._commit,
             ReadTarget: self._read_target,
             ReadSource: self._read_source,
-            ReadRecoveredState: lambda each: around.log.facts(each.target),
+            ReadRecoveredState: lambda each: around.log.facts(each.target_offset),
             FindReverseFlowProducers: lambda each: ReverseFlowProducers(
                 producers=around.opposite.whose(each.producers)
             ),
@@ -233,20 +235,20 @@ class Owner:
     @property
     def is_amid_parts(self) -> bool:
         """Was some of a batch read, and is nothing of it ready to be sent?"""
-        outbox = self.machine.outbox
+        outbox = self.machine.send_queue
         return outbox._decoder is not None and not outbox._staged
 
     @property
     def is_before_its_place(self) -> bool:
         """Is all that was read of a batch copied already?"""
-        outbox = self.machine.outbox
+        outbox = self.machine.send_queue
         opened = outbox._decoder if self.is_amid_parts else None
         return opened is not None and opened.next_source <= outbox._queue[0].first
 
     @property
     def has_sent_parts(self) -> bool:
         """Is some of a batch acknowledged, and more to come?"""
-        outbox, written = self.machine.outbox, self.machine.map
+        outbox, written = self.machine.send_queue, self.machine.map
         opened = outbox._decoder is not None and written is not None
         return opened and written.through > outbox._queue[0].header.base_offset
 
@@ -264,11 +266,11 @@ class Owner:
         """For so long other partitions hold all of the budget as opened batches."""
         size = self.held.limit_bytes
         self._others_hold += size
-        self.held.hold(size, opened=True)
+        self.held.reserve(size, decoded=True)
 
         def give_back() -> None:
             self._others_hold -= size
-            self.held.release(size, opened=True)
+            self.held.release(size, decoded=True)
 
         self._events.after(length_s, give_back)
 
@@ -279,16 +281,16 @@ class Owner:
     @property
     def done(self) -> bool:
         """Will this copy never move again by itself?"""
-        phase = self.machine.standing.phase
-        if phase is PartitionPhase.STOPPED:
-            assert self.machine.standing.stop is not None
-            return self.machine.standing.stop.retry_after_s is None or self._given_up
+        phase = self.machine.state.phase
+        if phase is PartitionPhase.HALTED:
+            assert self.machine.state.halt is not None
+            return self.machine.state.halt.retry_after_s is None or self._given_up
         return phase in (PartitionPhase.FENCED, PartitionPhase.CLOSED)
 
     @property
     def _given_up(self) -> bool:
         """It would be tried again for ever, and nothing will change."""
-        stop = self.machine.standing.stop
+        stop = self.machine.state.halt
         if stop is None or not self._network.calm or self.world.weather.java == "turns":
             return False
         return stop.cause in HOPELESS
@@ -297,11 +299,11 @@ class Owner:
     def caught_up(self) -> bool:
         machine = self.machine
         return (
-            machine.standing.phase is PartitionPhase.COPYING
+            machine.state.phase is PartitionPhase.COPYING
             and machine.source.position >= self.world.source.stable_end
-            and not machine.outbox.queued
-            and not machine.window.in_flight
-            and machine.fully_recorded
+            and not machine.send_queue.queued_batches
+            and not machine.in_flight.count
+            and machine.is_fully_recorded
         )
 
     def _note(self, what: object) -> None:
@@ -328,13 +330,13 @@ class Owner:
         self._check_budget()
         if self._events.tracing:
             self._trace_phase()
-        if self.machine.standing.phase is PartitionPhase.FENCED and self.justly_fenced is None:
+        if self.machine.state.phase is PartitionPhase.FENCED and self.justly_fenced is None:
             self.justly_fenced = self._somebody_took_over()
-        stop = self.machine.standing.stop
+        stop = self.machine.state.halt
         if stop is not None and stop is not self._last_stop:
             self.world.person.hears(self, stop)
         self._last_stop = stop
-        if self.machine.standing.phase is PartitionPhase.COPYING:
+        if self.machine.state.phase is PartitionPhase.COPYING:
             self._told.copied_to(control_messages.compute_copied_to(self.machine))
         self._plan_tick()
 
@@ -343,7 +345,11 @@ class Owner:
         machine = self.machine
         if type(machine) is not PartitionReplicator:
             return  # it would tell of a planted fault, but the judge shall
-        if not (machine.script.running or machine.window.in_flight or machine.outbox.queued):
+        if not (
+            machine.script_runner.is_running
+            or machine.in_flight.count
+            or machine.send_queue.queued_batches
+        ):
             assert self.held.decoded_bytes == self._others_hold, self.held
             assert self.held.held_bytes == self._others_hold, self.held
 
@@ -364,7 +370,7 @@ class Owner:
         )
 
     def _trace_phase(self) -> None:
-        said = f"{self.machine.standing.phase.value}: {self.machine.standing.reason}"
+        said = f"{self.machine.state.phase.value}: {self.machine.state.reason}"
         if said != getattr(self, "_said", ""):
             self._said = said
             self._note(said)
@@ -373,7 +379,9 @@ class Owner:
         for each in given:
             if isinstance(each, RefreshTargetMetadata):
                 self._refresh()
-            elif isinstance(each, AppendToFlowLog) and not self.machine.script.asks(each):
+            elif isinstance(
+                each, AppendToFlowLog
+            ) and not self.machine.script_runner.is_outstanding(each):
                 self._background_record(each)
             else:
                 self._ask(each)
@@ -381,13 +389,13 @@ class Owner:
     def _pump(self) -> None:
         machine = self.machine
         now_s = self._events.now_s
-        while machine.ready(now_s):
-            if self._channel.leader != self._view[0] and not machine.window.in_flight:
+        while machine.prepare_next_batch(now_s):
+            if self._channel.leader != self._view[0] and not machine.in_flight.count:
                 self._channel = Channel(self, self._view[0])
-            transactional = machine.mode.active
-            self._channel.send(bytes(machine.send(now_s)), transactional=transactional)
+            transactional = machine.transaction_mode.is_active
+            self._channel.send(bytes(machine.pop_next_batch(now_s)), transactional=transactional)
         waiting = self._fetching and self._fetched_from == machine.source.position
-        if machine.wants_data and not waiting and machine.outbox.queued < QUEUE_MAX:
+        if machine.wants_data and not waiting and machine.send_queue.queued_batches < QUEUE_MAX:
             self._fetch()
 
     # Ticks
@@ -395,16 +403,16 @@ class Owner:
     def _tick_in_s(self) -> float | None:
         """How long until this copy's process looks at it again; None: an answer comes first."""
         machine, random = self.machine, self._events.random
-        match machine.standing.phase:
-            case PartitionPhase.STOPPED | PartitionPhase.WAITING if machine.standing.closing:
+        match machine.state.phase:
+            case PartitionPhase.HALTED | PartitionPhase.WAITING if machine.state.closing:
                 return 0.01
-            case PartitionPhase.STOPPED if self._given_up:
+            case PartitionPhase.HALTED if self._given_up:
                 return None
-            case PartitionPhase.STOPPED if not self._network.calm:
+            case PartitionPhase.HALTED if not self._network.calm:
                 return self._until_awake_s() + random.uniform(0.0, self.world.idle_tick_s)
-            case PartitionPhase.STOPPED | PartitionPhase.WAITING:
+            case PartitionPhase.HALTED | PartitionPhase.WAITING:
                 return self._until_awake_s()
-            case PartitionPhase.COPYING if machine.restless:
+            case PartitionPhase.COPYING if machine.needs_tick_soon:
                 return random.uniform(0.02, 0.3)
             case PartitionPhase.COPYING:
                 return random.uniform(1.0, self.world.idle_tick_s)
@@ -412,7 +420,7 @@ class Owner:
                 return None
 
     def _until_awake_s(self) -> float:
-        return max(self.machine.standing.wake_at_s - self._events.now_s, 0.0) + 0.01
+        return max(self.machine.state.wake_at_s - self._events.now_s, 0.0) + 0.01
 
     def _plan_tick(self) -> None:
         wait_s = self._tick_in_s()
@@ -450,7 +458,7 @@ class Owner:
         def known() -> None:
             if seen[1] > self._view[1]:
                 self._view = seen
-                self._handle(self.machine.leader_epoch_seen(seen[1], self._events.now_s))
+                self._handle(self.machine.on_leader_epoch(seen[1], self._events.now_s))
 
         self.deliver_after(self._network.delay_s(), known)
 
@@ -465,22 +473,22 @@ class Owner:
         channel.sent_at.popleft()
         now_s = self._events.now_s
         if code == 0:
-            source = self.machine.window.oldest_source
+            source = self.machine.in_flight.oldest_source
             if source is not None:
                 self._told.acknowledged(source, base)
-            self._handle(self.machine.acknowledged(base, -1, now_s))
+            self._handle(self.machine.on_produce_acknowledged(base, -1, now_s))
             return
         self._note(f"produce refused with {code}")
         if code == target_log.NOT_LEADER:
             self._refresh()
-        self._handle(self.machine.produce_refused(code, "", now_s))
+        self._handle(self.machine.on_produce_error(code, "", now_s))
 
     def _break_channel(self) -> None:
         waiting = len(self._channel.sent_at)
         self._note(f"connection broken, {waiting} in flight")
         self._channel = Channel(self, self._view[0])
         for _ in range(waiting):
-            self._handle(self.machine.produce_unanswered("disconnected", self._events.now_s))
+            self._handle(self.machine.on_produce_unanswered("disconnected", self._events.now_s))
 
     # Fetch
 
@@ -524,18 +532,18 @@ class Owner:
         if position == machine.source.position:
             match found:
                 case Fetched():
-                    given = machine.offer(_records(found), now_s)
+                    given = machine.on_fetched(_records(found), now_s)
                 case Refusal():
-                    given = machine.source_refused(found.code, now_s)
+                    given = machine.on_fetch_error(found.code, now_s)
                 case Diverged():
-                    given = machine.source_diverged(found.end, now_s)
+                    given = machine.on_source_diverged(found.end, now_s)
         self._handle(given)
 
     # Records for the map and incident topics
 
     def _background_record(self, record: AppendToFlowLog) -> None:
         def stored() -> None:
-            self.machine.recorded(record.token)
+            self.machine.on_segment_stored(record.token)
             self._handle([])
 
         self._stream(record, stored)
@@ -565,7 +573,7 @@ class Owner:
         number = self._question
 
         def answer(given: InstructionAnswer) -> None:
-            if number == self._question and self.machine.script.running:
+            if number == self._question and self.machine.script_runner.is_running:
                 self._answered(question, given)
 
         if isinstance(question, Delay):
@@ -583,7 +591,7 @@ class Owner:
             self.given_ids.append(given)
         if self._events.tracing:
             self._note(f"{type(question).__name__} -> {given}"[:150])
-        self._handle(self.machine.script.answered(given, self._events.now_s))
+        self._handle(self.machine.script_runner.on_answer(given, self._events.now_s))
 
     def _request(
         self,
@@ -661,7 +669,7 @@ class Owner:
             records=memoryview(self._as_read(records, damaged_from=record_batch.HEADER_BYTES)),
             log_start=log_start,
             end=end,
-            last_stable=self.world.target.told_stable,
+            last_stable_offset=self.world.target.told_stable,
         )
 
     def _open_transactions(self, _: FindOpenTransactions) -> InstructionAnswer:

@@ -40,8 +40,8 @@ class Person:
         self._world.events.after(COMES_AFTER_S, lambda: self._obeys(copy, stop))
 
     def _obeys(self, copy: Owner, stop: PartitionHalt) -> None:
-        told = copy.machine.standing.phase is PartitionPhase.STOPPED
-        if copy.alive and told and copy.machine.standing.stop is stop:
+        told = copy.machine.state.phase is PartitionPhase.HALTED
+        if copy.alive and told and copy.machine.state.halt is stop:
             self._world.events.note(
                 "person", f"types {operator_commands.extract_remedy(stop.message)}"
             )

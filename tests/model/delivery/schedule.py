@@ -71,7 +71,7 @@ def run(
 
 
 def _state(each: Owner) -> str:
-    phase = each.machine.standing.phase.value if each.alive else "dead"
+    phase = each.machine.state.phase.value if each.alive else "dead"
     return f"{each.name} {phase}"
 
 
@@ -171,7 +171,7 @@ class _Schedule:
 
     def _when_busy(self, fault: Callable[[], None], *, tries: int = 100) -> None:
         """Now, or as soon as somebody has batches under way: there it hurts most."""
-        busy = any(each.machine.outbox.queued > 0 for each in self._world.running)
+        busy = any(each.machine.send_queue.queued_batches > 0 for each in self._world.running)
         if busy or not tries or self._random.random() < 0.02:
             fault()
         else:
@@ -345,7 +345,7 @@ class _Schedule:
         self._events.run(self._events.now_s + 20.0)
         self._world.late_takes = self._world.coordinator.asked - takes
         for each in self._world.running:
-            if each.machine.standing.phase is not PartitionPhase.STOPPED:
+            if each.machine.state.phase is not PartitionPhase.HALTED:
                 each.close()
         self._events.run(self._events.now_s + 5.0)
 
@@ -366,4 +366,4 @@ class _Schedule:
     def _stopped_for_good(self) -> bool:
         """A copy that stands still for ever would do so again."""
         alive = [each for each in self._world.owners if each.alive]
-        return any(each.machine.standing.phase is PartitionPhase.STOPPED for each in alive)
+        return any(each.machine.state.phase is PartitionPhase.HALTED for each in alive)

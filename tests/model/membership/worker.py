@@ -65,7 +65,7 @@ class Worker:
     failed: FatalError | None = None
 
     def __post_init__(self) -> None:
-        self.part = MemberAssignment.fresh(self.offers)
+        self.part = MemberAssignment.initial(self.offers)
         self.group = GroupMember(
             GroupRebalanceConfig(group_id="g", rebalance_delay_s=self.delay_max_ms / 1000),
             rng=random.Random(self.number),
@@ -139,37 +139,37 @@ class Worker:
         self._do(lambda: None, seconds)
 
     def _prepare(self, token: int) -> None:
-        self._stop(self.part.stop_before_joining().items)
+        self._stop(self.part.work_to_stop_before_join().items)
         said = self.part.metadata(f"http://w{self.number}/", self.snapshot.offset)
         self.tell(JoinPrepared(token=token, protocols=said))
 
     def _plan(self, asked: ComputeAssignments) -> None:
         election = LeaderElection(
             leader=asked.member_id,
-            protocol=ConnectProtocol.of_wire_name(asked.protocol),
+            protocol=ConnectProtocol.from_wire_name(asked.protocol),
             generation=asked.generation,
-            last_completed=self.part.completed,
+            last_completed=self.part.last_generation,
             members=asked.members,
         )
-        snapshots = ConfigSnapshots(joined_with=self.snapshot, newest=self.snapshot)
+        snapshots = ConfigSnapshots(at_join=self.snapshot, newest=self.snapshot)
         now_ms = round(self.world.now_s * 1000)
         times = RebalanceTimes(now_ms=now_ms, delay_max_ms=self.delay_max_ms)
         lead = rebalance_rounds.perform_assignment(election, snapshots, self.state, times=times)
         self.state = lead.state
-        self.tell(AssignmentsComputed(generation=asked.generation, answers=lead.answers))
+        self.tell(AssignmentsComputed(generation=asked.generation, assignments=lead.assignments))
 
     def _complete(self, told: RebalanceCompleted) -> None:
-        answer = self.part.answered(
+        answer = self.part.apply_assignment(
             told.assignment, protocol_name=told.protocol, generation=told.generation
         )
         self.part = answer.member
-        self._stop(answer.stop.items)
+        self._stop(answer.work_to_stop.items)
         if not self.cut:
             self.snapshot = self.world.configured()
         if answer.assignment.failed or answer.assignment.config_offset != self.snapshot.offset:
             self.tell(RejoinRequested("the configuration is not the leader's"))
             return
-        self._start(answer.start(self.running).items)
+        self._start(answer.work_to_start(self.running).items)
         if answer.assignment.revoked:
             self.tell(RejoinRequested("work was taken away"))
         elif answer.assignment.delay_ms:
@@ -178,11 +178,11 @@ class Worker:
             )
 
     def _delay_over(self, generation: int) -> None:
-        if self.part.completed == generation:
+        if self.part.last_generation == generation:
             self.tell(RejoinRequested("the delay is over"))
 
     def _stop_all(self) -> None:
-        self.part, _ = self.part.given_up()
+        self.part, _ = self.part.abandon_work()
         self._stop(self.running)
 
     def _start(self, items: Iterable[WorkItem]) -> None:

@@ -22,7 +22,7 @@ def node() -> Node:
 
 
 def test_by_topic_there_are_a_few_series_for_each(node):
-    text = prometheus_text.render_families(node.metrics.registry.published).decode()
+    text = prometheus_text.render_families(node.metrics.registry.all_families).decode()
     assert text.count("\n") < made_node.TOPICS * OF_A_TOPIC + 200
     assert len(text) < 200_000
 
@@ -36,7 +36,7 @@ def test_by_partition_there_are_two_series_more_for_each(node):
 
 def test_javas_names_have_two_dozen_for_each_and_only_there(node):
     java = JmxMetrics(node.families, lambda: node.metrics.statuses)
-    counted = sum(len(each.series) for each in java.published)
+    counted = sum(len(each.series) for each in java.all_families)
     assert counted == (2 * 12 + 2) * PARTITIONS
-    ours = NodeMetrics(node.metrics.registry, dict).published
+    ours = NodeMetrics(node.metrics.registry, dict).all_families
     assert not [each for each in ours if "kafka" in each.metric.name]

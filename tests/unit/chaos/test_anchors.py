@@ -29,7 +29,7 @@ def known(**reached: int) -> OffsetMap:
             leader_epoch=0,
             source_epoch=0,
             owner=b"12345678",
-            take_start=0,
+            acquired_from=0,
             through=7,
             target_next=target_next,
             last_crc=None,

@@ -53,7 +53,7 @@ def said() -> Iterator[tuple[str, str]]:
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             if isinstance(node, ast.Call):
                 given = {each.arg: each.value for each in node.keywords}
-                pair = given.get("weight"), given.get("code")
+                pair = given.get("severity"), given.get("code")
             elif isinstance(node, ast.Tuple) and len(node.elts) == 3:
                 pair = node.elts[0], node.elts[1]
             else:

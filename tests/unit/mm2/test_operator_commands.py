@@ -21,12 +21,12 @@ ALLOW = f"kafka-acls.sh {HEAD} --add --allow-principal User:mm2"
 # Each: what is built, and how it reads.
 TABLE = [
     (
-        CLUSTER.set_topic("t", {"a.b": "1", "c": "d"}),
+        CLUSTER.set_topic_configs("t", {"a.b": "1", "c": "d"}),
         f"kafka-configs.sh {HEAD} --alter --entity-type topics --entity-name t "
         "--add-config a.b=1,c=d",
     ),
     (
-        CLUSTER.set_topic("t", {"cleanup.policy": "compact,delete"}),
+        CLUSTER.set_topic_configs("t", {"cleanup.policy": "compact,delete"}),
         f"kafka-configs.sh {HEAD} --alter --entity-type topics --entity-name t "
         "--add-config 'cleanup.policy=[compact,delete]'",
     ),
@@ -40,7 +40,7 @@ TABLE = [
         f"kafka-topics.sh {HEAD} --create --topic t --partitions 2",
     ),
     (
-        CLUSTER.show_settings("t"),
+        CLUSTER.show_topic_configs("t"),
         f"kafka-configs.sh {HEAD} --describe --all --entity-type topics --entity-name t",
     ),
     (CLUSTER.show_topic("t"), f"kafka-topics.sh {HEAD} --describe --topic t"),
@@ -86,10 +86,10 @@ TABLE = [
         f"kafka-transactions.sh {HEAD} describe-producers --topic t --partition 3",
     ),
     (
-        OPERATOR.rebuild("a->b", "t"),
+        OPERATOR.rebuild_offset_map("a->b", "t"),
         "mm2 offsets rebuild --flow 'a->b' --topic t --config /etc/mm2/clusters.yaml",
     ),
-    (OperatorCommands(connector="a").rebuild("a->b", "t"), ""),
+    (OperatorCommands(connector="a").rebuild_offset_map("a->b", "t"), ""),
     (OPERATOR.run(), "mm2 run --config /etc/mm2/clusters.yaml"),
     (OPERATOR.reload(), "mm2 reload --config /etc/mm2/clusters.yaml"),
     (

@@ -30,7 +30,7 @@ class World:
         self.copied = copied_map.history(owners)
         self.places = self.copied.places
         self.target = {place: source for source, place in self.places.items()}
-        self.known = self.copied.known.partition(copied_map.T7)
+        self.known = self.copied.known.get_partition(copied_map.T7)
 
     def judged(self, known=None):
         return self.judged_of(
@@ -94,7 +94,7 @@ def test_a_bound_that_is_too_small_is_found_and_a_good_one_is_not():
 
     def early(again_max):
         start = world.copied.batches[0]
-        return lambda _: EarlierOffset(downstream=start[2], again_max=again_max)
+        return lambda _: EarlierOffset(downstream=start[2], reread_max=again_max)
 
     def back(offset):
         return translation.translate_to_source(world.known, offset)
@@ -108,10 +108,10 @@ def test_a_bound_that_is_too_small_is_found_and_a_good_one_is_not():
 
 def changed(known, which, other):
     """The map with another value, or none, for one segment."""
-    made = PartitionMap(begun=known.begun, producers=known.producers)
+    made = PartitionMap(era_records=known.era_records, producers=known.producers)
     for key, segment in known.segments.items():
-        made.segments.keep(key, offset_map_records.encode_value(segment))
-    made.segments.keep(which, None if other is None else offset_map_records.encode_value(other))
+        made.segments.store(key, offset_map_records.encode_value(segment))
+    made.segments.store(which, None if other is None else offset_map_records.encode_value(other))
     return made
 
 
@@ -125,7 +125,7 @@ def counted_runs(known, key):
     """Places of the segment's runs that no newer owner's Take has cut."""
     newer = [each for each in known.segments if each.owner_order > key.owner_order]
     segment = known.segments[key]
-    end = min((known.segments[each].take_start for each in newer), default=segment.through)
+    end = min((known.segments[each].acquired_from for each in newer), default=segment.through)
     return [at for at, run in enumerate(segment.runs) if run.source < end]
 
 

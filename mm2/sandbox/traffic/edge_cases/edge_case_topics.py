@@ -39,18 +39,18 @@ class EdgeCaseTopic:
     """One kind of topic."""
 
     name: str
-    describe: str
+    description: str
     write: Callable[[TopicWriter], None]
-    seen: frozenset[LogFeature]
+    features: frozenset[LogFeature]
     """Features that the log must have."""
     codecs: frozenset[str] = _NO_CODEC
     partitions: int = 1
     config: Mapping[str, str] = field(default_factory=dict)
-    afterwards: tuple[str, ...] = ()
+    settings_to_remove: tuple[str, ...] = ()
     """Settings that are removed after writing."""
-    cleaned: bool = False
+    wait_for_cleaner: bool = False
     """Whether to wait until the cleaner has left one record of each key."""
-    restamped: bool = False
+    changes_timestamp_type: bool = False
     """Whether consumers see a timestamp type other than CreateTime, which mirrors do not keep."""
     future: bool = False
 
@@ -62,168 +62,168 @@ def _make_format_config(version: str) -> dict[str, str]:
 CURRENT_TOPICS = (
     EdgeCaseTopic(
         name="codecs",
-        describe="all codecs in one partition",
+        description="all codecs in one partition",
         write=topic_writers.write_codecs,
-        seen=frozenset(),
+        features=frozenset(),
         codecs=_CURRENT_CODECS,
         partitions=2,
     ),
     EdgeCaseTopic(
         name="shapes",
-        describe="tombstones, null keys, various headers",
-        write=topic_writers.write_shapes,
-        seen=frozenset(),
+        description="tombstones, null keys, various headers",
+        write=topic_writers.write_varied_records,
+        features=frozenset(),
         codecs=frozenset({"none", "zstd"}),
         partitions=3,
     ),
     EdgeCaseTopic(
         name="transactions",
-        describe="interleaved transactions, committed and aborted",
+        description="interleaved transactions, committed and aborted",
         write=topic_writers.write_transactions,
-        seen=frozenset({LogFeature.TRANSACTIONAL, LogFeature.MARKER}),
+        features=frozenset({LogFeature.TRANSACTIONAL, LogFeature.MARKER}),
         codecs=_CURRENT_CODECS - {"snappy"},
         partitions=2,
     ),
     EdgeCaseTopic(
         name="large",
-        describe="records of 10 MB",
+        description="records of 10 MB",
         write=topic_writers.write_large_records,
-        seen=frozenset({LogFeature.HUGE_RECORD, LogFeature.SINGLE}),
+        features=frozenset({LogFeature.HUGE_RECORD, LogFeature.SINGLE}),
         codecs=frozenset({"none", "gzip"}),
         config={"max.message.bytes": str(topic_writers.LARGE_MESSAGE_BYTES)},
     ),
     EdgeCaseTopic(
         name="append-time",
-        describe="timestamps assigned by the broker",
+        description="timestamps assigned by the broker",
         write=topic_writers.write_append_time,
-        seen=frozenset({LogFeature.APPEND_TIME, LogFeature.SINGLE}),
+        features=frozenset({LogFeature.APPEND_TIME, LogFeature.SINGLE}),
         codecs=_CURRENT_CODECS,
         partitions=2,
         config={"message.timestamp.type": "LogAppendTime"},
-        restamped=True,
+        changes_timestamp_type=True,
     ),
     EdgeCaseTopic(
         name="past",
-        describe="timestamps of 2001, of 1970, and none",
-        write=topic_writers.write_past,
-        seen=frozenset({LogFeature.NO_TIME}),
+        description="timestamps of 2001, of 1970, and none",
+        write=topic_writers.write_past_timestamps,
+        features=frozenset({LogFeature.NO_TIME}),
         codecs=_CURRENT_CODECS,
         partitions=2,
     ),
     EdgeCaseTopic(
         name="future",
-        describe="timestamps of tomorrow and of the year 9999",
-        write=topic_writers.write_future,
-        seen=frozenset(),
+        description="timestamps of tomorrow and of the year 9999",
+        write=topic_writers.write_future_timestamps,
+        features=frozenset(),
         codecs=_CURRENT_CODECS,
         partitions=2,
         future=True,
     ),
     EdgeCaseTopic(
         name="single",
-        describe="batches of one record, plain and compressed",
+        description="batches of one record, plain and compressed",
         write=topic_writers.write_single_record_batches,
-        seen=frozenset({LogFeature.SINGLE}),
+        features=frozenset({LogFeature.SINGLE}),
         codecs=_CURRENT_CODECS,
         partitions=2,
     ),
     EdgeCaseTopic(
         name="tiny",
-        describe="very many batches of one to three records",
+        description="very many batches of one to three records",
         write=topic_writers.write_tiny_batches,
-        seen=frozenset({LogFeature.SINGLE}),
+        features=frozenset({LogFeature.SINGLE}),
     ),
     EdgeCaseTopic(
         name="big-batches",
-        describe="batches of 4 MB with many records, larger than the topic's current limit",
+        description="batches of 4 MB with many records, larger than the topic's current limit",
         write=topic_writers.write_big_batches,
-        seen=frozenset({LogFeature.LARGE}),
+        features=frozenset({LogFeature.LARGE}),
         codecs=frozenset({"none", "lz4", "zstd"}),
         config={"max.message.bytes": str(topic_writers.BIG_BATCH_LIMIT_BYTES)},
-        afterwards=("max.message.bytes",),
+        settings_to_remove=("max.message.bytes",),
     ),
     EdgeCaseTopic(
         name="by-hand",
-        describe="valid batches that no client writes",
-        write=topic_writers.write_by_hand,
-        seen=frozenset({LogFeature.SINGLE, LogFeature.HORIZON}),
+        description="valid batches that no client writes",
+        write=topic_writers.write_handmade_batches,
+        features=frozenset({LogFeature.SINGLE, LogFeature.HORIZON}),
         codecs=frozenset({"none", "gzip"}),
     ),
     EdgeCaseTopic(
         name="compacted",
-        describe="compacted: gaps, tombstones and emptied batches in every codec",
+        description="compacted: gaps, tombstones and emptied batches in every codec",
         write=topic_writers.write_compacted,
-        seen=frozenset({LogFeature.GAPS, LogFeature.HOLES, LogFeature.EMPTY}),
+        features=frozenset({LogFeature.GAPS, LogFeature.HOLES, LogFeature.EMPTY}),
         codecs=_CURRENT_CODECS,
         partitions=2,
         config=topic_writers.COMPACTED_CONFIG,
-        cleaned=True,
+        wait_for_cleaner=True,
     ),
     EdgeCaseTopic(
         name="compacted-transactions",
-        describe="compacted transactions, every third aborted",
+        description="compacted transactions, every third aborted",
         write=topic_writers.write_compacted_transactions,
-        seen=frozenset({LogFeature.GAPS, LogFeature.HOLES, LogFeature.MARKER}),
+        features=frozenset({LogFeature.GAPS, LogFeature.HOLES, LogFeature.MARKER}),
         partitions=2,
         config=topic_writers.COMPACTED_CONFIG,
-        cleaned=True,
+        wait_for_cleaner=True,
     ),
 )
 OLD_FORMAT_TOPICS = (
     EdgeCaseTopic(
         name="v0",
-        describe="format v0, plain and as wrappers",
+        description="format v0, plain and as wrappers",
         write=topic_writers.write_old_format,
-        seen=frozenset({LogFeature.V0}),
+        features=frozenset({LogFeature.V0}),
         codecs=_LEGACY_CODECS,
         config=_make_format_config(topic_writers.V0_VERSION),
-        restamped=True,
+        changes_timestamp_type=True,
     ),
     EdgeCaseTopic(
         name="v1",
-        describe="format v1, plain and as wrappers",
+        description="format v1, plain and as wrappers",
         write=topic_writers.write_old_format,
-        seen=frozenset({LogFeature.V1}),
+        features=frozenset({LogFeature.V1}),
         codecs=_LEGACY_CODECS,
         config=_make_format_config(topic_writers.V1_VERSION),
     ),
     EdgeCaseTopic(
         name="v1-append-time",
-        describe="format v1, timestamps assigned by the broker",
+        description="format v1, timestamps assigned by the broker",
         write=topic_writers.write_old_format,
-        seen=frozenset({LogFeature.V1, LogFeature.APPEND_TIME}),
+        features=frozenset({LogFeature.V1, LogFeature.APPEND_TIME}),
         codecs=_LEGACY_CODECS,
         config=_make_format_config(topic_writers.V1_VERSION)
         | {"message.timestamp.type": "LogAppendTime"},
-        restamped=True,
+        changes_timestamp_type=True,
     ),
     EdgeCaseTopic(
         name="all-formats",
-        describe="v0, v1 and v2 in one partition",
+        description="v0, v1 and v2 in one partition",
         write=topic_writers.write_changing_format,
-        seen=frozenset({LogFeature.V0, LogFeature.V1}),
+        features=frozenset({LogFeature.V0, LogFeature.V1}),
         codecs=_LEGACY_CODECS,
         config=_make_format_config(topic_writers.V0_VERSION),
-        restamped=True,
+        changes_timestamp_type=True,
     ),
     EdgeCaseTopic(
         name="v0-compacted",
-        describe="compacted, format v0: wrappers with gaps",
+        description="compacted, format v0: wrappers with gaps",
         write=topic_writers.write_compacted_old_format,
-        seen=frozenset({LogFeature.V0}),
+        features=frozenset({LogFeature.V0}),
         codecs=_LEGACY_CODECS,
         config=_make_format_config(topic_writers.V0_VERSION) | topic_writers.COMPACTED_CONFIG,
-        cleaned=True,
-        restamped=True,
+        wait_for_cleaner=True,
+        changes_timestamp_type=True,
     ),
     EdgeCaseTopic(
         name="v1-compacted",
-        describe="compacted, format v1: wrappers with gaps",
+        description="compacted, format v1: wrappers with gaps",
         write=topic_writers.write_compacted_old_format,
-        seen=frozenset({LogFeature.V1}),
+        features=frozenset({LogFeature.V1}),
         codecs=_LEGACY_CODECS,
         config=_make_format_config(topic_writers.V1_VERSION) | topic_writers.COMPACTED_CONFIG,
-        cleaned=True,
+        wait_for_cleaner=True,
     ),
 )
 
@@ -251,8 +251,8 @@ class WrittenTopic:
     name: str
     records: int
     """Number of records that read_committed consumers see."""
-    restamped: bool
-    """See `EdgeCaseTopic.restamped`."""
+    changes_timestamp_type: bool
+    """See `EdgeCaseTopic.changes_timestamp_type`."""
 
 
 def write_topics(
@@ -290,12 +290,12 @@ def write_topics(
     )
     changes = ConfigAlterer(at)
     with RawLog(to) as raw, ConsumerLogReader(to, alias="source") as reader:
-        raw.want(prefix + one.name for one in chosen)
+        raw.preload_topics(prefix + one.name for one in chosen)
         writer = _EdgeCaseWriter(at, changes, raw=raw, reader=reader, clock=clock)
         changes.change_brokers(topic_writers.EAGER_CLEANER_CONFIG)
         try:
             for one in chosen:
-                report(one.describe)
+                report(one.description)
                 writer.fill(one, prefix + one.name, rng=Random(f"{seed} {one.name}"), size=size)  # noqa: S311
             return tuple(writer.finish(one, prefix + one.name) for one in chosen)
         finally:
@@ -334,13 +334,13 @@ class _EdgeCaseWriter:
         )
         one.write(desk)
         self._written[name] = desk.written
-        if one.afterwards:
-            self._changes.change_topic(name, dict.fromkeys(one.afterwards))
+        if one.settings_to_remove:
+            self._changes.change_topic(name, dict.fromkeys(one.settings_to_remove))
 
     def finish(self, one: EdgeCaseTopic, name: str) -> WrittenTopic:
         """Wait for the cleaner if needed, and verify the topic's contents."""
         partitions = [TopicPartition(name, number) for number in range(one.partitions)]
-        if one.cleaned and not clock.wait_until(
+        if one.wait_for_cleaner and not clock.wait_until(
             lambda: all(map(self._is_cleaned, partitions)),
             timeout_s=_CLEANING_S,
             interval_s=_CLEANER_POLL_INTERVAL_S,
@@ -349,14 +349,16 @@ class _EdgeCaseWriter:
                 f"{name}: the cleaner has not left one record of each key in {_CLEANING_S:.0f} s"
             )
         seen = self._count_features(partitions)
-        missing = {each.value for each in one.seen if not seen.oddities[each]}
+        missing = {each.value for each in one.features if not seen.features[each]}
         missing |= {f"codec {each}" for each in one.codecs if not seen.codecs[each]}
         if missing:
             raise SandboxError(f"{name} should hold {sorted(missing)}; it holds {seen}")
         return WrittenTopic(
             name=name,
-            records=self._count_visible_records(partitions) if one.cleaned else self._written[name],
-            restamped=one.restamped,
+            records=self._count_visible_records(partitions)
+            if one.wait_for_cleaner
+            else self._written[name],
+            changes_timestamp_type=one.changes_timestamp_type,
         )
 
     def _is_cleaned(self, partition: TopicPartition) -> bool:
@@ -373,7 +375,7 @@ class _EdgeCaseWriter:
     def _count_features(self, partitions: Collection[TopicPartition]) -> LogFeatureCounts:
         found = LogFeatureCounts()
         for each in partitions:
-            found.begin_log()
+            found.start_partition()
             found.add(self._raw.read(each))
         return found
 

@@ -116,10 +116,10 @@ class LogFeatureCounts:
 
     batches: int = 0
     codecs: Counter[str] = field(default_factory=Counter)
-    oddities: Counter[LogFeature] = field(default_factory=Counter)
+    features: Counter[LogFeature] = field(default_factory=Counter)
     _expected: int | None = None
 
-    def begin_log(self) -> None:
+    def start_partition(self) -> None:
         """Start counting another partition."""
         self._expected = None
 
@@ -133,13 +133,13 @@ class LogFeatureCounts:
     def _count(self, seen: ParsedBatch) -> None:
         self.batches += 1
         for oddity in _find_features(seen):
-            self.oddities[oddity] += 1
+            self.features[oddity] += 1
         if not seen.attributes & _CONTROL_FLAG:
             self.codecs[seen.codec] += 1
         # The offset of a v0 or v1 wrapper is that of its last record: a hole cannot be detected.
         follows = self._expected in {None, seen.base_offset} or seen.magic < 2
         if not follows:
-            self.oddities[LogFeature.HOLES] += 1
+            self.features[LogFeature.HOLES] += 1
         self._expected = seen.last_offset + 1
 
 

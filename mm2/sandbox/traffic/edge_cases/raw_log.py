@@ -69,10 +69,10 @@ class RawLog:
         self._connections.close()
         self._poller.close()
 
-    def want(self, topics: Iterable[str]) -> None:
+    def preload_topics(self, topics: Iterable[str]) -> None:
         """Look up topics together: each separate lookup would wait for a metadata refresh."""
         view = self._connections.view
-        self._connections.want_topics([*view.wanted(), *topics])
+        self._connections.request_topics([*view.list_requested_topics(), *topics])
 
     def read(self, partition: TopicPartition, start: int = 0) -> Iterator[memoryview]:
         """Yield record sets from `start`, or the log start if later, to the high watermark."""
@@ -156,8 +156,8 @@ class RawLog:
 
     def _leader(self, partition: TopicPartition) -> int:
         view = self._connections.view
-        if partition.topic not in view.wanted():
-            self.want([partition.topic])
+        if partition.topic not in view.list_requested_topics():
+            self.preload_topics([partition.topic])
         doing = f"waiting for the leader of {partition}"
         self._wait_until(
             lambda: view.leader(partition.topic, partition.partition) is not None, doing=doing
@@ -173,10 +173,10 @@ class RawLog:
 
     def _version(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int:
         self._wait_until(
-            lambda: self._connections.version_for(node_id, api_key, *asked) is not None,
+            lambda: self._connections.choose_version(node_id, api_key, *asked) is not None,
             doing=f"connecting to broker {node_id} of {self._alias}",
         )
-        found = self._connections.version_for(node_id, api_key, *asked)
+        found = self._connections.choose_version(node_id, api_key, *asked)
         assert found is not None
         return found
 
@@ -207,8 +207,8 @@ class RawLog:
     def _wait_until(self, condition: Callable[[], bool], *, doing: str) -> None:
         until = Deadline.after(_REQUEST_TIMEOUT_S, now_s=self._clock.now_s())
         while not condition():
-            if until.passed(self._clock.now_s()):
-                troubles = self._connections.troubles()
+            if until.is_expired(self._clock.now_s()):
+                troubles = self._connections.connection_errors()
                 raise SandboxError(
                     f"{doing}: no response in {_REQUEST_TIMEOUT_S:.0f} s; {troubles}"
                 )

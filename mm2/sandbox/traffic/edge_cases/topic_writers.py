@@ -44,9 +44,9 @@ EAGER_CLEANER_CONFIG = {"log.cleaner.backoff.ms": "100"}
 class ConfigAlterer:
     """Alters settings of one cluster; None resets a setting to its default."""
 
-    def __init__(self, of: SandboxClients) -> None:
-        self._clients = of
-        self._admin = of.admin("odd-settings")
+    def __init__(self, clients: SandboxClients) -> None:
+        self._clients = clients
+        self._admin = clients.admin("odd-settings")
 
     def change_topic(self, name: str, changes: Mapping[str, str | None]) -> None:
         self._change(library.ResourceType.TOPIC, name, changes=changes)
@@ -81,11 +81,11 @@ class ConfigAlterer:
             try:
                 waiting[resource].result(_CONFIG_CHANGE_TIMEOUT_S)
             except TimeoutError:
-                raise self._clients.overdue(doing) from None
+                raise self._clients.create_timeout_error(doing) from None
             except confluent_kafka.KafkaException as error:
-                raise self._clients.explain(error.args[0], doing) from None
+                raise self._clients.create_error(error.args[0], doing) from None
 
-        sandbox_clients.retry_until_answered(ask)
+        sandbox_clients.retry_transient_errors(ask)
 
 
 class TrafficSize(enum.Enum):
@@ -115,7 +115,7 @@ class TopicWriter:
     written: int = 0
     _numbers: int = 0
 
-    def much(self, *, quick: int, full: int) -> int:
+    def choose_amount(self, *, quick: int, full: int) -> int:
         """Choose an amount by the size."""
         return full if self.size is TrafficSize.FULL else quick
 
@@ -146,7 +146,7 @@ class TopicWriter:
         )
         try:
             for records, commit in each:
-                producer.burst(self.name, list(records))
+                producer.send(self.name, list(records))
                 ended = producer.end(commit=commit)
                 self.written += ended if commit else 0
         finally:
@@ -207,21 +207,21 @@ _DELETE_HORIZON = 0x40
 
 def write_codecs(writer: TopicWriter) -> None:
     """Write batches of all codecs to one partition."""
-    for _ in range(writer.much(quick=3, full=100)):
+    for _ in range(writer.choose_amount(quick=3, full=100)):
         for codec in WRITER_CODECS:
             writer.send(writer.documents(writer.rng.randrange(2, 60)), codec=codec)
 
 
-def write_shapes(writer: TopicWriter) -> None:
+def write_varied_records(writer: TopicWriter) -> None:
     """Write tombstones, null and empty keys, headers without values or with the same name."""
     for codec, count in (("none", 432), ("zstd", 432)):
         batch = BatchSpec(
             rng=writer.rng,
-            count=writer.much(quick=count, full=20 * count),
+            count=writer.choose_amount(quick=count, full=20 * count),
             partitions=writer.partitions,
             wall_ms=writer.now_ms,
         )
-        writer.send(payloads.make_shapes(batch), codec=codec)
+        writer.send(payloads.make_varied_shapes(batch), codec=codec)
 
 
 def write_transactions(writer: TopicWriter) -> None:
@@ -233,7 +233,7 @@ def write_transactions(writer: TopicWriter) -> None:
         run.run(
             BatchSpec(
                 rng=writer.rng,
-                count=writer.much(quick=500, full=20_000),
+                count=writer.choose_amount(quick=500, full=20_000),
                 partitions=writer.partitions,
                 wall_ms=writer.now_ms,
             )
@@ -255,7 +255,7 @@ def write_large_records(writer: TopicWriter) -> None:
                 timestamp_ms=writer.now_ms,
             )
 
-    count = writer.much(quick=2, full=10)
+    count = writer.choose_amount(quick=2, full=10)
     writer.send(records(count), message_max_bytes=LARGE_MESSAGE_BYTES)
     shrinking = OutgoingRecord(
         key=b"shrinks", value=b"ten million bytes" * 588_235, timestamp_ms=writer.now_ms
@@ -266,24 +266,24 @@ def write_large_records(writer: TopicWriter) -> None:
 def write_append_time(writer: TopicWriter) -> None:
     """Write batches of one and of many records, whose timestamps the broker assigns."""
     for codec in WRITER_CODECS:
-        writer.send(writer.documents(writer.much(quick=40, full=2_000)), codec=codec)
+        writer.send(writer.documents(writer.choose_amount(quick=40, full=2_000)), codec=codec)
         writer.send(writer.documents(5), codec=codec, batch_num_messages=1)
 
 
-def write_past(writer: TopicWriter) -> None:
+def write_past_timestamps(writer: TopicWriter) -> None:
     """Write timestamps of 1970, 2001, last week and none: mixed in a batch, and per batch."""
     ages = (-1, 1, _YEAR_2001_MS, writer.now_ms - 3 * _YEAR_MS, writer.now_ms - 7 * _DAY_MS)
     _write_dated(writer, ages)
 
 
-def write_future(writer: TopicWriter) -> None:
+def write_future_timestamps(writer: TopicWriter) -> None:
     """Write timestamps in an hour, in a year, and in the year 9999."""
     ages = (writer.now_ms + 2 * 3_600_000, writer.now_ms + _YEAR_MS, _YEAR_9999_MS)
     _write_dated(writer, ages)
 
 
 def _write_dated(writer: TopicWriter, stamps: tuple[int, ...]) -> None:
-    count = writer.much(quick=30, full=2_000)
+    count = writer.choose_amount(quick=30, full=2_000)
     for codec in WRITER_CODECS:
         mixed = [
             dataclasses.replace(each, timestamp_ms=stamps[number % len(stamps)])
@@ -300,7 +300,7 @@ def _write_dated(writer: TopicWriter, stamps: tuple[int, ...]) -> None:
 def write_single_record_batches(writer: TopicWriter) -> None:
     """Write batches of one record, plain and compressed."""
     for codec in WRITER_CODECS:
-        count = writer.much(quick=40, full=4_000)
+        count = writer.choose_amount(quick=40, full=4_000)
         writer.send(_make_repetitive(writer, count), codec=codec, batch_num_messages=1, linger_ms=0)
 
 
@@ -315,7 +315,7 @@ def write_tiny_batches(writer: TopicWriter) -> None:
     for most in (1, 2, 3):
         records = (
             dataclasses.replace(each, value=(each.value or b"")[:40])
-            for each in writer.documents(writer.much(quick=1_000, full=40_000))
+            for each in writer.documents(writer.choose_amount(quick=1_000, full=40_000))
         )
         writer.send(records, batch_num_messages=most, linger_ms=0)
 
@@ -323,7 +323,7 @@ def write_tiny_batches(writer: TopicWriter) -> None:
 def write_big_batches(writer: TopicWriter) -> None:
     """Write batches of 4 MB with many records, which compress to half their size at best."""
     for codec in ("none", "lz4", "zstd"):
-        for _ in range(writer.much(quick=1, full=8)):
+        for _ in range(writer.choose_amount(quick=1, full=8)):
             writer.send(
                 _make_half_random(writer, 1_000),
                 codec=codec,
@@ -339,10 +339,10 @@ def _make_half_random(writer: TopicWriter, count: int) -> Iterator[OutgoingRecor
         yield dataclasses.replace(each, value=writer.rng.randbytes(2_000) + b"." * 2_000)
 
 
-def write_by_hand(writer: TopicWriter) -> None:
+def write_handmade_batches(writer: TopicWriter) -> None:
     """Write valid batches that no client writes: time 0, decreasing times, odd base timestamps."""
     now = writer.now_ms
-    for _ in range(writer.much(quick=3, full=300)):
+    for _ in range(writer.choose_amount(quick=3, full=300)):
         for compressed in (False, True):
             writer.append(_make_timestamped(writer, [0, 0, 0]), compressed=compressed)
             writer.append(_make_timestamped(writer, [now]), compressed=compressed)
@@ -394,7 +394,7 @@ _COMPACTED_BATCH_RECORDS = 20
 
 def write_compacted(writer: TopicWriter) -> None:
     """Write every codec, tombstones, and batches of idempotent producers that are gone."""
-    for number in range(writer.much(quick=6, full=40)):
+    for number in range(writer.choose_amount(quick=6, full=40)):
         writer.send(
             _make_round(writer, number),
             codec=WRITER_CODECS[number % len(WRITER_CODECS)],
@@ -408,7 +408,7 @@ def write_compacted_transactions(writer: TopicWriter) -> None:
     """Write transactions of one producer, every third of which is aborted."""
     rounds = (
         (_make_round(writer, number), number % 3 != 2)
-        for number in range(writer.much(quick=6, full=30))
+        for number in range(writer.choose_amount(quick=6, full=30))
     )
     writer.send_transactions(rounds, transactional_id=writer.name)
     _write_closing_round(writer)
@@ -417,7 +417,7 @@ def write_compacted_transactions(writer: TopicWriter) -> None:
 def write_compacted_old_format(writer: TopicWriter) -> None:
     """Write formats before v2: no idempotence, no headers, no zstd."""
     codecs = ("none", "gzip", "snappy", "lz4")
-    for number in range(writer.much(quick=6, full=32)):
+    for number in range(writer.choose_amount(quick=6, full=32)):
         writer.send(_make_round(writer, number), codec=codecs[number % len(codecs)])
     # v0 has no timestamps: the age of its segments is that of their files.
     clock.wait_until(lambda: False, timeout_s=2 * COMPACTED_SEGMENT_MS / 1_000)
@@ -426,7 +426,7 @@ def write_compacted_old_format(writer: TopicWriter) -> None:
 
 def _make_round(writer: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
     """Yield most of the keys, later ones more often, so that batches get gaps or become empty."""
-    keys = writer.much(quick=120, full=5_000)
+    keys = writer.choose_amount(quick=120, full=5_000)
     at_ms = _round_time_ms(writer, number)
     for key in range(keys):
         for partition in range(writer.partitions):
@@ -473,7 +473,7 @@ _OLD_FORMAT_CODECS = ("none", "gzip", "snappy", "lz4")
 
 def write_old_format(writer: TopicWriter) -> None:
     """Write every codec of these formats, in sets of many records and of one."""
-    for _ in range(writer.much(quick=2, full=60)):
+    for _ in range(writer.choose_amount(quick=2, full=60)):
         for codec in _OLD_FORMAT_CODECS:
             writer.send(writer.documents(writer.rng.randrange(2, 60)), codec=codec)
             writer.send(writer.documents(3), codec=codec, batch_num_messages=1, linger_ms=0)

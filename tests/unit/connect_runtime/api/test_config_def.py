@@ -195,7 +195,7 @@ def test_advice_sees_the_other_values_and_may_fail():
     class Advice:
         def valid_values(self, name, parsed):
             if parsed["mode"] == "bad":
-                raise config_types.invalid("mode", "bad", "no advice")
+                raise config_types.build_invalid_value_error("mode", "bad", "no advice")
             return [parsed["mode"]]
 
         def visible(self, name, parsed):

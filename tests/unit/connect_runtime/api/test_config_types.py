@@ -126,4 +126,7 @@ def test_back_to_text(value, of, text):
 def test_nulls_and_lists_are_shown_as_in_java():
     assert config_types.format_for_message(None) == "null"
     assert config_types.format_for_message(["a", True]) == "[a, true]"
-    assert str(config_types.invalid("k", None)) == "Invalid value null for configuration k"
+    assert (
+        str(config_types.build_invalid_value_error("k", None))
+        == "Invalid value null for configuration k"
+    )

@@ -120,7 +120,7 @@ def test_each_says_what_it_allows():
 def test_any_check_can_be_one():
     def even(name, value):
         if value % 2:
-            raise config_types.invalid(name, value, "must be even")
+            raise config_types.build_invalid_value_error(name, value, "must be even")
 
     validator = Lambda(even, "even numbers")
     validator.ensure_valid("k", 2)

@@ -51,7 +51,7 @@ def test_metadata_counts(property_):
     value = {"name": "x", "doc": "x", "version": 1, "default": "x"}[property_]
     changed = getattr(Builder.string(), property_)(value).build()
     assert changed != schema.STRING_SCHEMA
-    assert changed.equal_but_for_default(schema.STRING_SCHEMA) == (property_ == "default")
+    assert changed.equals_ignoring_default(schema.STRING_SCHEMA) == (property_ == "default")
 
 
 def test_element_schemas_count():
@@ -112,7 +112,7 @@ def test_containers_are_not_primitive():
 
 
 def test_a_logical_type_always_gets_a_closer_look():
-    assert schema.BYTES_SCHEMA.plain is bytes
-    assert Builder.bytes().name(schema.DECIMAL_NAME).build().plain is None
-    assert Builder.string().name("com.example.Colour").build().plain is str
-    assert schema.INT8_SCHEMA.plain is None
+    assert schema.BYTES_SCHEMA.python_class is bytes
+    assert Builder.bytes().name(schema.DECIMAL_NAME).build().python_class is None
+    assert Builder.string().name("com.example.Colour").build().python_class is str
+    assert schema.INT8_SCHEMA.python_class is None

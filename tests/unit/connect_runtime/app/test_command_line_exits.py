@@ -108,14 +108,14 @@ def test_a_connector_that_is_refused_ends_it(caplog):
         raise FatalError("creating connector a: no such class")
 
     worker = FakeWorker()
-    assert serve(worker, begin=begin) == command_line.EXIT_NOT_STARTED
+    assert serve(worker, after_start=begin) == command_line.EXIT_NOT_STARTED
     assert worker.did == ["start", "stop"]
     assert "creating connector a" in caplog.text
 
 
 def test_connectors_are_made_once_it_runs():
     worker = FakeWorker(ends=True)
-    assert serve(worker, begin=lambda it: it.did.append("begin")) == command_line.EXIT_DONE
+    assert serve(worker, after_start=lambda it: it.did.append("begin")) == command_line.EXIT_DONE
     assert worker.did == ["start", "begin", "stop"]
 
 
@@ -128,7 +128,7 @@ def test_a_mistake_of_ours_is_no_reason_to_leave_it_running():
 
 def test_a_start_that_is_soon_over_is_stopped_in_order():
     worker = FakeWorker(starts_within_s=0.3)
-    assert serve(worker, begin=lambda it: it.did.append("begin")) == 143
+    assert serve(worker, after_start=lambda it: it.did.append("begin")) == 143
     assert worker.did == ["start", "stop"]
 
 

@@ -25,7 +25,7 @@ def test_what_a_group_needs(in_group):
         "offset.storage.partitions": "5",
         "config.storage.min.insync.replicas": "2",
     })  # fmt: skip
-    assert found.offers is ConnectProtocol.COMPATIBLE
+    assert found.connect_protocol is ConnectProtocol.COMPATIBLE
     assert (found.membership.group_id, found.membership.session_timeout_s) == ("g", 20)
     assert (found.membership.request_timeout_s, found.membership.retry_backoff_s) == (15, 0.2)
     assert (found.herder.sync_timeout_s, found.herder.topics_tracked) == (1.5, False)
@@ -42,9 +42,14 @@ def test_what_a_group_needs(in_group):
 
 @pytest.mark.parametrize(("client_id", "expected"), [("", "connect-h:8083"), ("mine", "mine")])
 def test_a_member_once_it_listens(in_group, client_id, expected):
-    member = in_group({"client.id": client_id}).group(worker_id="h:8083", url="http://h:8083/")
-    assert (member.part.url, member.part.delay_max_ms) == ("http://h:8083/", 300_000)
-    assert (member.part.membership.group_id, member.connections.client_id) == ("g", expected)
+    member = in_group({"client.id": client_id}).build_group_settings(
+        worker_id="h:8083", url="http://h:8083/"
+    )
+    assert (member.session.url, member.session.max_rebalance_delay_ms) == (
+        "http://h:8083/",
+        300_000,
+    )
+    assert (member.session.membership.group_id, member.connections.client_id) == ("g", expected)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +139,7 @@ def test_a_file_is_read(tmp_path: pathlib.Path):
 
 
 def test_purposes_keep_their_order(in_group):
-    assert [each.purpose for each in in_group().topics.topics] == list(InternalTopicKind)
+    assert [each.kind for each in in_group().topics.topics] == list(InternalTopicKind)
 
 
 def test_the_sample_is_as_good_as_it_says():

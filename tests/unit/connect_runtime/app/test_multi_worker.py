@@ -29,7 +29,7 @@ def opened() -> Iterator[Open]:
     made: list[WorkerFleet] = []
 
     def open_one(within: InternalRestSettings | None) -> WorkerFleet:
-        made.append(WorkerFleet(within, served={"/page": lambda _: PAGE}))
+        made.append(WorkerFleet(within, pages={"/page": lambda _: PAGE}))
         made[-1].open()
         return made[-1]
 
@@ -51,20 +51,20 @@ def port() -> Iterator[int]:
 
 def test_pages_are_at_the_server_for_other_nodes_where_its_port_was_chosen(opened, port):
     found = opened(internal(port))
-    assert found.front_url == found.advertised_url.rstrip("/") == f"http://127.0.0.1:{port}"
-    assert shown(found.front_url)
+    assert found.pages_url == found.advertised_url.rstrip("/") == f"http://127.0.0.1:{port}"
+    assert shown(found.pages_url)
     assert shown(found.loopback.url)
 
 
 def test_at_a_port_that_nobody_has_chosen_only_this_machine_is_shown_pages(opened):
     found = opened(internal(0))
-    assert found.front_url == found.loopback.url
-    assert shown(found.front_url)
+    assert found.pages_url == found.loopback.url
+    assert shown(found.pages_url)
     assert httpx.get(f"{found.advertised_url}page").status_code == 404
 
 
 def test_without_a_server_for_other_nodes_pages_are_on_this_machine_alone(opened):
     found = opened(None)
     assert found.advertised_url == multi_worker.UNREACHABLE_URL
-    assert found.front_url == found.loopback.url
-    assert shown(found.front_url)
+    assert found.pages_url == found.loopback.url
+    assert shown(found.pages_url)

@@ -20,9 +20,12 @@ PROVIDERS = {
 def test_values_come_through_providers(in_group):
     found = in_group({**PROVIDERS, "group.id": "${env:GROUP}"}, GROUP="mine")
     assert found.config.group_id == "mine"
-    assert found.resolve({"x": "${env:GROUP}", "y": None}) == {"x": "mine", "y": None}
+    assert found.resolve_connector_config({"x": "${env:GROUP}", "y": None}) == {
+        "x": "mine",
+        "y": None,
+    }
     with pytest.raises(ConfigError, match="x cannot be resolved"):
-        found.resolve({"x": "${env:GONE}"})
+        found.resolve_connector_config({"x": "${env:GONE}"})
 
 
 def test_a_filled_in_value_is_never_shown(refused):

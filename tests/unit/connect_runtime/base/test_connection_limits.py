@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from connect_runtime.base import connection_limits
 from connect_runtime.base.connection_limits import ClientConnectionLimits, OpenConnections
 
-LIMITS = ClientConnectionLimits(total=4, per_address=2, local=2)
+LIMITS = ClientConnectionLimits(total=4, per_address=2, loopback=2)
 
 
 class Held:
@@ -62,18 +62,18 @@ def test_when_all_is_full_whoever_has_most_makes_room(held):
 def test_a_connection_that_is_being_answered_stays(held):
     for number in (1, 2):
         held.admit(number, "a")
-    held.connections.answer(1)
+    held.connections.mark_busy(1)
     assert held.admit(3, "a") == 2
-    held.connections.answer(3)
+    held.connections.mark_busy(3)
     assert held.admit(4, "a") == 4, "the newcomer goes"
-    held.connections.wait(1)
+    held.connections.mark_idle(1)
     assert held.admit(5, "a") == 1
 
 
 def test_strangers_cannot_keep_out_this_machine(held):
     for number, of in enumerate("abcd"):
         held.admit(number, of)
-        held.connections.answer(number)
+        held.connections.mark_busy(number)
     assert held.admit(9, "e") == 9
     assert held.admit(10, "l") is None
     assert held.admit(11, "l") is None
@@ -82,7 +82,9 @@ def test_strangers_cannot_keep_out_this_machine(held):
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["admit", "answer", "wait", "leave"]), st.integers(0, 12)),
+        st.tuples(
+            st.sampled_from(["admit", "mark_busy", "mark_idle", "remove"]), st.integers(0, 12)
+        ),
         max_size=60,
     )
 )

@@ -39,7 +39,7 @@ def registry() -> MetricRegistry:
 
 def published(made: MetricRegistry, metric: Metric) -> Series:
     made.check_invariants()
-    (found,) = [family.series for family in made.published if family.metric is metric]
+    (found,) = [family.series for family in made.all_families if family.metric is metric]
     return found
 
 
@@ -79,7 +79,7 @@ def test_a_name_is_declared_once():
 def test_readers_see_what_was_published_and_nothing_later():
     made = registry()
     made.add(COUNTER, 3, labels=("orders",))
-    assert made.published == ()
+    assert made.all_families == ()
     made.publish()
     before = published(made, COUNTER)
     made.add(COUNTER, 4, labels=("orders",))
@@ -90,8 +90,8 @@ def test_readers_see_what_was_published_and_nothing_later():
 
 def test_a_gauge_is_replaced_whole():
     made = registry()
-    made.replace(GAUGE, {("orders",): 1.5, ("payments",): 0.0})
-    made.replace(GAUGE, {("payments",): 2.0})
+    made.set_series(GAUGE, {("orders",): 1.5, ("payments",): 0.0})
+    made.set_series(GAUGE, {("payments",): 2.0})
     made.publish()
     assert published(made, GAUGE) == {("payments",): 2.0}
 
@@ -114,8 +114,8 @@ def test_what_does_not_fit_the_declaration_is_refused():
         lambda: made.add(COUNTER, -1, labels=("orders",)),
         lambda: made.add(COUNTER, 1),
         lambda: made.add(GAUGE, 1, labels=("orders",)),
-        lambda: made.replace(COUNTER, {("orders",): 1}),
-        lambda: made.replace(GAUGE, {(): 1}),
+        lambda: made.set_series(COUNTER, {("orders",): 1}),
+        lambda: made.set_series(GAUGE, {(): 1}),
         lambda: made.observe(GAUGE, HistogramValue((1, 1, 1), 3.0), labels=("orders",)),
         lambda: made.observe(HISTOGRAM, HistogramValue((1, 1), 2.0), labels=("orders",)),
         lambda: made.observe(HISTOGRAM, HistogramValue((1, -1, 1), 2.0), labels=("o",)),
@@ -132,7 +132,7 @@ def test_a_histogram_counts_on():
         made.observe(HISTOGRAM, HistogramValue((1, 0, 2), 7.5), labels=("orders",))
     made.publish()
     made.check_invariants()
-    assert made.published[2].distributions == {
+    assert made.all_families[2].distributions == {
         ("idle",): HistogramValue((0, 0, 0), 0.0),
         ("orders",): HistogramValue((2, 0, 4), 15.0),
     }
@@ -144,34 +144,34 @@ def test_what_is_forgotten_is_told_no_more_and_begins_anew():
         made.add(COUNTER, 3, labels=(topic,))
         made.observe(HISTOGRAM, HistogramValue((1, 0, 0), 0.5), labels=(topic,))
     made.publish()
-    before = made.published
-    made.forget(COUNTER, ("nothing",))
+    before = made.all_families
+    made.remove_series(COUNTER, ("nothing",))
     made.publish()
-    assert [*map(id, made.published)] == [*map(id, before)]
-    made.forget(COUNTER, ("orders",))
-    made.forget(HISTOGRAM, ())
+    assert [*map(id, made.all_families)] == [*map(id, before)]
+    made.remove_series(COUNTER, ("orders",))
+    made.remove_series(HISTOGRAM, ())
     made.publish()
     assert published(made, COUNTER) == {("orders2",): 3}
-    assert made.published[2].distributions == {}
+    assert made.all_families[2].distributions == {}
     made.add(COUNTER, 1, labels=("orders",))
     made.publish()
     assert published(made, COUNTER) == {("orders2",): 3, ("orders",): 1}
     with pytest.raises(AssertionError):
-        made.forget(GAUGE, ())
+        made.remove_series(GAUGE, ())
 
 
 def test_what_has_not_changed_is_published_as_the_same_object():
     """With ten thousand series that do not move there is nothing to copy."""
     made = registry()
     made.add(COUNTER, 1, labels=("orders",))
-    made.replace(GAUGE, {("orders",): 1.0})
+    made.set_series(GAUGE, {("orders",): 1.0})
     made.publish()
-    before = made.published
+    before = made.all_families
     made.add(COUNTER, 0, labels=("orders",))
-    made.replace(GAUGE, {("orders",): 1.0})
+    made.set_series(GAUGE, {("orders",): 1.0})
     made.publish()
-    assert [*map(id, made.published)] == [*map(id, before)]
-    made.replace(GAUGE, {})
+    assert [*map(id, made.all_families)] == [*map(id, before)]
+    made.set_series(GAUGE, {})
     made.publish()
     assert published(made, GAUGE) == {}
-    assert made.published[0] is before[0]
+    assert made.all_families[0] is before[0]

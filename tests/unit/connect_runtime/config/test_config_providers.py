@@ -123,7 +123,7 @@ def providers(tmp_path: pathlib.Path) -> ConfigTransformer:
 
 
 def test_plain_text_is_left_alone_and_no_secret(providers):
-    assert providers.resolve("a $ b {c} $d") == ResolvedText("a $ b {c} $d", secret=False)
+    assert providers.resolve("a $ b {c} $d") == ResolvedText("a $ b {c} $d", is_secret=False)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_plain_text_is_left_alone_and_no_secret(providers):
 )
 def test_placeholders_are_filled_and_secret(providers, text, expected):
     found = providers.resolve(text)
-    assert found.secret
+    assert found.is_secret
     assert found.text == expected
 
 

@@ -24,7 +24,7 @@ def test_a_source():
     assert (found.name, found.tasks_max, found.connector_class) == ("c", 3, "X")
     assert found.boundary is TransactionBoundary.POLL
     assert found.errors == ErrorHandlingConfig()
-    assert found.not_offered == {}
+    assert found.unsupported_settings == {}
 
 
 def test_a_sink():
@@ -65,7 +65,7 @@ def test_what_is_not_honoured_is_named():
             "exactly.once.support": "required",
         }
     )
-    assert list(source.not_offered) == [
+    assert list(source.unsupported_settings) == [
         "transforms",
         "errors.tolerance",
         "exactly.once.support",
@@ -74,7 +74,7 @@ def test_what_is_not_honoured_is_named():
     sink = connector_config.parse_sink_config(
         {**NEEDED, "topics": "a", "errors.deadletterqueue.topic.name": "d"}
     )
-    assert list(sink.not_offered) == ["errors.deadletterqueue.topic.name"]
+    assert list(sink.unsupported_settings) == ["errors.deadletterqueue.topic.name"]
 
 
 def test_secrets_are_not_printed():
@@ -124,7 +124,7 @@ def test_topics_at_odds(more, keys):
 
 def test_a_sink_stays_out_of_the_workers_group():
     found = values(SINK)
-    connector_config.check_consumer_group(found, SINK, workers="connect-c")
+    connector_config.check_consumer_group(found, SINK, worker_group="connect-c")
     assert wrong(found) == {
         "name": [
             "Consumer group for sink connector named c conflicts with Connect worker group"
@@ -133,9 +133,9 @@ def test_a_sink_stays_out_of_the_workers_group():
     }
     config = {**SINK, "consumer.override.group.id": "g"}
     found = values(config)
-    connector_config.check_consumer_group(found, config, workers="connect-c")
+    connector_config.check_consumer_group(found, config, worker_group="connect-c")
     assert wrong(found) == {}
-    connector_config.check_consumer_group(found, config, workers="g")
+    connector_config.check_consumer_group(found, config, worker_group="g")
     assert wrong(found) == {
         "consumer.override.group.id": ["Consumer group g conflicts with Connect worker group g"]
     }

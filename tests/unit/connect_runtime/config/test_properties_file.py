@@ -32,10 +32,10 @@ def test_placeholders_of_declared_providers_are_filled(tmp_path):
         "hush",
         "${vault:a:b}",
     )
-    assert given.filled == {"a", "b"}
-    assert given.unfilled == frozenset()
+    assert given.provided_keys == {"a", "b"}
+    assert given.unresolved_keys == frozenset()
     assert "hush" not in repr(given)
-    (told,) = given.warned
+    (told,) = given.warnings
     assert (
         told.describe("w") == "w:6: c: is not resolved: config.providers does not declare 'vault'"
     )
@@ -43,10 +43,10 @@ def test_placeholders_of_declared_providers_are_filled(tmp_path):
 
 def test_what_cannot_be_filled_is_refused_with_its_line():
     given = parse(PROVIDERS + "a=${env:GONE}\nconfig.providers.env.param.allowlist.pattern=[\n")
-    assert given.unfilled == {"a"}
+    assert given.unresolved_keys == {"a"}
     assert "a" not in given.values
-    assert [each.describe("w").partition(": ")[0] for each in given.refused] == ["w:5", "w:4"]
-    assert "environment variable 'GONE' is not set" in given.refused[1].text
+    assert [each.describe("w").partition(": ")[0] for each in given.problems] == ["w:5", "w:4"]
+    assert "environment variable 'GONE' is not set" in given.problems[1].text
 
 
 def test_nothing_is_filled_without_providers():
@@ -57,13 +57,13 @@ def test_nothing_is_filled_without_providers():
 def test_the_last_of_equal_keys_counts_and_the_first_is_told_of():
     given = parse("a=1\nb=2\na=3\n")
     assert given.values == {"a": "3", "b": "2"}
-    assert [(each.line, each.key) for each in given.warned] == [(1, "a")]
-    assert "repeated in line 3" in given.warned[0].text
+    assert [(each.line, each.key) for each in given.warnings] == [(1, "a")]
+    assert "repeated in line 3" in given.warnings[0].text
 
 
 def test_more_than_ascii_is_told_of():
     given = parse("# ü\na=ü\n")
-    assert [each.line for each in given.warned] == [2]
+    assert [each.line for each in given.warnings] == [2]
 
 
 def test_a_broken_escape_is_refused():
@@ -109,11 +109,13 @@ def told(made: ErrorCollector) -> list[str]:
 
 
 def test_every_problem_is_told_with_line_and_value(made):
-    made.refuse(
+    made.add_problem(
         "session.timeout.ms",
         "Invalid value soon for configuration session.timeout.ms: Not a number of type INT",
     )
-    made.refuse("offsets", 'Missing required configuration "offsets" which has no default value.')
+    made.add_problem(
+        "offsets", 'Missing required configuration "offsets" which has no default value.'
+    )
     assert told(made) == [
         "w: offsets: is missing: add offsets=… to the file",
         "w:3: session.timeout.ms: Not a number of type INT; given: 'soon'",
@@ -123,9 +125,9 @@ def test_every_problem_is_told_with_line_and_value(made):
 
 
 def test_the_first_problem_of_a_key_counts(made):
-    made.refuse("session.timeout.ms", "first")
-    made.refuse("session.timeout.ms", "second")
-    made.refuse("topic", "is missing")
+    made.add_problem("session.timeout.ms", "first")
+    made.add_problem("session.timeout.ms", "second")
+    made.add_problem("topic", "is missing")
     text = "\n".join(told(made))
     assert "first" in text
     assert "second" not in text
@@ -142,8 +144,8 @@ def test_the_first_problem_of_a_key_counts(made):
     ],
 )
 def test_secrets_are_not_shown(made, key, text):
-    made.refuse(key, text, allowed=text)
-    made.warn(key, text)
+    made.add_problem(key, text, allowed=text)
+    made.add_warning(key, text)
     line = next(each for each in told(made) if f" {key}: " in each)
     assert text not in line
     assert "has an invalid value, which is not shown because it is a secret" in line
@@ -151,7 +153,7 @@ def test_secrets_are_not_shown(made, key, text):
 
 
 def test_what_a_provider_filled_in_is_shown_as_it_stands(made):
-    made.refuse("listeners", "needs one at least", allowed="http://:8083")
+    made.add_problem("listeners", "needs one at least", allowed="http://:8083")
     assert "w:6: listeners: needs one at least; given: '${env:LISTENERS}'; allowed: " in "\n".join(
         told(made)
     )
@@ -162,9 +164,9 @@ def test_warnings_come_in_the_order_of_the_file():
         "a=1\nb=2\n", file="w", folder=pathlib.Path("/"), environment={}
     )
     made = ErrorCollector(given)
-    made.warn("b", "has no effect", nearest="bb")
-    made.warn("a", "has no effect")
-    made.warn("a", "has no effect")
+    made.add_warning("b", "has no effect", nearest="bb")
+    made.add_warning("a", "has no effect")
+    made.add_warning("a", "has no effect")
     assert made.finish() == (
         "w:1: a: has no effect",
         "w:2: b: has no effect; did you mean 'bb'?",

@@ -26,10 +26,10 @@ def test_a_worker_alone():
     found = worker_config.parse_standalone_config(
         {**COMMON, "offset.storage.file.filename": "/tmp/o"}
     )
-    assert (found.offset_file, found.bootstrap) == ("/tmp/o", "a:1,b:2")
+    assert (found.offset_file, found.bootstrap_servers) == ("/tmp/o", "a:1,b:2")
     assert (found.flush_interval_s, found.flush_timeout_s, found.graceful_stop_s) == (60, 5, 5)
     assert found.header_converter.endswith("SimpleHeaderConverter")
-    assert found.under("value.converter.") == {"schemas.enable": "false"}
+    assert found.get_prefixed("value.converter.") == {"schemas.enable": "false"}
     assert found.plugin_path == ()
 
 

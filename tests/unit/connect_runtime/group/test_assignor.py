@@ -83,7 +83,7 @@ def numbered(first: int, last: int) -> list[str]:
 
 
 def loads(**held: ConnectorsAndTasks) -> MemberLoads:
-    return MemberLoads.of(held, without=frozenset())
+    return MemberLoads.from_members(held, without=frozenset())
 
 
 # Handing out
@@ -110,11 +110,11 @@ def test_connectors_and_tasks_are_handed_out_apart():
     one = ConnectorsAndTasks(connectors=("c1", "c2"))
     other = ConnectorsAndTasks(tasks=connect_group.tasks("c1", 2))
     found = loads(a=one, b=other)
-    found.hand_out(["c3", *connect_group.tasks("c3", 1)])
-    assert found.work("b") == ConnectorsAndTasks(
+    found.assign_evenly(["c3", *connect_group.tasks("c3", 1)])
+    assert found.get_work("b") == ConnectorsAndTasks(
         connectors=("c3",), tasks=connect_group.tasks("c1", 2)
     )
-    assert found.work("a") == ConnectorsAndTasks(
+    assert found.get_work("a") == ConnectorsAndTasks(
         connectors=("c1", "c2"), tasks=connect_group.tasks("c3", 1)
     )
 
@@ -162,16 +162,22 @@ def test_what_is_above_a_members_part_is_taken_from_its_front(sizes, total, expe
 def test_nothing_is_taken_while_nothing_runs_or_nothing_is_configured():
     some = ConnectorsAndTasks(connectors=("c1", "c2"))
     assert (
-        loads(a=connectors_and_tasks.NO_WORK, b=connectors_and_tasks.NO_WORK).too_many(some) == {}
+        loads(a=connectors_and_tasks.NO_WORK, b=connectors_and_tasks.NO_WORK).find_surplus_work(
+            some
+        )
+        == {}
     )
     assert (
-        loads(a=some, b=connectors_and_tasks.NO_WORK).too_many(connectors_and_tasks.NO_WORK) == {}
+        loads(a=some, b=connectors_and_tasks.NO_WORK).find_surplus_work(
+            connectors_and_tasks.NO_WORK
+        )
+        == {}
     )
 
 
 def test_connectors_and_tasks_are_taken_together():
     everything = ConnectorsAndTasks(connectors=("c1", "c2"), tasks=connect_group.tasks("c1", 4))
-    found = loads(a=everything, b=connectors_and_tasks.NO_WORK).too_many(everything)
+    found = loads(a=everything, b=connectors_and_tasks.NO_WORK).find_surplus_work(everything)
     assert found == {"a": frozenset({"c1", *connect_group.tasks("c1", 2)})}
 
 
@@ -180,13 +186,13 @@ def test_connectors_and_tasks_are_taken_together():
 
 def test_loads_are_added_to_and_taken_from():
     held = ConnectorsAndTasks(connectors=("c1",), tasks=connect_group.tasks("c1", 3))
-    found = MemberLoads.of({"a": held, "b": connectors_and_tasks.NO_WORK}, without={"c1"})
+    found = MemberLoads.from_members({"a": held, "b": connectors_and_tasks.NO_WORK}, without={"c1"})
     assert list(found.idle) == ["b"]
     assert set(found.members) == {"a", "b"}
     found.remove("a", frozenset(connect_group.tasks("c1", 2)))
-    assert found.work("a") == ConnectorsAndTasks(tasks=connect_group.tasks("c1", 1, start=2))
+    assert found.get_work("a") == ConnectorsAndTasks(tasks=connect_group.tasks("c1", 1, start=2))
     found.add("b", ["c2"])
-    assert found.work("b") == ConnectorsAndTasks(connectors=("c2",))
+    assert found.get_work("b") == ConnectorsAndTasks(connectors=("c2",))
     assert list(found.idle) == []
     assert held.connectors == ("c1",), "what came in is left alone"
 
@@ -221,12 +227,12 @@ class Case:
     def judge(self, items: ConnectorsAndTasks = LOST) -> LostAssignments:
         verdict = assignor.handle_lost_assignments(
             items.items,
-            MemberLoads.of(self.members, without=frozenset()),
+            MemberLoads.from_members(self.members, without=frozenset()),
             self.waiting,
             members_before=self.before,
             times=RebalanceTimes(now_ms=self.now_ms, delay_max_ms=self.delay_max_ms),
         )
-        self.waiting = verdict.waiting
+        self.waiting = verdict.delayed_rebalance
         self.before = frozenset(self.members)
         return verdict
 
@@ -236,7 +242,7 @@ class Case:
 
 
 def rests(verdict: LostAssignments) -> bool:
-    return not verdict.reassign and not verdict.given
+    return not verdict.reassign and not verdict.returned
 
 
 def test_nothing_lost_ends_all_waiting():
@@ -264,7 +270,7 @@ def test_what_a_worker_lost_waits_and_goes_to_the_one_that_came_back():
     assert case.delay_ms == D_MS // 2
     case.now_ms += D_MS // 2
     verdict = case.judge()
-    assert verdict.given == {"w1": list(LOST.items)}
+    assert verdict.returned == {"w1": list(LOST.items)}
     assert not verdict.reassign
     assert case.waiting == DelayedRebalance()
 
@@ -289,7 +295,7 @@ def test_two_that_came_share_what_was_lost():
     case.members |= {"w1": part(5), "w3": part(6)}
     case.now_ms += D_MS // 2
     first, second = connect_group.tasks("t", 2, start=4), connect_group.tasks("t", 2, start=6)
-    assert case.judge().given == {
+    assert case.judge().returned == {
         "w3": ["c2", first[0], second[0]],
         "w1": ["c3", first[1], second[1]],
     }
@@ -322,7 +328,7 @@ def test_with_all_members_present_nothing_was_lost_but_an_answer():
 def test_while_work_rests_more_of_it_does_not_make_it_wait_longer():
     case = after_the_first_half()
     case.now_ms += 7
-    assert rests(case.judge(LOST.then(part(0))))
+    assert rests(case.judge(LOST.union(part(0))))
     assert case.delay_ms == D_MS // 2 - 7
 
 

@@ -36,7 +36,7 @@ def answer(**fields: object) -> ConnectAssignment:
     return ConnectAssignment(**told)  # type: ignore[arg-type]
 
 
-EAGER = answer(assigned=C1.then(C2_1))
+EAGER = answer(assigned=C1.union(C2_1))
 EAGER_HEX = (
     "0000000000026d31000f687474703a2f2f77313a383038332f0000000000000005000000020002633100000002"
     "ffffffff00000000000263320000000100000001"
@@ -93,21 +93,25 @@ def test_an_assignment_knows_whether_it_failed():
 
 
 def test_a_worker_offers_its_own_protocol_and_all_older_ones():
-    assert V2.offered() == (V2, V1, V0)
-    assert V1.offered() == (V1, V0)
-    assert V0.offered() == (V0,)
-    assert [each.wire_name for each in V2.offered()] == ["sessioned", "compatible", "default"]
+    assert V2.list_supported() == (V2, V1, V0)
+    assert V1.list_supported() == (V1, V0)
+    assert V0.list_supported() == (V0,)
+    assert [each.wire_name for each in V2.list_supported()] == [
+        "sessioned",
+        "compatible",
+        "default",
+    ]
 
 
 @pytest.mark.parametrize("each", list(ConnectProtocol))
 def test_a_protocol_is_known_by_its_name_on_the_wire(each):
-    assert ConnectProtocol.of_wire_name(each.wire_name) is each
-    assert ConnectProtocol.of_wire_name(each.wire_name.upper()) is each
+    assert ConnectProtocol.from_wire_name(each.wire_name) is each
+    assert ConnectProtocol.from_wire_name(each.wire_name.upper()) is each
 
 
 def test_a_protocol_of_other_groups_is_refused():
     with pytest.raises(ValueError, match=r"'range'.*'default', 'compatible', 'sessioned'"):
-        ConnectProtocol.of_wire_name("range")
+        ConnectProtocol.from_wire_name("range")
 
 
 # Versions that meet

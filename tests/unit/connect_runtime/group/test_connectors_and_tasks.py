@@ -12,7 +12,7 @@ def tasks(*printed: str) -> tuple[ConnectorTaskId, ...]:
 
 def test_items_are_told_apart_in_their_order():
     mixed: list[WorkItem] = ["b", *tasks("b-1"), "a", *tasks("b-0")]
-    found = ConnectorsAndTasks.of(mixed)
+    found = ConnectorsAndTasks.from_items(mixed)
     assert found == ConnectorsAndTasks(connectors=("b", "a"), tasks=tasks("b-1", "b-0"))
     assert found.items == ("b", "a", *tasks("b-1", "b-0"))
 
@@ -25,7 +25,7 @@ def test_a_connector_is_not_its_task():
 def test_work_is_added_behind_and_never_twice():
     one = ConnectorsAndTasks(connectors=("c",), tasks=tasks("c-1"))
     more = ConnectorsAndTasks(connectors=("a", "c"), tasks=tasks("a-0", "c-1"))
-    assert one.then(more) == ConnectorsAndTasks(connectors=("c", "a"), tasks=tasks("c-1", "a-0"))
+    assert one.union(more) == ConnectorsAndTasks(connectors=("c", "a"), tasks=tasks("c-1", "a-0"))
 
 
 def test_only_nothing_is_false():

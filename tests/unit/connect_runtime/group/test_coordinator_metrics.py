@@ -11,7 +11,7 @@ from connect_runtime.worker import metrics_registry
 
 HEARTBEAT = member_requests.heartbeat("g", member_id="m", generation=1).api
 SYNC = member_requests.sync_group(
-    "g", member_id="m", generation=1, protocol_type="connect", protocol="p", answers={}
+    "g", member_id="m", generation=1, protocol_type="connect", protocol="p", assignments={}
 ).api
 JOIN = member_requests.join_group(
     "g",
@@ -30,12 +30,12 @@ def figures():
 
 
 def test_all_attributes_but_what_is_assigned_are_there():
-    found = figures().numbers(0.0)
+    found = figures().collect(0.0)
     assert found.keys() | ASSIGNED == metrics_registry.COORDINATOR.numbers.keys()
 
 
 def test_what_never_happened_was_minus_one_seconds_ago():
-    found = figures().numbers(500.0)
+    found = figures().collect(500.0)
     assert found["last-heartbeat-seconds-ago"] == -1
     assert found["last-rebalance-seconds-ago"] == -1
     assert math.isnan(found["join-time-avg"])
@@ -43,18 +43,18 @@ def test_what_never_happened_was_minus_one_seconds_ago():
 
 
 def answer(made, api, now_s, *, took_s=0.0, code: int | None = 0):
-    made.answered(api, code=code, took_s=took_s, now_s=now_s)
+    made.record_response(api, code=code, took_s=took_s, now_s=now_s)
 
 
 def test_a_round_lasts_from_its_first_join_to_its_sync():
     made = figures()
-    made.sent(JOIN, 100.0)
+    made.record_request(JOIN, 100.0)
     answer(made, JOIN, 101.0, code=79)
-    made.sent(JOIN, 102.0)
+    made.record_request(JOIN, 102.0)
     answer(made, JOIN, 102.5, took_s=0.5)
-    made.sent(SYNC, 102.5)
+    made.record_request(SYNC, 102.5)
     answer(made, SYNC, 103.0, took_s=0.25)
-    found = made.numbers(110.9)
+    found = made.collect(110.9)
     assert (found["join-total"], found["sync-total"], found["rebalance-total"]) == (1, 1, 1)
     assert (found["join-time-max"], found["sync-time-avg"]) == (500, 250)
     assert found["rebalance-latency-max"] == found["rebalance-latency-total"] == 3000
@@ -66,9 +66,9 @@ def test_a_round_lasts_from_its_first_join_to_its_sync():
 def test_the_next_round_begins_anew():
     made = figures()
     for begin_s in (0.0, 10.0):
-        made.sent(JOIN, begin_s)
+        made.record_request(JOIN, begin_s)
         answer(made, SYNC, begin_s + 1.0)
-    found = made.numbers(12.0)
+    found = made.collect(12.0)
     assert found["rebalance-latency-avg"] == 1000
     assert found["rebalance-total"] == 2
 
@@ -78,18 +78,18 @@ def test_the_next_round_begins_anew():
 def test_what_is_refused_or_not_answered_is_a_failed_round(api, code):
     made = figures()
     answer(made, api, 1.0, code=code)
-    found = made.numbers(1.0)
+    found = made.collect(1.0)
     assert found["failed-rebalance-total"] == 1
     assert found["join-total"] == found["sync-total"] == found["rebalance-total"] == 0
 
 
 def test_heartbeats_count_when_they_are_answered_at_all():
     made = figures()
-    made.sent(HEARTBEAT, 1.0)
+    made.record_request(HEARTBEAT, 1.0)
     answer(made, HEARTBEAT, 1.125, took_s=0.125, code=27)
-    made.sent(HEARTBEAT, 4.0)
+    made.record_request(HEARTBEAT, 4.0)
     answer(made, HEARTBEAT, 5.0, took_s=1.0, code=None)
-    found = made.numbers(6.5)
+    found = made.collect(6.5)
     assert found["heartbeat-total"] == 1
     assert found["heartbeat-response-time-max"] == 125
     assert found["last-heartbeat-seconds-ago"] == 2
@@ -98,6 +98,6 @@ def test_heartbeats_count_when_they_are_answered_at_all():
 
 def test_other_requests_are_none_of_it():
     made, untouched = figures(), figures()
-    made.sent("find_coordinator", 1.0)
+    made.record_request("find_coordinator", 1.0)
     answer(made, "find_coordinator", 2.0, code=15)
-    assert repr(made.numbers(3.0)) == repr(untouched.numbers(3.0))
+    assert repr(made.collect(3.0)) == repr(untouched.collect(3.0))

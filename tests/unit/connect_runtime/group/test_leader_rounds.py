@@ -40,7 +40,7 @@ class Group:
 
     def join(self, *names: str) -> None:
         for name in names:
-            self.members[name] = MemberAssignment.fresh(self.speaks)
+            self.members[name] = MemberAssignment.initial(self.speaks)
 
     def round(self, *, hear: bool = True) -> tuple[dict[str, Counts], int]:
         """What each is told, and the delay. Not `hear`: nobody takes it up."""
@@ -55,15 +55,16 @@ class Group:
             last_completed=self.generation - 1,
             members=said,
         )
-        snapshots = ConfigSnapshots(joined_with=self.configured, newest=self.configured)
+        snapshots = ConfigSnapshots(at_join=self.configured, newest=self.configured)
         times = RebalanceTimes(now_ms=self.now_ms, delay_max_ms=D_MS)
         found = rebalance_rounds.perform_assignment(election, snapshots, self.state, times=times)
         self.state = found.state
         told = {
-            name: connect_protocol.decode_assignment(data) for name, data in found.answers.items()
+            name: connect_protocol.decode_assignment(data)
+            for name, data in found.assignments.items()
         }
-        for name, data in found.answers.items() if hear else ():
-            heard = self.members[name].answered(
+        for name, data in found.assignments.items() if hear else ():
+            heard = self.members[name].apply_assignment(
                 data, protocol_name=self.speaks.wire_name, generation=self.generation
             )
             self.members[name] = heard.member
@@ -95,8 +96,8 @@ def group(request: pytest.FixtureRequest) -> Group:
 def test_who_joins_two_others_gets_nothing_before_they_gave_up_a_task_each(group: Group) -> None:
     group.join("worker1", "worker2")
     assert group.round() == ({"worker1": (1, 4, 0, 0), "worker2": (1, 4, 0, 0)}, 0)
-    assert group.members["worker1"].holding.connectors == ("connector1",)
-    assert group.members["worker2"].holding.connectors == ("connector2",)
+    assert group.members["worker1"].assigned_work.connectors == ("connector1",)
+    assert group.members["worker2"].assigned_work.connectors == ("connector2",)
     group.join("worker3")
     told, delay_ms = group.round()
     assert told == {"worker1": (0, 0, 0, 1), "worker2": (0, 0, 0, 1), "worker3": NOTHING}
@@ -152,9 +153,9 @@ def test_metadata_names_every_protocol_and_what_runs(
     told = ConnectAssignment(
         leader="worker1", leader_url="http://worker1:8083", config_offset=OFFSET, assigned=held
     )
-    fresh = MemberAssignment.fresh(speaks)
+    fresh = MemberAssignment.initial(speaks)
     assert len(fresh.metadata("url", OFFSET)) == size
-    heard = fresh.answered(
+    heard = fresh.apply_assignment(
         connect_protocol.encode_assignment(told, told_in),
         protocol_name=told_in.wire_name,
         generation=3,
@@ -178,7 +179,7 @@ def test_eager_members_give_up_everything_in_each_round() -> None:
     group = Group(V0, configured=ConfiguredWork(offset=OFFSET, task_counts={"connector1": 1}))
     group.join("worker1", "worker2")
     assert group.round()[0] == {"worker1": (1, 0, 0, 0), "worker2": (0, 1, 0, 0)}
-    before = group.members["worker2"].stop_before_joining()
+    before = group.members["worker2"].work_to_stop_before_join()
     assert before.items == TASKS[:1]
     group.members = {"worker1": group.members["worker2"]}
     assert group.round()[0] == {"worker1": (1, 1, 0, 0)}
@@ -186,11 +187,11 @@ def test_eager_members_give_up_everything_in_each_round() -> None:
 
 def test_a_leader_that_cannot_keep_up_has_them_join_again_with_what_they_know_by_then() -> None:
     """testJoinLeaderCannotAssign, from the member's side."""
-    one = MemberAssignment.fresh(V1)
+    one = MemberAssignment.initial(V1)
     mismatch = ConnectAssignment(
         error=connect_protocol.CONFIG_MISMATCH, leader="leader", leader_url="url", config_offset=9
     )
-    heard = one.answered(
+    heard = one.apply_assignment(
         connect_protocol.encode_assignment(mismatch, V1), protocol_name=V1.wire_name, generation=1
     )
     assert heard.member.rejoin_needed
@@ -203,8 +204,8 @@ def test_a_leader_that_cannot_keep_up_has_them_join_again_with_what_they_know_by
         config_offset=9,
         assigned=ConnectorsAndTasks(tasks=TASKS[:1]),
     )
-    again = heard.member.answered(
+    again = heard.member.apply_assignment(
         connect_protocol.encode_assignment(good, V1), protocol_name=V1.wire_name, generation=2
     )
     assert not again.member.rejoin_needed
-    assert again.start(()).tasks == TASKS[:1]
+    assert again.work_to_start(()).tasks == TASKS[:1]

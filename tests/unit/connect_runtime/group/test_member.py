@@ -102,7 +102,7 @@ def test_a_leader_plans_for_all_and_beats_meanwhile(talk):
     talk.answer("heartbeat", group_answers.beaten())
     talk.wait(3)
     assert "heartbeat" in talk.sent
-    talk.tell(AssignmentsComputed(generation=4, answers={"m1": b"a", "m2": b"b"}))
+    talk.tell(AssignmentsComputed(generation=4, assignments={"m1": b"a", "m2": b"b"}))
     sent = talk.entity("sync_group").assignments
     assert {each.member_id: each.assignment for each in sent} == {"m1": b"a", "m2": b"b"}
     (completed,) = talk.answer("sync_group", group_answers.synced(b"a"))
@@ -114,10 +114,10 @@ def test_a_plan_for_a_round_that_is_over_is_dropped(talk):
     talk.join(leader="m1", members={"m1": b""}, generation=4)
     talk.wait(3)
     talk.answer("heartbeat", group_answers.beaten(code=25))
-    assert talk.tell(AssignmentsComputed(generation=4, answers={"m1": b"a"})) == []
+    assert talk.tell(AssignmentsComputed(generation=4, assignments={"m1": b"a"})) == []
     assert "sync_group" not in talk.sent
     talk.join(leader="m1", members={"m1": b""}, generation=5)
-    talk.tell(AssignmentsComputed(generation=4, answers={"m1": b"old"}))
+    talk.tell(AssignmentsComputed(generation=4, assignments={"m1": b"old"}))
     assert "sync_group" not in talk.sent
 
 
@@ -143,7 +143,9 @@ def test_a_coordinator_that_is_not_known_yet_is_asked_for_again_later(talk, code
 
 def test_a_broker_before_3_0_is_asked_in_the_old_way(talk):
     talk.tell(MemberTick())
-    unknown = UnsupportedVersion("find_coordinator", ours=(4, 6), theirs=(0, 3), address="b")
+    unknown = UnsupportedVersion(
+        "find_coordinator", client_versions=(4, 6), broker_versions=(0, 3), address="b"
+    )
     talk.fail("find_coordinator", unknown)
     assert talk.entity("find_coordinator").key == "g"
     talk.answer("find_coordinator", group_answers.found_by_an_old_broker(5))
@@ -172,10 +174,10 @@ def test_a_heartbeat_answered_without_error_confirms_when_it_was_sent(talk):
     assert "heartbeat" in talk.sent, "somebody waits for it"
     talk.wait(0.5)
     talk.answer("heartbeat", group_answers.beaten())
-    assert talk.member.pulse.confirmed_s == sent_s
+    assert talk.member.heartbeat_timer.last_confirmed_s == sent_s
     talk.wait(3)
     talk.answer("heartbeat", group_answers.beaten(code=27))
-    assert talk.member.pulse.confirmed_s == sent_s, "27 confirms nothing"
+    assert talk.member.heartbeat_timer.last_confirmed_s == sent_s, "27 confirms nothing"
 
 
 def test_a_rebalance_is_noticed_by_the_heartbeat_and_beats_until_the_worker_is_ready(talk):
@@ -308,7 +310,7 @@ def test_a_broken_connection_ends_the_round(talk, api):
 def test_a_worker_that_is_ready_when_the_coordinator_is_gone_is_asked_again(talk):
     talk.find()
     talk.tell(MemberTick())
-    talk.member.search.lost(talk.now_s)
+    talk.member.coordinator_lookup.on_lost(talk.now_s)
     talk.prepare()
     assert "join_group" not in talk.sent
     told = talk.answer("find_coordinator", group_answers.found(2))
@@ -371,7 +373,7 @@ def test_who_was_away_for_longer_than_its_work_is_kept_for_it_ends_it_before_it_
         talk = GroupTalk(rebalance_delay_s=300.0).find()
         talk.join(leader="m1")
         talk.tell(
-            AssignmentsComputed(generation=talk.member.generation.number, answers={"m1": b""})
+            AssignmentsComputed(generation=talk.member.generation.number, assignments={"m1": b""})
         )
         talk.answer("sync_group", group_answers.synced(b"work"))
         if "heartbeat" in talk.sent:
@@ -469,7 +471,7 @@ def test_a_member_that_was_asked_to_leave_stays_out_until_it_is_asked_to_join(ta
     talk.stable()
     assert talk.tell(LeaveRequested("cannot read the config topic")) == []
     assert talk.entity("leave_group").members[0].reason == "cannot read the config topic"
-    assert talk.state is State.OUT
+    assert talk.state is State.LEFT
     assert talk.member.due_s() == math.inf
     talk.answer("leave_group", group_answers.left())
     assert talk.wait(200) == []

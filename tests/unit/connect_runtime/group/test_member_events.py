@@ -102,7 +102,7 @@ class Chaos:
                 self.prepare()
             case 4:
                 generation = talk.member.generation.number
-                talk.tell(AssignmentsComputed(generation=generation, answers={"m1": b"a"}))
+                talk.tell(AssignmentsComputed(generation=generation, assignments={"m1": b"a"}))
             case 5 if sent:
                 failure = self.rng.choice([ConnectionFailed("b", "x"), UnknownBroker(3)])
                 talk.fail(self.rng.choice(sent), failure)
@@ -149,7 +149,7 @@ def calm(chaos: Chaos) -> None:
         talk.answer(api, chaos.body(api))
     chaos.prepare()
     generation = talk.member.generation.number
-    talk.tell(AssignmentsComputed(generation=generation, answers={"m1": b"a"}))
+    talk.tell(AssignmentsComputed(generation=generation, assignments={"m1": b"a"}))
     talk.wait(0.5)
 
 

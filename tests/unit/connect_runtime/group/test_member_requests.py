@@ -24,41 +24,45 @@ from connect_runtime.protocol.request_builders import AnyNodeTarget, NodeTarget,
 def box() -> MemberStepOutput:
     options = GroupRebalanceConfig(group_id="g")
     found = CoordinatorLookup(settings=options, rng=random.Random(1))
-    found.found(3)
+    found.on_found(3)
     generation = GroupGeneration(number=4, member_id="m", protocol="sessioned")
-    return MemberStepOutput(settings=options, search=found, generation=generation)
+    return MemberStepOutput(settings=options, coordinator_lookup=found, generation=generation)
 
 
 def test_everything_is_told_once_and_in_order(box):
-    box.note("something")
-    token = box.prepare()
-    assert box.take() == [
+    box.log("something")
+    token = box.request_prepare()
+    assert box.pop_instructions() == [
         MemberLogLine("group g: something"),
         PrepareJoin(token),
     ]
-    assert box.take() == []
+    assert box.pop_instructions() == []
 
 
 def test_each_request_has_a_token_of_its_own(box):
     tokens = [
-        box.prepare(),
-        box.find(),
-        box.join([("default", b"")], reason="why"),
-        box.sync({}),
-        box.heartbeat(),
-        box.leave("why"),
+        box.request_prepare(),
+        box.send_find_coordinator(),
+        box.send_join([("default", b"")], reason="why"),
+        box.send_sync({}),
+        box.send_heartbeat(),
+        box.send_leave("why"),
     ]
     assert len(set(tokens)) == len(tokens)
-    assert [each.token for each in box.take()] == tokens
+    assert [each.token for each in box.pop_instructions()] == tokens
 
 
 def test_requests_go_where_they_belong_with_the_time_that_they_may_take(box):
-    box.find()
-    box.join([("default", b"")], reason="why")
-    box.sync({})
-    box.heartbeat()
-    box.leave("why")
-    sent = {each.message.api: each for each in box.take() if isinstance(each, SendGroupRequest)}
+    box.send_find_coordinator()
+    box.send_join([("default", b"")], reason="why")
+    box.send_sync({})
+    box.send_heartbeat()
+    box.send_leave("why")
+    sent = {
+        each.message.api: each
+        for each in box.pop_instructions()
+        if isinstance(each, SendGroupRequest)
+    }
     assert {api: (each.lane, each.timeout_s) for api, each in sent.items()} == {
         "find_coordinator": (member_events.GROUP_PURPOSE, 40.0),
         "join_group": (member_events.JOIN_PURPOSE, 65.0),
@@ -81,7 +85,7 @@ JOIN = member_requests.join_group(
 )
 SYNC = member_requests.sync_group(
     "g", member_id="m", generation=7, protocol_type="connect", protocol="sessioned",
-    answers={"m": b"a", "n": b"b"},
+    assignments={"m": b"a", "n": b"b"},
 )  # fmt: skip
 BEAT = member_requests.heartbeat("g", member_id="m", generation=7)
 LEAVE = member_requests.leave_group("g", member_id="m", reason="r" * 300)
@@ -94,7 +98,7 @@ EVERY = [
 
 def written(message: RequestBuilder, version: int) -> Any:
     body = b"".join(
-        bytes(chunk) for chunk in [framing.encode_request_body(message.entity(version))]
+        bytes(chunk) for chunk in [framing.encode_request_body(message.build_entity(version))]
     )
     schema = kio.index.load_request_schema(message.api_key, version)
     found, size = entity_reader(schema)(body, 0)
@@ -105,7 +109,7 @@ def written(message: RequestBuilder, version: int) -> Any:
 @pytest.mark.parametrize(("message", "version"), EVERY)
 def test_every_version_says_who_asks_for_which_group(message, version):
     found = written(message, version)
-    assert found == message.entity(version)
+    assert found == message.build_entity(version)
     assert found.group_id == "g"
     member = found.members[0] if message is LEAVE else found
     assert member.member_id == "m"

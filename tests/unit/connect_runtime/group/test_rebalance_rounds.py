@@ -36,11 +36,11 @@ def after(
     one: MemberAssignment, version: ConnectProtocol, generation: int = 1, **fields: object
 ) -> AssignmentChange:
     data = answer(version, **fields)
-    return one.answered(data, protocol_name=version.wire_name, generation=generation)
+    return one.apply_assignment(data, protocol_name=version.wire_name, generation=generation)
 
 
 def running(version: ConnectProtocol, held: ConnectorsAndTasks = C1) -> MemberAssignment:
-    return after(MemberAssignment.fresh(V2), version, assigned=held).member
+    return after(MemberAssignment.initial(V2), version, assigned=held).member
 
 
 # What it says
@@ -55,10 +55,10 @@ def running(version: ConnectProtocol, held: ConnectorsAndTasks = C1) -> MemberAs
     ],
 )
 def test_a_new_member_offers_what_it_can_and_runs_nothing(offers, names):
-    said = MemberAssignment.fresh(offers).metadata("http://w/", 4)
+    said = MemberAssignment.initial(offers).metadata("http://w/", 4)
     assert [name for name, _ in said] == names
     for name, data in said:
-        assert int.from_bytes(data[:2], "big") == ConnectProtocol.of_wire_name(name).version
+        assert int.from_bytes(data[:2], "big") == ConnectProtocol.from_wire_name(name).version
         state = WorkerMetadata(url="http://w/", config_offset=4)
         assert connect_protocol.decode_metadata(data) == state
 
@@ -78,26 +78,26 @@ def test_cooperative_answers_add_and_take_away(version):
     one = running(version)
     gone = ConnectorsAndTasks(tasks=C1.tasks[:1])
     found = after(one, version, 2, assigned=C2, revoked=gone, delay_ms=9)
-    assert found.stop == gone
+    assert found.work_to_stop == gone
     assert found.assignment.revoked == gone
-    assert found.assignment.assigned == C2.then(C1.without(gone.items)), "what is new comes first"
+    assert found.assignment.assigned == C2.union(C1.without(gone.items)), "what is new comes first"
     assert found.assignment.delay_ms == 9
-    assert found.start(C1.without(gone.items).items) == C2
-    assert found.member.holding == found.assignment.assigned
-    assert found.member.completed == 2
-    assert found.member.current is version
+    assert found.work_to_start(C1.without(gone.items).items) == C2
+    assert found.member.assigned_work == found.assignment.assigned
+    assert found.member.last_generation == 2
+    assert found.member.current_protocol is version
 
 
 def test_an_answer_that_changes_nothing_starts_and_stops_nothing():
     found = after(running(V2), V2, 2)
-    assert not found.stop
+    assert not found.work_to_stop
     assert not found.assignment.revoked
-    assert found.member.holding == C1
-    assert not found.start(C1.items)
+    assert found.member.assigned_work == C1
+    assert not found.work_to_start(C1.items)
 
 
 def test_what_was_to_run_and_was_not_started_is_started_after_the_next_answer():
-    assert after(running(V2), V2, 2).start(()) == C1
+    assert after(running(V2), V2, 2).work_to_start(()) == C1
 
 
 @pytest.mark.parametrize("version", [V1, V2])
@@ -108,17 +108,17 @@ def test_a_failed_answer_leaves_everything_running_and_has_it_join_again(version
     assert found.assignment.failed
     assert found.assignment.config_offset == 9
     assert found.member.rejoin_needed
-    assert found.member.holding == C1
+    assert found.member.assigned_work == C1
     healed = after(found.member, version, 3)
-    assert healed.member.holding == C1
+    assert healed.member.assigned_work == C1
     assert not healed.member.rejoin_needed
 
 
 def test_an_eager_answer_is_all_there_is():
     found = after(running(V0), V0, 2, assigned=C2)
     assert found.assignment.assigned == C2
-    assert not found.stop, "everything was stopped before"
-    assert found.start(()) == C2
+    assert not found.work_to_stop, "everything was stopped before"
+    assert found.work_to_start(()) == C2
 
 
 @pytest.mark.parametrize(
@@ -126,73 +126,73 @@ def test_an_eager_answer_is_all_there_is():
     [(V0, C1), (V1, connectors_and_tasks.NO_WORK), (V2, connectors_and_tasks.NO_WORK)],
 )
 def test_only_eager_members_stop_before_they_join(version, expected):
-    assert running(version).stop_before_joining() == expected
+    assert running(version).work_to_stop_before_join() == expected
 
 
 def test_a_member_that_has_nothing_stops_nothing():
-    assert MemberAssignment.fresh(V0).stop_before_joining() == connectors_and_tasks.NO_WORK
+    assert MemberAssignment.initial(V0).work_to_stop_before_join() == connectors_and_tasks.NO_WORK
     failed = after(running(V0), V0, 2, error=connect_protocol.CONFIG_MISMATCH).member
-    assert failed.stop_before_joining() == connectors_and_tasks.NO_WORK
+    assert failed.work_to_stop_before_join() == connectors_and_tasks.NO_WORK
 
 
 def test_the_group_may_change_its_protocol_both_ways():
     """What stopped for the eager protocol still counts as its own until it is answered."""
     down = after(running(V2), V0, 2, assigned=C2).member
-    assert down.current is V0
-    assert down.holding == C2
-    assert down.stop_before_joining() == C2
+    assert down.current_protocol is V0
+    assert down.assigned_work == C2
+    assert down.work_to_stop_before_join() == C2
     said = dict(down.metadata("http://w/", 4))
     assert connect_protocol.decode_metadata(said["sessioned"]).running == C2
     up = after(down, V2, 3)
     assert up.assignment.assigned == C2
-    assert up.start(()) == C2
+    assert up.work_to_start(()) == C2
 
 
-@pytest.mark.parametrize("told", [{"assigned": C2.then(C1.without(C1.tasks))}, {"error": 1}])
+@pytest.mark.parametrize("told", [{"assigned": C2.union(C1.without(C1.tasks))}, {"error": 1}])
 def test_what_ran_before_the_group_fell_back_to_the_eager_protocol_stops(told):
     """Nothing was stopped before that round, as it began under the other protocol."""
     found = after(running(V2), V0, 2, **told)
-    assert found.stop == C1.without(found.assignment.assigned.items)
-    assert found.stop.tasks == C1.tasks
+    assert found.work_to_stop == C1.without(found.assignment.assigned.items)
+    assert found.work_to_stop.tasks == C1.tasks
     assert not found.assignment.revoked
 
 
 def test_a_member_that_the_leader_left_out_goes_on():
-    found = running(V2).answered(b"", protocol_name="sessioned", generation=2)
-    assert found.member.holding == C1
+    found = running(V2).apply_assignment(b"", protocol_name="sessioned", generation=2)
+    assert found.member.assigned_work == C1
     assert found.assignment.leader == ""
     assert not found.member.rejoin_needed
-    eager = running(V0).answered(b"", protocol_name="default", generation=2)
-    assert not eager.member.holding
+    eager = running(V0).apply_assignment(b"", protocol_name="default", generation=2)
+    assert not eager.member.assigned_work
 
 
 def test_an_answer_that_cannot_be_read_changes_nothing():
     one = running(V2)
     with pytest.raises(MalformedBytesError):
-        one.answered(b"\0\2\0", protocol_name="sessioned", generation=2)
+        one.apply_assignment(b"\0\2\0", protocol_name="sessioned", generation=2)
     with pytest.raises(ValueError, match="range"):
-        one.answered(answer(V2), protocol_name="range", generation=2)
-    assert one.holding == C1
+        one.apply_assignment(answer(V2), protocol_name="range", generation=2)
+    assert one.assigned_work == C1
 
 
 # Without a group
 
 
 def test_before_the_first_answer_it_has_to_join():
-    assert MemberAssignment.fresh(V2).rejoin_needed
+    assert MemberAssignment.initial(V2).rejoin_needed
     assert not running(V2).rejoin_needed
 
 
 @pytest.mark.parametrize("version", list(ConnectProtocol))
 def test_a_member_that_lost_its_coordinator_gives_up_all_its_work(version):
-    alone, stop = running(version).given_up()
+    alone, stop = running(version).abandon_work()
     assert stop == C1
     assert alone.rejoin_needed
-    assert alone.holding == connectors_and_tasks.NO_WORK
-    assert alone.completed == 1
+    assert alone.assigned_work == connectors_and_tasks.NO_WORK
+    assert alone.last_generation == 1
     for _, data in alone.metadata("http://w/", 4):
         assert connect_protocol.decode_metadata(data).allocation is None
-    assert alone.given_up() == (alone, connectors_and_tasks.NO_WORK)
+    assert alone.abandon_work() == (alone, connectors_and_tasks.NO_WORK)
 
 
 TIMES = RebalanceTimes(now_ms=1_790_000_000_000, delay_max_ms=300_000)
@@ -231,14 +231,15 @@ def led(
     knows = knows or configured()
     found = rebalance_rounds.perform_assignment(
         elected(members, version),
-        ConfigSnapshots(joined_with=knows, newest=newest or knows),
+        ConfigSnapshots(at_join=knows, newest=newest or knows),
         state or AssignorState(generation=4),
         times=TIMES,
     )
-    assert list(found.answers) == list(members)
-    assert all(found.answers.values()), "an empty answer ends a Java worker"
+    assert list(found.assignments) == list(members)
+    assert all(found.assignments.values()), "an empty answer ends a Java worker"
     return found, {
-        member: connect_protocol.decode_assignment(data) for member, data in found.answers.items()
+        member: connect_protocol.decode_assignment(data)
+        for member, data in found.assignments.items()
     }
 
 
@@ -248,7 +249,7 @@ TWO = {"leader": says("leader"), "member": says("member")}
 @pytest.mark.parametrize("version", list(ConnectProtocol))
 def test_every_member_is_answered_in_the_groups_protocol(version):
     found, answers = led({name: says(name, version=version) for name in TWO}, version=version)
-    for data, answer in zip(found.answers.values(), answers.values(), strict=True):
+    for data, answer in zip(found.assignments.values(), answers.values(), strict=True):
         assert int.from_bytes(data[:2], "big") == version.version
         assert (answer.leader, answer.leader_url) == ("leader", "http://leader/")
         assert answer.error == connect_protocol.NO_ERROR

@@ -64,22 +64,22 @@ def node(cluster):
 def posted(node):
     def take():
         node.inbox.wait(WAIT_S)
-        return node.inbox.take_all()
+        return node.inbox.pop_all()
 
-    node.inbox.take_all()
+    node.inbox.pop_all()
     return take
 
 
 def asked(node, order):
     """The future of the ticket that an order answers."""
-    ticket, future = node.asked.issue()
-    node.orders.obey(order(ticket))
+    ticket, future = node.asked.create()
+    node.orders.execute(order(ticket))
     return future
 
 
 def configured(node):
     node.configs.put_connector("c", {"name": "c"})
-    node.inbox.take_all()
+    node.inbox.pop_all()
 
 
 def test_an_answer_reaches_who_asked(node):
@@ -88,16 +88,16 @@ def test_an_answer_reaches_who_asked(node):
 
 
 def test_at_the_end_everybody_is_refused(node):
-    _, future = node.asked.issue()
+    _, future = node.asked.create()
     node.orders.refuse_all()
     assert future.result(0).status == 500
 
 
 def test_a_note_is_logged_and_orders_for_the_group_are_not_for_here(node, caplog):
     with caplog.at_level(logging.INFO):
-        node.orders.obey(WriteLogLine("something changed"))
-        node.orders.obey(WriteLogLine("somebody is lost", warns=True))
-        node.orders.obey(CloseGroup())
+        node.orders.execute(WriteLogLine("something changed"))
+        node.orders.execute(WriteLogLine("somebody is lost", is_warning=True))
+        node.orders.execute(CloseGroup())
     told = [(each.levelname, each.message) for each in caplog.records]
     assert told == [("INFO", "something changed"), ("WARNING", "somebody is lost")]
 
@@ -105,18 +105,18 @@ def test_a_note_is_logged_and_orders_for_the_group_are_not_for_here(node, caplog
 def test_the_worker_is_told_of_target_states(node):
     node.worker.runs["c"] = {}
     paused = TargetState.PAUSED
-    node.orders.obey(ApplyTargetState(connector="c", state=paused))
+    node.orders.execute(ApplyTargetState(connector="c", state=paused))
     assert node.worker.states == {"c": paused}
 
 
 def test_statuses_are_said_and_forgotten(node):
     node.standing.generation = 7
-    node.orders.obey(PublishRestarting(ConnectorsAndTasks(connectors=("c",), tasks=(TASK,))))
+    node.orders.execute(PublishRestarting(ConnectorsAndTasks(connectors=("c",), tasks=(TASK,))))
     said = node.statuses.snapshot()
     expected = RunStatus(state=RunState.RESTARTING, worker_id="a", generation=7)
     assert said.connector("c") == expected
     assert said.by_task["c"] == {0: expected}
-    node.orders.obey(DeleteStatuses((TASK, "c")))
+    node.orders.execute(DeleteStatuses((TASK, "c")))
     said = node.statuses.snapshot()
     assert (said.connectors(), dict(said.by_task)) == ([], {})
 
@@ -124,7 +124,7 @@ def test_statuses_are_said_and_forgotten(node):
 def test_topics_are_forgotten_for_one_connector(node):
     for name in ("c", "d"):
         node.statuses.put_topic(TopicStatus(topic="t", connector=name, task=0, discovered_ms=1))
-    node.orders.obey(ResetActiveTopics("c"))
+    node.orders.execute(ResetActiveTopics("c"))
     assert [bool(node.statuses.snapshot().topics(name)) for name in ("c", "d")] == [False, True]
 
 
@@ -136,19 +136,19 @@ def logger():
 
 
 def test_levels_are_set(node, logger):
-    node.orders.obey(SetLoggerLevel(logger.name, "ERROR"))
+    node.orders.execute(SetLoggerLevel(logger.name, "ERROR"))
     assert logger.level == logging.ERROR
 
 
 def test_a_level_that_does_not_exist_changes_nothing(node, logger, caplog):
     """Anybody may have written it to the config topic."""
-    node.orders.obey(SetLoggerLevel(logger.name, "LOUD"))
+    node.orders.execute(SetLoggerLevel(logger.name, "LOUD"))
     assert logger.level == logging.NOTSET
     assert "unknown log level LOUD" in caplog.text
 
 
 def forward(node, token=3):
-    node.orders.obey(
+    node.orders.execute(
         ForwardTaskConfigs(token=token, connector="c/d", configs=[{"k": "v"}], leader_url=LEADER)
     )
 
@@ -156,7 +156,7 @@ def forward(node, token=3):
 def test_forwards_signed_and_tells_what_the_leader_said(cluster, node, posted):
     key = SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=1)
     node.configs.put_session_key(key)
-    node.inbox.take_all()
+    node.inbox.pop_all()
     cluster.send_and_wait = cluster.forwarded.append
     forward(node)
     assert posted() == [TaskConfigsForwarded(token=3)]
@@ -184,7 +184,7 @@ def test_what_became_of_forwarding_is_told(cluster, node, posted, error, status)
 
 
 def test_without_peers_forwarding_has_failed_and_says_what_is_missing(node, posted):
-    node.orders._deps = dataclasses.replace(node.orders._deps, peers=None)
+    node.orders._deps = dataclasses.replace(node.orders._deps, peer_client=None)
     forward(node)
     (told,) = posted()
     assert (told.token, told.status) == (3, None)
@@ -208,7 +208,7 @@ PUT = PutConnector(
 
 
 def test_what_was_validated_is_submitted_with_what_was_found(node, posted):
-    ticket, future = node.asked.issue()
+    ticket, future = node.asked.create()
     node.orders.validate_and_put(ticket, PUT)
     assert posted() == [RequestSubmitted(ticket=ticket, request=PUT)]
     assert not future.done()
@@ -220,8 +220,8 @@ def test_what_is_invalid_is_submitted_as_such(node, posted):
     )
     info = ConfigInfo(definition=None, value=value)
     node.validation.finds = ConfigInfos(name="x", error_count=1, groups=(), configs=(info,))
-    ticket, _ = node.asked.issue()
-    node.orders.obey(ValidateAndPutConnector(ticket=ticket, connector="c", config={}))
+    ticket, _ = node.asked.create()
+    node.orders.execute(ValidateAndPutConnector(ticket=ticket, connector="c", config={}))
     (told,) = posted()
     assert "contains the following 1 error(s):\nk must not be" in told.request.invalid
 
@@ -229,21 +229,21 @@ def test_what_is_invalid_is_submitted_as_such(node, posted):
 @pytest.mark.parametrize("error", [ConnectRestError(400, "no class"), KeyError("plugin")])
 def test_a_validation_that_raises_is_the_answer(node, error):
     node.validation.finds = error
-    ticket, future = node.asked.issue()
+    ticket, future = node.asked.create()
     node.orders.validate_and_put(ticket, PUT)
     assert future.exception(WAIT_S) is error
 
 
 def test_validated_too_late_is_refused(node):
     node.inbox.close()
-    ticket, future = node.asked.issue()
+    ticket, future = node.asked.create()
     node.orders.validate_and_put(ticket, PUT)
     assert future.result(WAIT_S) == RequestRefused(500, "Worker is shutting down")
 
 
 def test_validated_when_too_many_wait_is_told_so(node, monkeypatch):
     monkeypatch.setattr(herder_requests, "MAX_QUEUED_REQUESTS", 0)
-    ticket, future = node.asked.issue()
+    ticket, future = node.asked.create()
     node.orders.validate_and_put(ticket, PUT)
     assert isinstance(future.exception(WAIT_S), HerderQueueFullError)
 
@@ -251,7 +251,7 @@ def test_validated_when_too_many_wait_is_told_so(node, monkeypatch):
 def test_where_calls_have_no_place_askers_are_told_that_too_many_wait(node):
     configured(node)
     node.calls.stop(WAIT_S)
-    ticket, put = node.asked.issue()
+    ticket, put = node.asked.create()
     node.orders.validate_and_put(ticket, PUT)
     read = asked(node, lambda ticket: by_worker(ticket, ReadConnectorOffsets("c")))
     assert all(isinstance(each.exception(0), HerderQueueFullError) for each in (put, read))

@@ -20,7 +20,7 @@ def asked():
 
 
 def test_the_first_answer_counts(asked):
-    ticket, future = asked.issue()
+    ticket, future = asked.create()
     asked.answer(ticket, YES)
     asked.answer(ticket, NO)
     asked.fail(ticket, KeyError("late"))
@@ -28,7 +28,7 @@ def test_the_first_answer_counts(asked):
 
 
 def test_tickets_differ_and_unknown_ones_are_nobodys(asked):
-    (one, first), (two, second) = asked.issue(), asked.issue()
+    (one, first), (two, second) = asked.create(), asked.create()
     asked.answer(-1, NO)
     asked.answer(two, NO)
     assert one != two
@@ -40,8 +40,8 @@ def test_settled_with_what_comes_of_a_call(asked):
     outcomes: list[futures.Future[object]] = [futures.Future(), futures.Future()]
     answers = []
     for each in outcomes:
-        ticket, future = asked.issue()
-        asked.settle(ticket, each)
+        ticket, future = asked.create()
+        asked.complete_from(ticket, each)
         answers.append(future)
     assert not any(each.done() for each in answers)
     outcomes[0].set_result(YES)
@@ -51,11 +51,11 @@ def test_settled_with_what_comes_of_a_call(asked):
 
 
 def test_fails_with_a_call_and_else_waits_on(asked):
-    (one, well), (two, badly) = asked.issue(), asked.issue()
+    (one, well), (two, badly) = asked.create(), asked.create()
     done: futures.Future[object] = futures.Future()
     broken: futures.Future[object] = futures.Future()
-    asked.fail_with(one, done)
-    asked.fail_with(two, broken)
+    asked.propagate_failure(one, done)
+    asked.propagate_failure(two, broken)
     done.set_result(None)
     broken.set_exception(KeyError("k"))
     assert not well.done()
@@ -63,14 +63,14 @@ def test_fails_with_a_call_and_else_waits_on(asked):
 
 
 def test_at_the_end_nobody_waits(asked):
-    ticket, future = asked.issue()
+    ticket, future = asked.create()
     asked.refuse_all(background_actions.SHUTTING_DOWN_REPLY)
     asked.answer(ticket, YES)
     assert future.result(0) == RequestRefused(500, "Worker is shutting down")
 
 
 def test_who_gives_up_waiting_does_not_get_in_the_way_of_answers(asked):
-    ticket, future = asked.issue()
+    ticket, future = asked.create()
     assert not future.cancel()
     asked.answer(ticket, YES)
     assert future.result(0) == YES

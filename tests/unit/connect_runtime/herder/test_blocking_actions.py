@@ -63,7 +63,7 @@ def node(cluster):
 
 
 def write(node, what):
-    return node.questions.answer(WriteConfigTopic(what))
+    return node.questions.execute(WriteConfigTopic(what))
 
 
 def put(node, name="c", state=None):
@@ -89,7 +89,7 @@ def test_every_write_is_there_when_it_is_answered(node):
     assert view.fencing_count("c") == 3
     assert (len(view.session_key.key), view.session_key.created_ms) == (32, 5)
     assert write(node, RemoveConnectorConfig("c")) == DONE
-    assert not node.configs.snapshot().contains("c")
+    assert not node.configs.snapshot().has_connector("c")
 
 
 def test_a_target_state_is_written(node):
@@ -111,27 +111,27 @@ def test_a_refused_write_failed_and_a_fenced_one_says_so(cluster, node):
     cluster.configs.refusals.append(errors.FatalError("too large"))
     assert put(node) == ActionFailed(reason="too large")
     cluster.configs.refusals.append(WritePrivilegeLost("another leads"))
-    assert put(node) == ActionFailed(reason="another leads", fenced=True)
+    assert put(node) == ActionFailed(reason="another leads", is_fenced=True)
 
 
 def test_reading_is_done_or_too_late(cluster, node):
-    assert node.questions.answer(ReadConfigTopic(1.0)) == DONE
+    assert node.questions.execute(ReadConfigTopic(1.0)) == DONE
     with cluster.configs.unreachable():
-        assert node.questions.answer(ReadConfigTopic(1.0)) == ActionTimedOut()
+        assert node.questions.execute(ReadConfigTopic(1.0)) == ActionTimedOut()
 
 
 def test_claiming_is_nothing_where_nobody_is_fenced(node):
-    assert node.questions.answer(FenceConfigWriters()) == DONE
+    assert node.questions.execute(FenceConfigWriters()) == DONE
 
 
 def test_statuses_are_waited_for_and_who_gives_up_on_them_says_so(
     cluster, node, monkeypatch, caplog
 ):
     monkeypatch.setattr("connect_runtime.herder.blocking_actions.STATUS_FLUSH_TIMEOUT_S", 0.02)
-    assert node.questions.answer(FlushStatuses()) == DONE
+    assert node.questions.execute(FlushStatuses()) == DONE
     with cluster.statuses.unreachable():
-        node.orders.obey(PublishRestarting(ConnectorsAndTasks(connectors=("c",))))
-        outcome = node.questions.answer(FlushStatuses())
+        node.orders.execute(PublishRestarting(ConnectorsAndTasks(connectors=("c",))))
+        outcome = node.questions.execute(FlushStatuses())
         assert isinstance(outcome, ActionFailed)
         assert "1 status was" in outcome.reason
         assert "1 status was" in caplog.text
@@ -144,7 +144,7 @@ def test_starts_what_is_configured_now_and_names_what_cannot_be(node):
     node.worker.refuses.add("bad")
     task, gone = ConnectorTaskId("c", 0), ConnectorTaskId("c", 1)
     what = ConnectorsAndTasks(connectors=("bad", "c", "gone"), tasks=(task, gone))
-    outcome = node.questions.answer(StartConnectorsAndTasks(what))
+    outcome = node.questions.execute(StartConnectorsAndTasks(what))
     assert dict(outcome.failed) == {
         "bad": "bad has no class",
         "gone": "connector gone no longer exists",
@@ -152,38 +152,38 @@ def test_starts_what_is_configured_now_and_names_what_cannot_be(node):
     }
     assert node.worker.runs == {"c": {"name": "c"}, task: {"t": "1"}}
     assert set(node.worker.states.values()) == {STOPPED}
-    assert node.questions.answer(StopConnectorsAndTasks(what)) == DONE
+    assert node.questions.execute(StopConnectorsAndTasks(what)) == DONE
     assert node.worker.runs == {}
 
 
 def test_a_connector_without_target_state_is_to_run(node):
     put(node)
-    node.questions.answer(StartConnectorsAndTasks(ConnectorsAndTasks(connectors=("c",))))
+    node.questions.execute(StartConnectorsAndTasks(ConnectorsAndTasks(connectors=("c",))))
     assert node.worker.states == {"c": TargetState.STARTED}
 
 
 def test_asks_connectors_by_what_is_configured_now(node):
     put(node)
     node.worker.plans["c"] = [{"t": "1"}]
-    outcome = node.questions.answer(GenerateTaskConfigs("c"))
+    outcome = node.questions.execute(GenerateTaskConfigs("c"))
     assert outcome == TaskConfigsGenerated(configs=[{"t": "1"}], config_applied=False)
 
 
 def test_where_calls_have_no_place_it_failed_and_nothing_worse(node):
     put(node)
     node.calls.stop(herding.WAIT_S)
-    assert isinstance(node.questions.answer(GenerateTaskConfigs("c")), ActionFailed)
+    assert isinstance(node.questions.execute(GenerateTaskConfigs("c")), ActionFailed)
 
 
 def test_a_mistake_of_ours_is_raised(node):
     node.worker.mistakes["stop"] = RuntimeError("bug")
     with pytest.raises(RuntimeError, match="bug"):
-        node.questions.answer(StopConnectorsAndTasks(ConnectorsAndTasks(connectors=("c",))))
+        node.questions.execute(StopConnectorsAndTasks(ConnectorsAndTasks(connectors=("c",))))
 
 
 def test_stops_what_is_left(node):
     put(node)
-    node.questions.answer(StartConnectorsAndTasks(ConnectorsAndTasks(connectors=("c",))))
+    node.questions.execute(StartConnectorsAndTasks(ConnectorsAndTasks(connectors=("c",))))
     node.questions.stop_all()
     assert node.worker.runs == {}
 
@@ -200,7 +200,7 @@ class Topic:
         self._fold = ConfigTopicFold()
         self._offset = 0
         self._fold.finish_replay()
-        self.write(*config_records.encode_creation("c", CONFIG))
+        self.write(*config_records.encode_connector_creation("c", CONFIG))
 
     def write(self, *records):
         for each in records:
@@ -285,7 +285,7 @@ def test_what_does_not_run_or_is_not_configured(calls, worker, topic, name):
 
 def test_too_many_tasks_are_no_reason_to_ask_again(calls, worker, topic):
     worker.plans["c"] = TooManyTasksError("raise tasks.max")
-    expected = ActionFailed(reason="raise tasks.max", lasting=True)
+    expected = ActionFailed(reason="raise tasks.max", is_permanent=True)
     assert calls.generate("c", topic.view) == expected
 
 
@@ -296,7 +296,7 @@ def test_whatever_it_raises_is_tried_again(calls, worker, topic, error):
     worker.plans["c"] = error
     outcome = calls.generate("c", topic.view)
     assert isinstance(outcome, ActionFailed)
-    assert not outcome.lasting
+    assert not outcome.is_permanent
     assert "no broker" in outcome.reason
     worker.plans["c"] = [TASK]
     assert isinstance(calls.generate("c", topic.view), TaskConfigsGenerated)
@@ -329,7 +329,7 @@ def late(calls, slow, topic, *, wished):
     assert isinstance(calls.generate("c", topic.view), ActionFailed)
     slow.begins()
     if wished:
-        calls.wished("c")
+        calls.mark_outdated("c")
         assert isinstance(calls.generate("c", topic.view), ActionFailed)
     slow.ends()
 
@@ -366,7 +366,7 @@ def test_what_it_said_before_it_was_started_anew_does_not_count(calls, worker, t
     worker.plans["c"] = slow = Slow(answer=[TASK])
     assert isinstance(calls.generate("c", topic.view), ActionFailed)
     slow.begins()
-    calls.started("c")
+    calls.forget_pending_call("c")
     worker.plans["c"] = [{"t": "2"}]
     assert _generated(calls, topic).configs == [{"t": "2"}]
     slow.ends()
@@ -377,7 +377,7 @@ def test_what_it_said_before_it_was_started_anew_does_not_count(calls, worker, t
 def test_where_too_many_hang_it_is_asked_later(calls, worker, topic):
     slow = Slow(answer=[TASK])
     for name in ("x", "y", "z"):
-        topic.write(*config_records.encode_creation(name, CONFIG))
+        topic.write(*config_records.encode_connector_creation(name, CONFIG))
         worker.plans[name] = slow
         assert isinstance(calls.generate(name, topic.view), ActionFailed)
         if name != "z":  # which waits for a thread
@@ -401,7 +401,7 @@ def test_a_changed_secret_is_applied_once_tasks_were_published(calls, worker, to
     topic.publish()
     assert applied(calls, topic)
     secrets["value"] = "s2"
-    calls.started("c")
+    calls.forget_pending_call("c")
     assert not applied(calls, topic)
     topic.publish()
     assert applied(calls, topic)
@@ -410,7 +410,7 @@ def test_a_changed_secret_is_applied_once_tasks_were_published(calls, worker, to
 def test_a_changed_configuration_is_not_applied(calls, topic):
     topic.publish()
     assert applied(calls, topic)
-    topic.write(*config_records.encode_creation("c", {**CONFIG, "transforms": "x"}))
+    topic.write(*config_records.encode_connector_creation("c", {**CONFIG, "transforms": "x"}))
     assert not applied(calls, topic)
 
 
@@ -424,7 +424,7 @@ def test_what_refers_to_a_lost_secret_can_be_replaced(calls, topic, secrets):
     """ConnectWorkerIntegrationTest.testReconfigureConnectorWithFailingTaskConfigs."""
     topic.publish()
     secrets["broken"] = "no such file"
-    topic.write(*config_records.encode_creation("c", {"name": "c", "rate": "10"}))
+    topic.write(*config_records.encode_connector_creation("c", {"name": "c", "rate": "10"}))
     assert not applied(calls, topic)
     topic.publish()
     assert applied(calls, topic)
@@ -435,6 +435,6 @@ def test_secrets_of_removed_connectors_are_forgotten(calls, topic, secrets):
     assert applied(calls, topic)
     held = calls._applied
     assert "s1" in str(held["c"].resolved)
-    topic.write(*config_records.encode_removal("c"))
+    topic.write(*config_records.encode_connector_deletion("c"))
     assert calls.generate("c", topic.view) == ConnectorNotRunning()
     assert held == {}

@@ -161,7 +161,8 @@ def test_a_resumed_connector_is_asked_for_its_tasks(world, worker):
 def test_a_connector_removed_and_made_again_at_once_runs_with_its_new_configuration(world, worker):
     world.plans["c"] = [{"n": "new"}]
     world.write(
-        *config_records.encode_removal("c"), config_records.encode_connector("c", {"name": "new"})
+        *config_records.encode_connector_deletion("c"),
+        config_records.encode_connector("c", {"name": "new"}),
     )
     assert worker.runs["c"] == {"name": "new"}
     assert worker.runs[herder_cluster.task("c", 0)] == {"n": "new"}
@@ -187,7 +188,9 @@ def test_what_nobody_runs_here_is_not_restarted(world, worker):
 
 def test_what_was_deleted_meanwhile_is_not_restarted(world, worker):
     request = RestartRequest(connector="c", include_tasks=True)
-    world.write(config_records.encode_restart(request), *config_records.encode_removal("c"))
+    world.write(
+        config_records.encode_restart(request), *config_records.encode_connector_deletion("c")
+    )
     assert worker.of(PublishRestarting) == []
     assert sorted(world.owners()) == ["d", "d-0"]
 
@@ -250,7 +253,7 @@ def test_work_is_shared_taken_over_and_given_back(speaks):
     assert world.owners() == dict.fromkeys(["c", "c-0", "c-1", "c-2", "c-3"], "b")
     world.join("a2")
     assert set(world.owners().values()) == {"a2", "b"}
-    assert second.herder.question is None
+    assert second.herder.pending_action is None
     assert world.doubles == []
 
 
@@ -276,7 +279,7 @@ def test_a_worker_that_ends_stops_its_work_answers_everybody_and_leaves_last():
     assert worker.replies[later] == RequestRefused(500, "Worker is shutting down")
     assert worker.said[-1] == CloseGroup()
     assert worker.herder.closed
-    assert worker.herder.wake_at_s() is None
+    assert worker.herder.next_tick_s() is None
     seen = EventSnapshot(
         now_s=0,
         wall_ms=0,
@@ -309,7 +312,7 @@ def test_before_it_has_begun_nothing_is_decided():
     herder = DistributedHerder(HerderSettings(), SEEN)
     asked = RequestSubmitted(ticket=1, request=CheckHealth())
     assert herder.step(asked, SEEN) == []
-    assert herder.wake_at_s() is None
+    assert herder.next_tick_s() is None
     assert herder.step(HerderShutdownRequested(), SEEN)[-1] == FlushStatuses()
 
 
@@ -317,10 +320,10 @@ def test_requests_wait_for_a_round():
     world = cluster()
     worker = world.join("a")
     herder = worker.herder
-    [prepared] = herder.step(JoinRequested(worker.member.stop_before_joining()), SEEN)
+    [prepared] = herder.step(JoinRequested(worker.member.work_to_stop_before_join()), SEEN)
     assert prepared == ConfirmJoinPrepared()
     assert herder.step(RequestSubmitted(ticket=99, request=CheckHealth()), SEEN) == []
-    assert herder.wake_at_s() is None
+    assert herder.next_tick_s() is None
 
 
 def test_what_happens_while_a_question_is_open_is_only_noted():
@@ -330,10 +333,10 @@ def test_what_happens_while_a_question_is_open_is_only_noted():
     put = PutConnector(connector="c", config={})
     [question] = herder.step(RequestSubmitted(ticket=50, request=put), seen)
     assert isinstance(question, WriteConfigTopic)
-    assert herder.question is question
+    assert herder.pending_action is question
     asked = RequestSubmitted(ticket=51, request=CheckHealth())
     assert herder.step(asked, seen) == []
-    assert herder.wake_at_s() is None
+    assert herder.next_tick_s() is None
     answers = herder.step(ActionCompleted(ActionDone()), seen)
     assert [each.ticket for each in answers] == [50, 51]
 
@@ -349,7 +352,7 @@ def test_the_loss_of_the_coordinator_stops_everything_until_the_next_round():
     world = cluster()
     worker = world.join("a")
     world.create(worker, "c", tasks=2)
-    worker.member, _ = worker.member.given_up()
+    worker.member, _ = worker.member.abandon_work()
     world.tell(worker, CoordinatorLost("no coordinator for 3 s"))
     assert worker.runs == {}
     ticket = world.ask(worker, CheckHealth())

@@ -55,8 +55,8 @@ def submitted(number: int) -> RequestSubmitted:
 def test_is_taken_in_order_and_once(box):
     told = [submitted(1), HerderTick(), submitted(2)]
     assert all(box.post(each) for each in told)
-    assert box.take_all() == told
-    assert box.take_all() == []
+    assert box.pop_all() == told
+    assert box.pop_all() == []
 
 
 def test_askers_are_turned_away_when_it_is_full_and_others_are_not(box, monkeypatch):
@@ -66,16 +66,16 @@ def test_askers_are_turned_away_when_it_is_full_and_others_are_not(box, monkeypa
     with pytest.raises(HerderQueueFullError, match="2 requests are already queued"):
         box.post(submitted(3))
     assert box.post(HerderShutdownRequested())
-    assert len(box.take_all()) == 3
+    assert len(box.pop_all()) == 3
     assert box.post(submitted(4))
 
 
 def test_a_wish_waits_once_for_each_connector(box):
     for name in ("a", "b", "a"):
         assert box.post(TaskReconfigurationRequested(name))
-    assert [each.connector for each in box.take_all()] == ["a", "b"]
+    assert [each.connector for each in box.pop_all()] == ["a", "b"]
     box.post(TaskReconfigurationRequested("a"))
-    assert len(box.take_all()) == 1
+    assert len(box.pop_all()) == 1
 
 
 @pytest.mark.parametrize("how", ["post", "wake"])
@@ -92,7 +92,7 @@ def test_what_came_before_the_wait_ends_it(box, how):
 @pytest.mark.parametrize("how", ["post", "wake"])
 def test_what_comes_during_the_wait_ends_it(box, how):
     waits = threading.Event()
-    owner = ThreadGroup(on_unasked_end=lambda _: None)
+    owner = ThreadGroup(on_unexpected_end=lambda _: None)
 
     def wait(_: threading.Event) -> None:
         waits.set()
@@ -109,7 +109,7 @@ def test_what_comes_during_the_wait_ends_it(box, how):
 
 def test_a_wake_counts_once(box):
     box.wake()
-    box.take_all()
+    box.pop_all()
     began_s = NOW_S()
     box.wait(0.05)
     assert NOW_S() - began_s >= 0.04
@@ -124,7 +124,7 @@ def test_closed_it_takes_no_more_and_gives_what_it_has(box):
     box.post(HerderShutdownRequested())
     box.close()
     assert not box.post(submitted(1))
-    assert box.take_all() == [HerderShutdownRequested()]
+    assert box.pop_all() == [HerderShutdownRequested()]
 
 
 def test_closed_it_does_not_keep_who_waits_busy(box):
@@ -257,7 +257,7 @@ def test_how_it_stands_is_that_of_the_last_round(cluster, node):
     ready(node)
     other = cluster.node("b", offers=ConnectProtocol.COMPATIBLE)
     ready(other)
-    until(lambda: node.standing.speaks is ConnectProtocol.COMPATIBLE)
+    until(lambda: node.standing.protocol is ConnectProtocol.COMPATIBLE)
     assert node.standing.generation == other.standing.generation == cluster.coordinator.generation
 
 
@@ -272,10 +272,10 @@ def test_says_aloud_when_requests_are_signed_no_more_and_when_they_are_again(clu
     assert warnings() == []
     other = cluster.node("b", offers=ConnectProtocol.COMPATIBLE)
     ready(other)
-    until(lambda: node.standing.speaks is ConnectProtocol.COMPATIBLE)
+    until(lambda: node.standing.protocol is ConnectProtocol.COMPATIBLE)
     assert [each.levelname for each in warnings()] == ["WARNING"]
     assert "fell back to protocol compatible" in warnings()[0].getMessage()
-    other.loop.ask_stop()
+    other.loop.request_stop()
     until(lambda: "all members support protocol sessioned again" in caplog.text)
 
 
@@ -307,8 +307,8 @@ def test_shut_down_it_stops_its_work_and_leaves(node):
     ready(node)
     node.put("c")
     until(lambda: "c" in node.worker.runs)
-    node.loop.ask_stop()
-    node.loop.ask_stop()
+    node.loop.request_stop()
+    node.loop.request_stop()
     assert node.loop.join(WAIT_S)
     assert node.ended.is_set()
     assert node.loop.failure is None
@@ -322,7 +322,7 @@ def test_shut_down_while_a_question_is_outstanding(node, monkeypatch):
     node.put("c")
     with held:
         waiting = node.herder.submit(DescribeConnector("c"))
-        node.loop.ask_stop()
+        node.loop.request_stop()
         late = node.herder.submit(HEALTH)
         assert not node.loop.join(0.01)
     assert node.loop.join(WAIT_S)
@@ -336,7 +336,7 @@ def test_left_behind_it_still_learns_that_it_is_to_end(node, monkeypatch):
     held = Held(monkeypatch, node, "start_connector")
     node.put("c")
     with held:
-        node.loop.ask_stop()
+        node.loop.request_stop()
         node.inbox.close()
     assert node.loop.join(WAIT_S)
 
@@ -384,7 +384,7 @@ def test_what_goes_wrong_at_the_end_keeps_nobody_from_hearing_of_it(node, monkey
         raise OSError("no socket")
 
     monkeypatch.setattr(node.group, "close", refuse)
-    node.loop.ask_stop()
+    node.loop.request_stop()
     assert node.ended.wait(WAIT_S)
 
 
@@ -435,12 +435,12 @@ def test_the_new_leader_is_told_so_once_until_another_was(cluster, node):
     until(lambda: "c" in node.worker.runs)
     other = ready(cluster.node("b"))
     until(lambda: other.standing.generation == node.standing.generation)
-    assert (node.standing.leads, other.standing.leads) == (True, False)
+    assert (node.standing.is_leader, other.standing.is_leader) == (True, False)
     assert len(node.led) == 1
     assert other.led == []
-    node.loop.ask_stop()
+    node.loop.request_stop()
     until(lambda: len(other.led) == 1)
-    assert other.standing.leads
+    assert other.standing.is_leader
 
 
 def test_what_the_new_leader_does_holds_nobody_up_and_may_fail(cluster, node, caplog):

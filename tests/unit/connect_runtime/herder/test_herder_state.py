@@ -38,7 +38,7 @@ SEEN = EventSnapshot(
 
 @pytest.fixture
 def m():
-    return HerderState(settings=HerderSettings(), seen=SEEN)
+    return HerderState(settings=HerderSettings(), snapshot=SEEN)
 
 
 def run(script, *outcomes):
@@ -59,11 +59,11 @@ def test_work_is_remembered_from_its_start_to_its_stop(m):
     tasks = ConnectorsAndTasks(tasks=(TASK,))
     run(herder_state.stop_items(m, tasks, for_good=False), ActionDone())
     assert m.running == WORK
-    m.to_restart.add(TASK)
+    m.tasks_to_restart.add(TASK)
     m.check_invariants()
     run(herder_state.stop_items(m, tasks), ActionDone())
     assert m.running == ConnectorsAndTasks(connectors=("c",))
-    assert m.to_restart == set()
+    assert m.tasks_to_restart == set()
 
 
 def test_nothing_is_asked_about_no_work(m):
@@ -76,7 +76,7 @@ def test_reading_configs_takes_up_what_was_read(m):
     assert (said, ok) == ([ReadConfigTopic(3.0)], True)
     assert m.config.offset == 8
     _, ok = run(herder_state.read_config_topic(m), ActionTimedOut())
-    assert (ok, m.can_read) == (False, False)
+    assert (ok, m.is_config_topic_readable) == (False, False)
 
 
 def test_a_write_says_why_it_failed_and_whether_the_right_is_lost(m):
@@ -86,27 +86,27 @@ def test_a_write_says_why_it_failed_and_whether_the_right_is_lost(m):
         None,
     )
     assert run(herder_state.write_config(m, write), ActionFailed(reason="slow"))[1] == "slow"
-    assert not m.write_lost
-    run(herder_state.write_config(m, write), ActionFailed(reason="fenced", fenced=True))
+    assert not m.lost_write_privilege
+    run(herder_state.write_config(m, write), ActionFailed(reason="fenced", is_fenced=True))
     run(herder_state.write_config(m, write), ActionFailed(reason="slow"))
-    assert m.write_lost
+    assert m.lost_write_privilege
 
 
 def test_asking_for_another_round_ends_this_one(m):
-    m.joined, m.left = True, True
+    m.is_joined, m.has_left = True, True
     assert run(herder_state.rejoin_group(m, "why"))[0] == [RejoinGroup("why")]
-    assert (m.joined, m.left) == (False, False)
+    assert (m.is_joined, m.has_left) == (False, False)
 
 
 def test_outside_a_round_nobody_leads_and_nothing_is_assigned(m):
-    assert (m.leads, m.leader_url, m.assigned, m.eager, m.signs) == (
+    assert (m.is_leader, m.leader_url, m.assigned, m.is_eager, m.signs_requests) == (
         False,
         None,
         connectors_and_tasks.NO_WORK,
         False,
         False,
     )
-    standing = m.standing()
+    standing = m.routing_state()
     assert (standing.owners, standing.rebalance_pending) == (None, False)
 
 
@@ -114,24 +114,29 @@ def test_a_round_says_who_leads_and_how_they_speak(m):
     assignment = ConnectAssignment(
         leader="m", leader_url="http://m/", config_offset=8, assigned=WORK
     )
-    m.round = AssignmentReceived(
+    m.last_rebalance = AssignmentReceived(
         generation=1,
-        speaks=ConnectProtocol.SESSIONED,
+        protocol=ConnectProtocol.SESSIONED,
         assignment=assignment,
-        stop=connectors_and_tasks.NO_WORK,
-        leads=True,
+        items_to_stop=connectors_and_tasks.NO_WORK,
+        is_leader=True,
     )
-    m.changes.rebalance = True
-    assert (m.leads, m.leader_url, m.assigned, m.signs) == (True, "http://m/", WORK, True)
-    assert m.standing().rebalance_pending
-    assert m.changes.any_configs()
+    m.changes.needs_rebalance = True
+    assert (m.is_leader, m.leader_url, m.assigned, m.signs_requests) == (
+        True,
+        "http://m/",
+        WORK,
+        True,
+    )
+    assert m.routing_state().rebalance_pending
+    assert m.changes.has_config_changes()
 
 
 @pytest.mark.parametrize("broken", ["joined", "both", "restart"])
 def test_what_cannot_be_is_noticed(m, broken):
     if broken == "restart":
-        m.to_restart.add(TASK)
+        m.tasks_to_restart.add(TASK)
     else:
-        m.joined, m.left = True, broken == "both"
+        m.is_joined, m.has_left = True, broken == "both"
     with pytest.raises(AssertionError):
         m.check_invariants()

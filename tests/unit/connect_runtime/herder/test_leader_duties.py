@@ -71,7 +71,7 @@ def test_a_leader_writes_a_key_where_there_is_none_and_another_when_it_is_due():
     world = Cluster()
     worker = world.join("a")
     assert world.view().session_key.created_ms == 1_000_000
-    assert worker.herder.wake_at_s() == 1000 + 3600
+    assert worker.herder.next_tick_s() == 1000 + 3600
     world.pass_time(3599)
     assert world.view().session_key.created_ms == 1_000_000
     world.pass_time(2)
@@ -91,7 +91,7 @@ def test_unsigned_protocols_need_no_key():
     world = Cluster(speaks=ConnectProtocol.COMPATIBLE)
     worker = world.join("a")
     assert world.view().session_key is None
-    assert worker.herder.wake_at_s() is None
+    assert worker.herder.next_tick_s() is None
 
 
 def test_a_key_that_could_not_be_written_is_looked_for_before_the_next_try():
@@ -109,7 +109,7 @@ def test_a_key_that_could_not_be_written_is_looked_for_before_the_next_try():
 def test_a_fenced_leader_claims_its_right_again_before_it_goes_on():
     world = Cluster()
     worker = world.join("a")
-    worker.outcomes[WriteConfigTopic] = [ActionFailed(reason="fenced", fenced=True)]
+    worker.outcomes[WriteConfigTopic] = [ActionFailed(reason="fenced", is_fenced=True)]
     worker.outcomes[FenceConfigWriters] = [ActionFailed(reason="not yet")]
     put = PutConnector(connector="c", config={})
     first = world.ask(worker, put)
@@ -124,7 +124,7 @@ def test_a_fenced_leader_claims_its_right_again_before_it_goes_on():
 def test_a_fenced_worker_that_leads_no_more_lets_it_be():
     world = Cluster()
     first = world.join("a")
-    first.outcomes[WriteConfigTopic] = [ActionFailed(reason="fenced", fenced=True)]
+    first.outcomes[WriteConfigTopic] = [ActionFailed(reason="fenced", is_fenced=True)]
     first.outcomes[FenceConfigWriters] = [ActionFailed(reason="fenced")] * 3
     world.ask(first, PutConnector(connector="c", config={}))
     world.leading = "b"

@@ -40,7 +40,7 @@ class Standalone(Cluster):
         return False
 
     def _obey_for_group(self, worker, order):
-        worker.inbox.extend(self.group.obey(order, worker.log.snapshot()))
+        worker.inbox.extend(self.group.execute(order, worker.log.snapshot()))
         if not isinstance(order, RejoinGroup | ConfirmJoinPrepared):
             super()._obey_for_group(worker, order)
 

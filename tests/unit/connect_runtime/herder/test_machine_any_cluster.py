@@ -117,7 +117,7 @@ class AnyCluster(RuleBasedStateMachine):
 
     @rule(name=NAMES, state=STATES)
     def set_state(self, name, state):
-        if self.world.view().contains(name):
+        if self.world.view().has_connector(name):
             self.world.write(config_records.encode_target_state(name, state))
 
     @rule(name=NAMES, tasks=st.integers(0, 4), number=st.integers(0, 3))
@@ -130,7 +130,7 @@ class AnyCluster(RuleBasedStateMachine):
     @rule(number=st.integers(0, 3))
     def lose_the_coordinator(self, number):
         worker = self.pick(number)
-        worker.member, _ = worker.member.given_up()
+        worker.member, _ = worker.member.abandon_work()
         worker.inbox.append(CoordinatorLost("gone"))
         self.world.round_wanted = True
         self.world.run()

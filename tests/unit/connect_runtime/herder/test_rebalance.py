@@ -92,7 +92,7 @@ def test_a_lost_workers_work_waits_for_it_and_then_goes_to_others():
     world.kill(second)
     assert lost.isdisjoint(world.owners())
     rounds = world.rounds
-    assert first.herder.wake_at_s() == world.now_s + 300
+    assert first.herder.next_tick_s() == world.now_s + 300
     world.pass_time(299)
     assert world.rounds == rounds
     world.pass_time(1)
@@ -172,7 +172,7 @@ def test_between_tries_it_waits_ever_longer_and_then_gives_its_work_up():
     world.run()
     start_s, reads = world.now_s, []
     for _ in range(5):
-        due_s = late.herder.wake_at_s()
+        due_s = late.herder.next_tick_s()
         assert due_s is not None
         reads.append(due_s - world.now_s)
         world.pass_time(due_s - world.now_s)
@@ -194,10 +194,10 @@ def test_a_worker_ahead_of_the_round_starts_nothing_and_asks_for_another():
     said = herder.step(
         AssignmentReceived(
             generation=9,
-            speaks=ConnectProtocol.SESSIONED,
+            protocol=ConnectProtocol.SESSIONED,
             assignment=assignment,
-            stop=connectors_and_tasks.NO_WORK,
-            leads=False,
+            items_to_stop=connectors_and_tasks.NO_WORK,
+            is_leader=False,
         ),
         seen,
     )
@@ -219,4 +219,4 @@ def test_what_a_round_brings_is_told():
         in notes
     )
     assert notes[-1].text.endswith("; the next rebalance reassigns lost work in 2 s")
-    assert notes[-1].warns
+    assert notes[-1].is_warning

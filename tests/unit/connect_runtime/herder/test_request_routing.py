@@ -54,13 +54,13 @@ VIEW = ClusterConfigState(
 )
 LEADER = RoutingState(
     config=VIEW,
-    leads=True,
+    is_leader=True,
     leader_url="http://leader/",
     assigned=ConnectorsAndTasks(connectors=("ours",), tasks=(ConnectorTaskId("ours", 0),)),
     owners=AssignmentOwners(urls={"m2": "http://two/"}, members={"c": "m2", TASK: "m2"}),
     rebalance_pending=False,
 )
-FOLLOWER = dataclasses.replace(LEADER, leads=False, owners=None)
+FOLLOWER = dataclasses.replace(LEADER, is_leader=False, owners=None)
 
 DESCRIBE, DELETE, STOP = DescribeConnector, DeleteConnector, StopConnector
 RESTART = RestartConnector

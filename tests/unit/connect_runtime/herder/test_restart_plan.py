@@ -65,14 +65,18 @@ def test_a_worker_restarts_its_own_part():
         request(tasks=True, failed=False), standing(State.RUNNING, State.RUNNING, State.RUNNING)
     )
     ours = ConnectorsAndTasks(connectors=("d",), tasks=(T1, ConnectorTaskId("d", 0)))
-    assert plan.own(ours) == ConnectorsAndTasks(tasks=(T1,))
-    assert plan.own(ConnectorsAndTasks(connectors=("c",))) == ConnectorsAndTasks(connectors=("c",))
+    assert plan.select_assigned(ours) == ConnectorsAndTasks(tasks=(T1,))
+    assert plan.select_assigned(ConnectorsAndTasks(connectors=("c",))) == ConnectorsAndTasks(
+        connectors=("c",)
+    )
     assert str(plan) == "restart the connector and 2 of 2 tasks of c"
 
 
 def test_a_connector_that_need_not_restart_stays():
     plan = restart_plan.plan_restart(request(tasks=True, failed=True), standing(State.RUNNING))
-    assert plan.own(ConnectorsAndTasks(connectors=("c",))) == connectors_and_tasks.NO_WORK
+    assert (
+        plan.select_assigned(ConnectorsAndTasks(connectors=("c",))) == connectors_and_tasks.NO_WORK
+    )
 
 
 def test_without_a_status_there_is_no_plan():

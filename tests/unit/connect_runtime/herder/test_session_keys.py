@@ -95,7 +95,7 @@ def test_another_body_or_another_key_is_forbidden():
 def test_a_key_is_renewed_when_missing_expired_or_of_another_kind():
     assert session_keys.compute_rotation_time_ms(None, SETTINGS) == 0
     assert session_keys.compute_rotation_time_ms(KEY, SETTINGS) == 1_000_000 + 3_600_000
-    longer = SessionKeySettings(size_bits=512)
+    longer = SessionKeySettings(key_size_bits=512)
     assert session_keys.compute_rotation_time_ms(KEY, longer) == 0
     stronger = SessionKeySettings(generation_algorithm="HmacSHA512")
     assert session_keys.compute_rotation_time_ms(KEY, stronger) == 0
@@ -105,7 +105,7 @@ def test_a_key_is_renewed_when_missing_expired_or_of_another_kind():
     ("settings", "length"),
     [
         (SETTINGS, 32),
-        (SessionKeySettings(size_bits=129), 17),
+        (SessionKeySettings(key_size_bits=129), 17),
         (SessionKeySettings(generation_algorithm="HmacSHA1"), 64),
         (SessionKeySettings(generation_algorithm="HmacSHA384"), 48),
     ],
@@ -138,7 +138,7 @@ def test_nonces_are_forgotten_once_no_clock_allows_them_and_are_bounded():
             signed_ms=wall_ms if signed_ms is None else signed_ms,
             nonce=f"{number:032x}",
         )
-        given = request.headers(KEY, algorithm="HmacSHA256")
+        given = request.build_headers(KEY, algorithm="HmacSHA256")
         verdict = guard.verify("GET", "/", given, key=KEY, settings=SETTINGS, wall_ms=wall_ms)
         return 200 if isinstance(verdict, SignatureValid) else verdict.status
 
@@ -175,7 +175,7 @@ def test_a_request_is_for_one_worker_that_ran_when_it_was_signed(receiver, signe
         nonce="0" * 32,
     )
     guard = ReplayGuard("http://a:1/", started_ms=1_000_000)
-    given = request.headers(KEY, algorithm="HmacSHA256")
+    given = request.build_headers(KEY, algorithm="HmacSHA256")
     verdict = guard.verify("GET", "/", given, key=KEY, settings=SETTINGS, wall_ms=1_000_001)
     found = 200 if isinstance(verdict, SignatureValid) else verdict.status
     assert found == status

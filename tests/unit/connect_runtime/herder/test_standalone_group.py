@@ -37,17 +37,21 @@ def group(wakes):
 
 
 def test_asks_to_join_then_leads_alone(group, wakes):
-    assert group.take() == [JoinRequested(connectors_and_tasks.NO_WORK)]
-    assert group.take() == []
-    group.prepared()
-    (first,) = group.take()
-    assert (first.leads, first.generation, first.assignment.leader_url) == (True, 1, "http://me/")
+    assert group.pop_events() == [JoinRequested(connectors_and_tasks.NO_WORK)]
+    assert group.pop_events() == []
+    group.confirm_prepared()
+    (first,) = group.pop_events()
+    assert (first.is_leader, first.generation, first.assignment.leader_url) == (
+        True,
+        1,
+        "http://me/",
+    )
     group.rejoin("changed")
-    assert group.take() == [JoinRequested(connectors_and_tasks.NO_WORK)]
+    assert group.pop_events() == [JoinRequested(connectors_and_tasks.NO_WORK)]
 
 
 def test_everything_new_wakes_the_herder(group, wakes):
-    for count, act in enumerate((group.ticked, group.prepared, group.give_up_work), 1):
+    for count, act in enumerate((group.record_tick, group.confirm_prepared, group.revoke_all), 1):
         act()
         assert len(wakes) == min(count, 2), act
     group.rejoin("changed")
@@ -55,18 +59,18 @@ def test_everything_new_wakes_the_herder(group, wakes):
 
 
 def test_nobody_is_ever_in_doubt_whether_it_is_still_a_member(group):
-    group.confirm_soon()
-    assert group.confirmed_at_s() == 5.0
+    group.request_heartbeat()
+    assert group.last_heartbeat_s() == 5.0
     assert group.session_timeout_s > 0
 
 
 def test_is_nothing_before_it_is_started_and_after_it_is_closed(group, wakes):
     unborn = StandaloneGroup("http://me/", lambda: NO_CONFIG, clock=Clock())
     unborn.rejoin("early")
-    assert unborn.take() == []
+    assert unborn.pop_events() == []
     group.close(1.0)
     group.rejoin("late")
-    assert group.take() == []
+    assert group.pop_events() == []
     assert len(wakes) == 1
 
 
@@ -84,7 +88,7 @@ def view(offset, **tasks):
 
 
 def completed(group, config):
-    [event] = group.obey(ConfirmJoinPrepared(), config)
+    [event] = group.execute(ConfirmJoinPrepared(), config)
     assert isinstance(event, AssignmentReceived)
     return event
 
@@ -95,30 +99,34 @@ def test_everything_is_for_the_one_who_is_there():
     event = completed(group, view(5, c=2, d=0))
     assert event.assignment.assigned == ConnectorsAndTasks(connectors=("c", "d"), tasks=(T0, T1))
     assert event.assignment.config_offset == 5
-    assert (event.leads, event.generation, event.stop) == (True, 1, connectors_and_tasks.NO_WORK)
+    assert (event.is_leader, event.generation, event.items_to_stop) == (
+        True,
+        1,
+        connectors_and_tasks.NO_WORK,
+    )
     assert event.owners.url("c") == event.owners.url(T1) == "http://me/"
 
 
 def test_what_is_configured_no_more_is_to_stop():
     group = StandaloneGroupMachine(url="http://me/")
     completed(group, view(5, c=2, d=0))
-    assert group.obey(RejoinGroup("why"), view(9, c=1)) == [
+    assert group.execute(RejoinGroup("why"), view(9, c=1)) == [
         JoinRequested(connectors_and_tasks.NO_WORK)
     ]
     event = completed(group, view(9, c=1))
-    assert event.stop == ConnectorsAndTasks(connectors=("d",), tasks=(T1,))
+    assert event.items_to_stop == ConnectorsAndTasks(connectors=("d",), tasks=(T1,))
     assert event.assignment.assigned == ConnectorsAndTasks(connectors=("c",), tasks=(T0,))
 
 
 def test_what_was_given_up_is_assigned_again():
     group = StandaloneGroupMachine(url="http://me/")
     completed(group, view(5, c=2))
-    assert group.obey(RevokeAssignment(), view(5)) == []
-    assert completed(group, view(5, c=0)).stop == connectors_and_tasks.NO_WORK
+    assert group.execute(RevokeAssignment(), view(5)) == []
+    assert completed(group, view(5, c=0)).items_to_stop == connectors_and_tasks.NO_WORK
 
 
 def test_other_orders_are_not_for_a_group_and_after_the_end_nothing_is():
     group = StandaloneGroupMachine(url="http://me/")
     for order in (WriteLogLine("x"), LeaveGroup("x"), CloseGroup()):
-        assert group.obey(order, view(0)) == []
-    assert group.obey(ConfirmJoinPrepared(), view(0)) == []
+        assert group.execute(order, view(0)) == []
+    assert group.execute(ConfirmJoinPrepared(), view(0)) == []

@@ -63,7 +63,7 @@ def test_failures_are_tried_again_ever_more_slowly(world, worker):
     start_s, times = world.now_s, []
     world.tell(worker, WANTED)
     for _ in range(4):
-        due_s = worker.herder.wake_at_s()
+        due_s = worker.herder.next_tick_s()
         times.append(due_s - start_s)
         world.pass_time(due_s - world.now_s)
     assert times == pytest.approx([0.25, 0.75, 1.75, 3.75])
@@ -76,7 +76,7 @@ def test_failures_are_tried_again_ever_more_slowly(world, worker):
 
 
 def test_a_connector_with_too_many_tasks_is_not_asked_again(world, worker):
-    world.plans["c"] = ActionFailed(reason="too many tasks", lasting=True)
+    world.plans["c"] = ActionFailed(reason="too many tasks", is_permanent=True)
     before = generations(worker)
     world.tell(worker, WANTED)
     world.pass_time(1000)
@@ -135,7 +135,7 @@ def test_what_the_leader_did_not_take_is_sent_again(world, worker):
     other, name = follower(world, worker)
     said, herder = unanswered(world, other, name, error="409 rebalance", status=409)
     assert [type(each) for each in said] == [WriteLogLine]
-    assert herder.wake_at_s() == pytest.approx(world.now_s + 0.25)
+    assert herder.next_tick_s() == pytest.approx(world.now_s + 0.25)
 
 
 def test_a_signature_refused_soon_after_is_no_news(world, worker):
@@ -143,17 +143,17 @@ def test_a_signature_refused_soon_after_is_no_news(world, worker):
     other, name = follower(world, worker)
     said, herder = unanswered(world, other, name, error="403", status=403)
     assert said == []
-    assert herder.wake_at_s() == pytest.approx(world.now_s + 0.25)
+    assert herder.next_tick_s() == pytest.approx(world.now_s + 0.25)
 
 
 def test_what_the_leader_took_is_done_with_and_nobody_else_is_heard(world, worker):
     other, name = follower(world, worker)
     said, herder = unanswered(world, other, name)
     assert said == []
-    assert herder.wake_at_s() is None
+    assert herder.next_tick_s() is None
     seen = world.seen(other)
     assert herder.step(TaskConfigsForwarded(token=77, error="?"), seen) == []
-    assert herder.wake_at_s() is None
+    assert herder.next_tick_s() is None
 
 
 def test_without_a_leader_to_send_to_it_waits(world, worker):
@@ -162,7 +162,7 @@ def test_without_a_leader_to_send_to_it_waits(world, worker):
     world.plans["c"] = ActionFailed(reason="down")
     ticket = world.ask(worker, RestartConnector("c"))
     assert worker.replies[ticket] == RequestAccepted()  # it is started, and asked again later
-    assert worker.herder.wake_at_s() == pytest.approx(world.now_s + 0.25)
+    assert worker.herder.next_tick_s() == pytest.approx(world.now_s + 0.25)
 
 
 VIEW = ClusterConfigState(

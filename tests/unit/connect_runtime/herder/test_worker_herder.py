@@ -85,7 +85,7 @@ def test_work_of_a_worker_that_leaves_is_run_by_the_other(pair):
     first, second = pair
     first.put("c")
     until(lambda: set(running(pair)) == {"c"} | tasks("c", 2))
-    first.loop.ask_stop()
+    first.loop.request_stop()
     assert first.loop.join(WAIT_S)
     until(lambda: set(second.worker.runs) == {"c"} | tasks("c", 2))
     until(lambda: isinstance(second.ask(DescribeConnector("c")), ConnectorDescription))
@@ -186,7 +186,7 @@ def test_what_validation_refuses_is_the_answer(node):
     node.validation.finds = ConnectRestError(400, "no connector.class")
     future = node.herder.submit(PutConnector(connector="c", config={}))
     assert future.exception(WAIT_S).status == 400
-    assert not node.herder.config().contains("c")
+    assert not node.herder.config().has_connector("c")
 
 
 def test_a_patch_is_validated_and_put(node):
@@ -304,7 +304,7 @@ def test_a_full_inbox_turns_askers_away(cluster, monkeypatch):
     ],
 )
 def test_after_the_end_everybody_is_refused(node, request_):
-    node.loop.ask_stop()
+    node.loop.request_stop()
     assert node.loop.join(WAIT_S)
     assert node.ask(request_) == CLOSED
 

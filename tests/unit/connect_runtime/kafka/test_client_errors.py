@@ -118,12 +118,12 @@ def test_reports_are_forgotten_after_an_answer_and_keep_one_of_each_kind():
         reports.on_error(KafkaError(KafkaError._TRANSPORT, str(number)))
         reports.on_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, str(number)))
     assert len(reports._latest) == 1
-    reason = reports.reason()
+    reason = reports.get_reason()
     assert reason is not None
     assert reason.str() == "999"
-    assert reports.refused() is None
-    reports.forget()
-    assert reports.reason() is None
+    assert reports.get_refusal() is None
+    reports.clear()
+    assert reports.get_reason() is None
 
 
 def test_retriable_and_missing_are_told_apart():
@@ -139,13 +139,13 @@ def test_retriable_and_missing_are_told_apart():
 
 def test_what_a_code_means_to_one_question_goes_before_what_it_means_to_all():
     own = {KafkaError.NON_EMPTY_GROUP: (RetriableError, "stop its consumers first")}
-    told = translate(KafkaError.NON_EMPTY_GROUP, own=own)
+    told = translate(KafkaError.NON_EMPTY_GROUP, advice_overrides=own)
     assert type(told) is RetriableError
     assert str(told).endswith("; stop its consumers first")
     assert type(translate(KafkaError.NON_EMPTY_GROUP)) is FatalError
-    assert type(translate(KafkaError.LEADER_NOT_AVAILABLE, own=own)) is RetriableError
+    assert type(translate(KafkaError.LEADER_NOT_AVAILABLE, advice_overrides=own)) is RetriableError
     told = client_errors.translate_error_code(
-        KafkaError.NON_EMPTY_GROUP, "deleting g", where=WHERE, own=own
+        KafkaError.NON_EMPTY_GROUP, "deleting g", where=WHERE, advice_overrides=own
     )
     assert type(told) is RetriableError
 

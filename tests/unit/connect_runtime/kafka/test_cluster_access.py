@@ -35,7 +35,7 @@ def settings(**properties):
 def test_a_plain_cluster_needs_little():
     found = cluster_access.parse_cluster_access(PLAIN, files=FILES)
     assert found.settings == {"security.protocol": "PLAINTEXT"}
-    assert found.secret is None
+    assert found.oauth_secret is None
     assert found.bootstrap == ("127.0.0.1:1", "127.0.0.1:2")
     told = {"bootstrap.servers": "SASL_PLAINTEXT://h:1, [::1]:2"}
     assert cluster_access.parse_cluster_access(told, files=FILES).bootstrap == ("h:1", "[::1]:2")
@@ -71,7 +71,7 @@ def test_sasl_and_tls_are_passed_inline():
 
 def test_secrets_are_in_no_repr():
     given = cluster_access.parse_cluster_access(PLAIN | OAUTH, files=FILES)
-    assert given.settings["sasl.oauthbearer.client.secret"] == given.secret == "s3 cret"
+    assert given.settings["sasl.oauthbearer.client.secret"] == given.oauth_secret == "s3 cret"
     assert "s3" not in repr(given)
     security = SecuritySettings(password="pass-word", key_pem="key-text")
     properties = {"sasl.jaas.config": "pass-word"}

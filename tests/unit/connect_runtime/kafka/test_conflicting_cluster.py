@@ -47,7 +47,7 @@ def topics(*, worker_id: str | None = None, state=RUNNING, configured: bool = Tr
     """One connector with one task, six records long."""
     configs, statuses = ConfigTopicFold(), StatusTopicFold()
     records = [
-        *config_records.encode_creation("c", {"name": "c"}, None),
+        *config_records.encode_connector_creation("c", {"name": "c"}, None),
         *config_records.encode_task_configs("c", [{"n": "0"}]),
         config_records.encode_commit("c", 1),
     ]

@@ -51,11 +51,11 @@ def ends(slow):
 def asking(ends):
     """Asks on a thread of its own; the answers, or errors, as they come."""
     answers = []
-    running = ThreadGroup(on_unasked_end=lambda _: None)
+    running = ThreadGroup(on_unexpected_end=lambda _: None)
 
     def ask(_):
         try:
-            answers.append(ends.now(soon())[0])
+            answers.append(ends.fetch(soon())[0])
         except ConnectError as error:
             answers.append(error)
 
@@ -70,7 +70,7 @@ def asking(ends):
 def test_alone_each_question_is_asked(ends, slow):
     for number in (1, 2, 3):
         slow.go.release()
-        assert ends.now(soon()) == {0: number}
+        assert ends.fetch(soon()) == {0: number}
 
 
 def test_who_asks_meanwhile_shares_the_next_answer(asking, ends, slow):
@@ -103,5 +103,5 @@ def test_nobody_waits_longer_than_it_wants(asking, ends, slow):
     asking()
     eventually.eventually(lambda: slow.asked == 1)
     with pytest.raises(RetriableError, match="another request"):
-        ends.now(soon(0.05))
+        ends.fetch(soon(0.05))
     slow.go.release()

@@ -96,7 +96,7 @@ class Coordinator:
 def coordinator():
     made = Coordinator()
     failed: list[Any] = []
-    running = ThreadGroup(on_unasked_end=failed.append)
+    running = ThreadGroup(on_unexpected_end=failed.append)
     running.start("coordinator", made.move)
     yield made
     assert running.stop_all(5.0) == []
@@ -120,8 +120,8 @@ def asking(offsets):
     return {
         "offset_fetch": lambda: offsets.fetch("g", WAIT_S),
         "offset_commit": lambda: offsets.commit("g", {T0: 5}, WAIT_S),
-        "offset_delete": lambda: offsets.forget("g", [T0], WAIT_S),
-        "delete_groups": lambda: offsets.delete("g", WAIT_S),
+        "offset_delete": lambda: offsets.delete_offsets("g", [T0], WAIT_S),
+        "delete_groups": lambda: offsets.delete_group("g", WAIT_S),
     }
 
 
@@ -164,7 +164,7 @@ def test_what_is_refused_is_told_at_once(coordinator, offsets, api, code, kind):
 
 def test_a_group_that_is_gone_is_deleted(coordinator, offsets):
     coordinator.codes.append(69)
-    offsets.delete("g", WAIT_S)
+    offsets.delete_group("g", WAIT_S)
 
 
 def test_who_asks_long_enough_hears_what_stood_in_the_way(coordinator, offsets):
@@ -302,8 +302,8 @@ def test_who_asks_for_group_offsets_of_nobody_hears_it_in_time(made):
         for ask in (
             lambda: asked.fetch("g", 0.2),
             lambda: asked.commit("g", {TopicPartition("t", 0): 1}, 0.2),
-            lambda: asked.forget("g", [TopicPartition("t", 0)], 0.2),
-            lambda: asked.delete("g", 0.2),
+            lambda: asked.delete_offsets("g", [TopicPartition("t", 0)], 0.2),
+            lambda: asked.delete_group("g", 0.2),
         ):
             with pytest.raises(RetriableError, match="the coordinator of group g"):
                 ask()

@@ -107,11 +107,11 @@ MISSING = confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART
 
 def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again(admin):
     asked = admin(MISSING, MISSING)
-    assert asked.end_offsets("t", 1, Deadline.after(60.0, now_s=0.0)) == {0: 7}
+    assert asked.list_end_offsets("t", 1, Deadline.after(60.0, now_s=0.0)) == {0: 7}
 
 
 def test_a_topic_that_stays_unknown_is_missing_before_all_time_is_over(admin):
     asked = admin(*[MISSING] * 100)
     with pytest.raises(TopicMissingError, match="offsets of t on west"):
-        asked.start_offsets("t", 1, Deadline.after(1000.0, now_s=0.0))
+        asked.list_start_offsets("t", 1, Deadline.after(1000.0, now_s=0.0))
     assert asked._clock.at_s < 30.0

@@ -44,8 +44,10 @@ def test_three_topics_three_clients():
 
 def test_only_statuses_are_tried_once():
     logs = make()
-    once = LogRetryPolicy.TRIED_ONCE
-    tried_once = [each._manner.patience is once for each in (logs.config, logs.offset, logs.status)]
+    once = LogRetryPolicy.TRY_ONCE
+    tried_once = [
+        each._manner.retry_policy is once for each in (logs.config, logs.offset, logs.status)
+    ]
     assert tried_once == [False, False, True]
     assert once.settings["retries"] == 0
 
@@ -60,6 +62,6 @@ def test_only_statuses_are_tried_once():
 )
 def test_exactly_once(support, fences, committed):
     logs = make(exactly_once=ExactlyOnce(support))
-    assert (logs.fenced is not None) is fences
+    assert (logs.fenced_writer is not None) is fences
     every = (logs.config, logs.offset, logs.status)
     assert [each._manner.committed_only for each in every] == committed

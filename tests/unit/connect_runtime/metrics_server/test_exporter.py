@@ -42,7 +42,7 @@ def registry():
     made.declare(RECORDS)
     made.declare(LAG)
     made.add(RECORDS, 5, labels=("a->b", 'odd"\\\ntopic'))
-    made.replace(LAG, {("a->b",): 0.25})
+    made.set_series(LAG, {("a->b",): 0.25})
     made.publish()
     return made
 
@@ -82,7 +82,7 @@ def test_who_accepts_it_is_answered_compressed(exporter):
 
 
 def test_a_scrape_shows_the_newest_values(exporter, registry):
-    registry.replace(LAG, {("a->b",): 7.0})
+    registry.set_series(LAG, {("a->b",): 7.0})
     assert "lag_seconds{" + 'flow="a->b"} 0.25' in get(exporter.url)
     registry.publish()
     assert "lag_seconds{" + 'flow="a->b"} 7.0' in get(exporter.url)
@@ -139,7 +139,7 @@ def paged(registry, **beside: PageRenderer) -> MetricsExporter:
         registry,
         host="127.0.0.1",
         port=0,
-        beside={f"/{name}": make for name, make in beside.items()},
+        pages={f"/{name}": make for name, make in beside.items()},
     )
     made.start()
     return made
@@ -189,7 +189,7 @@ def test_pages_for_people_are_shown_under_own_names_alone(registry):
         registry,
         host="127.0.0.1",
         port=0,
-        beside={"/seen": seen, "/lives": LIVES},
+        pages={"/seen": seen, "/lives": LIVES},
         hosts=request_origin.parse_allowed_hosts(["node.example.org"]),
     )
     exporter.start()
@@ -233,7 +233,7 @@ def test_a_page_that_takes_long_holds_up_no_scrape(registry):
 
 
 CLIENTS = 50
-LIVES = MountedPage(PageThreadPool.AT_ONCE, lambda _: PageResponse(body=b"yes"))
+LIVES = MountedPage(PageThreadPool.EVENT_LOOP, lambda _: PageResponse(body=b"yes"))
 READY = MountedPage(PageThreadPool.PROBES, lambda _: PageResponse(body=b"ready"))
 
 
@@ -271,7 +271,7 @@ def test_who_comes_is_answered_however_many_never_say_what_they_want(registry):
     try:
         with ExitStack() as many:
             slow = []
-            for _ in range(2 * metrics_server_exporter.CONNECTION_LIMITS.local):
+            for _ in range(2 * metrics_server_exporter.CONNECTION_LIMITS.loopback):
                 slow.append(socket.create_connection(("127.0.0.1", port)))
                 many.enter_context(closing(slow[-1]))
                 slow[-1].sendall(b"GET / HTTP/1.1\r\nX: ")

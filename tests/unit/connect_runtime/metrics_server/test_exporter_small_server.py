@@ -30,7 +30,7 @@ class Running:
     def __init__(self) -> None:
         self.asked: list[MetricsHttpRequest] = []
         self._opened = socket.create_server(("127.0.0.1", 0))
-        self._threads = ThreadGroup(on_unasked_end=lambda end: self.ends.append(end))
+        self._threads = ThreadGroup(on_unexpected_end=lambda end: self.ends.append(end))
         self.ends: list[ThreadDied] = []
         served = MetricsHttpServer(self._opened, self._respond)
         self._threads.start("served", served.run)

@@ -77,7 +77,7 @@ def test_a_creation_reaches_the_leader_whichever_way_it_listens(
             answer = client.post(f"{other.advertised_url}connectors", json=CREATION)
     assert answer.status_code == 201
     assert [type(each) for each in leader.submitted] == [PutConnector]
-    assert leader.config().contains("c")
+    assert leader.config().has_connector("c")
 
 
 def test_a_leader_of_whom_nobody_is_sure_is_not_asked(secured: HttpsContexts) -> None:

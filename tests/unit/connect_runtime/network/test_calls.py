@@ -26,31 +26,31 @@ def added(*found, waiting_max=10):
 
 def test_nothing_is_due_without_calls():
     due = added()
-    assert (due.due_s, list(due.late(1e9)), len(due)) == (math.inf, [], 0)
+    assert (due.due_s, list(due.pop_expired(1e9)), len(due)) == (math.inf, [], 0)
 
 
 def test_calls_are_late_in_the_order_of_their_deadlines_and_once():
     third, first, second = call(3.0), call(1.0), call(2.0)
     due = added(third, first, second)
     assert due.due_s == 1.0
-    assert list(due.late(0.9)) == []
-    assert list(due.late(2.0)) == [first, second]
+    assert list(due.pop_expired(0.9)) == []
+    assert list(due.pop_expired(2.0)) == [first, second]
     assert (due.due_s, len(due)) == (3.0, 1)
 
 
 def test_equal_deadlines_are_late_as_they_came():
     found = [call(1.0) for _ in range(4)]
-    assert list(added(*found).late(1.0)) == found
+    assert list(added(*found).pop_expired(1.0)) == found
 
 
 def test_what_was_sent_meanwhile_is_not_late():
     sent, other = call(1.0, waiting=False), call(1.0)
-    assert list(added(sent, other).late(1.0)) == [other]
+    assert list(added(sent, other).pop_expired(1.0)) == [other]
 
 
 def test_what_is_asked_while_others_fail_is_counted():
     due, again = added(call(1.0)), call(0.5)
-    late = due.late(1.0)
+    late = due.pop_expired(1.0)
     next(late)
     due.add(again)
     assert list(late) == [again]

@@ -113,7 +113,7 @@ def test_an_unreachable_cluster_times_out_unsent_and_says_what_was_tried(world):
         assert isinstance(reply.failure, RequestTimedOut)
         assert not reply.sent
         assert "Connection refused while connecting" in str(reply.failure)
-    assert len(link.troubles()) == 2
+    assert len(link.connection_errors()) == 2
 
 
 def test_dead_bootstrap_entries_are_gone_round(world):
@@ -125,7 +125,7 @@ def test_dead_bootstrap_entries_are_gone_round(world):
     link.call(AnyNodeTarget(), init_calls.init(), done=replies.append)
     assert world.until(lambda: replies) < 5.0
     assert replies[0].failure is None
-    assert link.troubles() == {}
+    assert link.connection_errors() == {}
 
 
 def test_attempts_are_spaced_by_the_backoff(world):
@@ -208,7 +208,7 @@ def test_an_idle_connection_that_the_broker_closes_is_no_trouble(world):
         world.until(lambda n=round_number: len(replies) == n)
         broker.drop_links()
         world.settle(1.0)
-        assert link.troubles() == {}
+        assert link.connection_errors() == {}
     assert replies.count_failures() == 0
 
 
@@ -242,7 +242,7 @@ def test_a_leader_call_waits_until_there_is_one_and_follows_it(world):
         broker.scripts["init_producer_id"] = init_calls.answer_init
         broker.topics["t"] = (-1,)
     link = world.connect(one.address)
-    link.want_topics(["t"])
+    link.request_topics(["t"])
     replies = Replies()
     link.call(LeaderTarget("t", 0), init_calls.init(), done=replies.append)
     world.settle(3.0)
@@ -259,7 +259,7 @@ def test_what_was_not_sent_goes_to_the_new_leader_when_the_old_one_is_gone(world
         broker.scripts["init_producer_id"] = init_calls.answer_init
         broker.topics["t"] = (2,)
     link = world.connect(one.address)
-    link.want_topics(["t"])
+    link.request_topics(["t"])
     world.until(lambda: link.view.leader("t", 0))
     two.close()
     replies = Replies()
@@ -271,13 +271,13 @@ def test_what_was_not_sent_goes_to_the_new_leader_when_the_old_one_is_gone(world
     moved, stayed = sorted(replies, key=lambda reply: reply.failure is not None)
     assert (moved.failure, moved.node_id) == (None, 1)
     assert "a connection to 127.0.0.1" in str(stayed.failure)
-    trouble = link.trouble(2)
+    trouble = link.connection_error(2)
     assert trouble is not None
     assert "Connection refused" in str(trouble)
-    assert link.trouble(1) is None
-    assert list(link.troubles()) == ["broker 2"]
+    assert link.connection_error(1) is None
+    assert list(link.connection_errors()) == ["broker 2"]
     world.settle(40.0)
-    assert link.troubles() == {}
+    assert link.connection_errors() == {}
 
 
 def test_a_broker_that_one_lane_reaches_again_is_out_of_trouble(world):
@@ -286,21 +286,21 @@ def test_a_broker_that_one_lane_reaches_again_is_out_of_trouble(world):
     link = world.connect(broker.address)
     world.until(lambda: 1 in link.view.brokers)
     broker.refuses = True
-    link.lane(1, "fetch").want()
-    world.until(lambda: link.trouble(1))
+    link.get_lane(1, "fetch").request_connection()
+    world.until(lambda: link.connection_error(1))
     broker.refuses = False
     world.settle(1.0)
     replies = Replies()
     link.call(NodeTarget(1), init_calls.init(), done=replies.append, timeout_s=30.0)
     world.until(lambda: replies)
     assert replies[0].failure is None
-    assert link.troubles() == {}
+    assert link.connection_errors() == {}
 
 
 def test_a_missing_topic_is_named_when_its_leader_is_waited_for(world):
     broker = world.broker()
     link = world.connect(broker.address)
-    link.want_topics(["nope"])
+    link.request_topics(["nope"])
     replies = Replies()
     link.call(LeaderTarget("nope", 0), init_calls.init(), done=replies.append, timeout_s=3.0)
     world.until(lambda: replies)
@@ -334,7 +334,7 @@ def raw(link, node_id: int, chunks, replies, *, version: int = 3, **options) -> 
 
 def version_known(world, link, node_id: int = 1) -> None:
     key = api_versions.API_KEYS["init_producer_id"]
-    world.until(lambda: link.version_for(node_id, key, 1, 3) is not None)
+    world.until(lambda: link.choose_version(node_id, key, 1, 3) is not None)
 
 
 def test_raw_bodies_arrive_as_they_were_and_answers_come_back_writable(world):
@@ -343,7 +343,7 @@ def test_raw_bodies_arrive_as_they_were_and_answers_come_back_writable(world):
     broker.scripts["init_producer_id"] = lambda asked: asked.answer(asked.body[::-1])
     link = world.connect(broker.address)
     world.until(lambda: link.view.brokers)
-    assert link.version_for(1, api_versions.API_KEYS["init_producer_id"], 1, 3) is None
+    assert link.choose_version(1, api_versions.API_KEYS["init_producer_id"], 1, 3) is None
     version_known(world, link)
     replies = Replies()
     chunks = [body[:10], memoryview(body)[10:3_000_000], memoryview(body)[3_000_000:]]

@@ -45,7 +45,7 @@ class Loop:
     def wanted(self, deadline_s: float = 10.0) -> str | ConnectError:
         """Turn until it is known whether there is a token."""
         end_s = CLOCK.now_s() + deadline_s
-        while (found := self.source.want()) is None:
+        while (found := self.source.get_or_request_token()) is None:
             assert CLOCK.now_s() < end_s, "nothing came"
             self.turn()
         return found
@@ -69,9 +69,9 @@ def oauth_of(found: Issuer, **changed: object) -> OAuthSettings:
 def test_a_token_is_fetched_when_it_is_wanted_and_kept():
     with issuer.running() as found, Loop(oauth_of(found)) as loop:
         loop.turn()
-        assert (loop.source.current(), found.asked) == (None, 0)
+        assert (loop.source.get_current_token(), found.asked) == (None, 0)
         token = loop.wanted()
-        assert token == loop.source.current() == loop.wanted() == found.tokens[0]
+        assert token == loop.source.get_current_token() == loop.wanted() == found.tokens[0]
         assert found.asked == 1
 
 
@@ -81,7 +81,7 @@ def test_a_token_is_refreshed_by_time_alone():
         with Loop(oauth_of(found, refresh_factor=0.5)) as loop:
             first = loop.wanted()
             end_s = CLOCK.now_s() + 5.0
-            while loop.source.current() in {first, None}:
+            while loop.source.get_current_token() in {first, None}:
                 assert CLOCK.now_s() < end_s
                 loop.turn()
             assert found.asked == 2
@@ -93,7 +93,7 @@ def test_trouble_is_told_once_and_its_end_too(caplog):
         found.status = 503
         said = loop.wanted()
         assert isinstance(said, ConnectionFailed)
-        assert loop.source.trouble is said
+        assert loop.source.last_failure is said
         while isinstance(loop.wanted(), ConnectError):
             found.status = 200 if found.asked >= 3 else 503
             loop.turn()
@@ -133,8 +133,8 @@ def test_an_issuer_that_is_away_or_silent_is_trouble_in_time():
 
 def test_who_closes_waits_for_nothing():
     with issuer.running() as found, Loop(oauth_of(found)) as loop:
-        assert loop.source.want() is None
+        assert loop.source.get_or_request_token() is None
         loop.turn()
-        assert loop.source.is_asking
+        assert loop.source.is_requesting
         loop.source.close()
         assert loop.poller.poll(0.0) == 0

@@ -49,7 +49,7 @@ class Asked:
     def answer(self, question: HostLookup = HERE) -> LookupResult:
         """Ask, and turn until the answer is there."""
         self.told.clear()
-        self.names.ask(question, self.told.append)
+        self.names.start_lookup(question, self.told.append)
         assert not self.told, "`done` was called inside `ask`"
         return self.awaited()
 
@@ -97,7 +97,7 @@ def test_for_names_somebody_has_to_be_asked(question):
 
 def test_a_name_that_hangs_holds_up_no_other(asked):
     waiting: list[LookupResult] = []
-    asked.names.ask(AWAY, waiting.append)
+    asked.names.start_lookup(AWAY, waiting.append)
     assert asked.answer(HERE) == PLACES
     assert waiting == []
     asked.gate.set()
@@ -109,8 +109,8 @@ def test_a_name_under_way_is_asked_once_and_all_are_told_but_who_left(asked):
     told: list[str] = []
     waiting = [lambda _, who=who: told.append(who) for who in ("first", "second", "third")]
     for done in waiting:
-        asked.names.ask(AWAY, done)
-    asked.names.leave(AWAY, waiting[1])
+        asked.names.start_lookup(AWAY, done)
+    asked.names.cancel(AWAY, waiting[1])
     asked.gate.set()
     wait_for(lambda: bool(asked.poller.poll(0.02) or told), "where is the answer")
     assert told == ["first", "third"]
@@ -145,7 +145,7 @@ def test_what_no_name_can_be_is_an_answer_too(host):
     names = HostResolver(poller=loop)
     told: list[LookupResult] = []
     assert resolver.parse_numeric_address(HostLookup(host, 9092)) is None
-    names.ask(HostLookup(host, 9092), told.append)
+    names.start_lookup(HostLookup(host, 9092), told.append)
     wait_for(lambda: bool(loop.poll(0.02) or told), "where is the answer")
     assert "cannot be resolved" in str(told[0])
     names.close()
@@ -154,14 +154,14 @@ def test_what_no_name_can_be_is_an_answer_too(host):
 
 def test_more_look_ups_than_there_is_room_for_are_refused_at_once(asked):
     for port in range(1, 257):
-        asked.names.ask(HostLookup(AWAY.host, port), lambda _: None)
-    asked.names.ask(HERE, asked.told.append)
+        asked.names.start_lookup(HostLookup(AWAY.host, port), lambda _: None)
+    asked.names.start_lookup(HERE, asked.told.append)
     assert "256 lookups are pending already" in str(asked.told)
     assert len(threads_of_resolvers()) == 4
 
 
 def test_nobody_is_told_after_the_end_and_what_hangs_ends_with_its_look_up(asked):
-    asked.names.ask(AWAY, asked.told.append)
+    asked.names.start_lookup(AWAY, asked.told.append)
     wait_for(lambda: asked.looked_up, "where is the look-up")
     asked.names.close()
     assert threads_of_resolvers()
@@ -187,16 +187,16 @@ class Names(HostResolver):
         self.before = list(before)
         self.waiting: list[OnLookupDone] = []
 
-    def ask(self, question: HostLookup, done: OnLookupDone) -> None:
+    def start_lookup(self, question: HostLookup, done: OnLookupDone) -> None:
         self.waiting.append(done)
 
-    def leave(self, question: HostLookup, done: OnLookupDone) -> None:
+    def cancel(self, question: HostLookup, done: OnLookupDone) -> None:
         self.waiting.remove(done)
 
-    def known(self, question: HostLookup) -> list[ResolvedAddress]:
+    def get_cached(self, question: HostLookup) -> list[ResolvedAddress]:
         return self.before
 
-    def given_up(self, question: HostLookup) -> LookupResult:
+    def get_fallback(self, question: HostLookup) -> LookupResult:
         return self.before or GONE
 
     def told(self, answer: LookupResult) -> None:
@@ -278,7 +278,7 @@ def test_an_address_that_is_refused_at_once_is_passed_over(port):
 def test_a_connection_that_stands_is_not_waited_for(port):
     found = resolved(port, addresses=2)
     tried(found, 0.0)
-    found.connected()
+    found.on_connected()
     assert found.attempt_ends_s == math.inf
 
 

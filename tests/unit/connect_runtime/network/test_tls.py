@@ -63,11 +63,13 @@ def test_what_is_not_is_told_at_once_and_refused(changed, stores):
 
 @pytest.mark.parametrize("clients", list(ssl.VerifyMode))
 def test_a_server_asks_clients_as_it_is_told(clients: ssl.VerifyMode) -> None:
-    context = tls.create_server_tls_context(settings(), clients=clients)
+    context = tls.create_server_tls_context(settings(), client_verify_mode=clients)
     assert context.verify_mode is clients
     assert len(context.get_ca_certs()) == 1
 
 
 def test_a_server_needs_a_certificate() -> None:
     with pytest.raises(UnusableCertificate, match=r"^ssl.keystore: a server needs"):
-        tls.create_server_tls_context(settings(certificate_pem=None), clients=ssl.CERT_NONE)
+        tls.create_server_tls_context(
+            settings(certificate_pem=None), client_verify_mode=ssl.CERT_NONE
+        )

@@ -19,7 +19,7 @@ from connect_runtime.network.transport import (
 
 
 def test_a_view_is_writable_and_exactly_as_long_as_asked_for():
-    view = BufferPool(1 << 20).take(100_001)
+    view = BufferPool(1 << 20).acquire(100_001)
     assert (len(view), view.readonly, view.format, view.itemsize) == (100_001, False, "B", 1)
     view[99_999:] = b"xy"
     assert bytes(view[-3:]) == b"\x00xy"
@@ -27,43 +27,43 @@ def test_a_view_is_writable_and_exactly_as_long_as_asked_for():
 
 def test_a_buffer_comes_back_when_its_last_view_is_gone_and_not_before():
     pool = BufferPool(1 << 20)
-    view = pool.take(70_000)
+    view = pool.acquire(70_000)
     part = view[10:20][2:5]
     part[0] = 77
     del view
     assert (pool.free_bytes, pool.lent_bytes) == (0, 128 * 1024)
-    other = pool.take(70_000)
+    other = pool.acquire(70_000)
     other[12] = 1
     assert part[0] == 77
     del part
     assert (pool.free_bytes, pool.lent_bytes) == (128 * 1024, 128 * 1024)
-    again = pool.take(60_000)
+    again = pool.acquire(60_000)
     assert pool.free_bytes == 0
     assert again[12] == 77
 
 
 def test_a_far_too_large_buffer_is_not_spent_on_a_small_answer():
     pool = BufferPool(1 << 30)
-    big = pool.take(10 << 20)
+    big = pool.acquire(10 << 20)
     del big
-    small = pool.take(1 << 20)
+    small = pool.acquire(1 << 20)
     assert pool.free_bytes == 10 << 20
     del small
-    fitting = pool.take(9 << 20)
+    fitting = pool.acquire(9 << 20)
     assert pool.free_bytes == 1 << 20
     del fitting
 
 
 def test_what_nobody_uses_is_bounded():
     pool = BufferPool(1 << 20)
-    views = [pool.take(512 * 1024) for _ in range(4)]
+    views = [pool.acquire(512 * 1024) for _ in range(4)]
     assert pool.free_bytes == 0
     del views
     assert pool.free_bytes == 1 << 20
 
 
 def test_it_survives_the_end_of_the_pool():
-    view = BufferPool(1).take(10)
+    view = BufferPool(1).acquire(10)
     view[0] = 1
     with pytest.raises(IndexError):
         view[10]
@@ -153,19 +153,19 @@ def test_frames_come_out_whole_however_they_arrive(seed):
         stream.steps = [rng.choice([1, 2, 3, 50, 0]) for _ in range(3)] + [0]
         found += read_all(reader, stream)
     assert found == bodies
-    assert not reader.midway()
+    assert not reader.has_partial_frame()
 
 
 def test_midway_means_that_part_of_a_frame_is_here():
     reader = FrameReader(None, 100)
     stream = Stream(framed(b"abcdef"), steps=[2, 0])
     assert reader.next_frame(stream) is None  # type: ignore[arg-type]
-    assert reader.midway()
+    assert reader.has_partial_frame()
     stream.steps = [2, 3, 0]
     assert reader.next_frame(stream) is None  # type: ignore[arg-type]
-    assert reader.midway()
+    assert reader.has_partial_frame()
     assert read_all(reader, stream) == [b"abcdef"]
-    assert not reader.midway()
+    assert not reader.has_partial_frame()
 
 
 @pytest.mark.parametrize("size", [-1, 0, 3, 101, 2**31 - 1])
@@ -220,7 +220,7 @@ def test_pieces_leave_in_order_however_few_bytes_the_system_takes(seed):
     assert stream.sent == expected
     times = [r.sent_s for r in requests]
     assert times == sorted(times)  # type: ignore[type-var]
-    assert all(r.left == 0 and r.chunks == [] for r in requests)
+    assert all(r.unsent_bytes == 0 and r.chunks == [] for r in requests)
 
 
 def test_sent_tells_whether_any_byte_of_a_request_left():
@@ -231,7 +231,7 @@ def test_sent_tells_whether_any_byte_of_a_request_left():
     assert not queue.flush(Stream(steps=[4, 0]), 9.0)  # type: ignore[arg-type]
     assert (first.sent_s, second.sent_s) == (9.0, None)
     assert not queue.flush(Stream(steps=[1, 0]), 10.0)  # type: ignore[arg-type]
-    assert (second.sent_s, second.left) == (10.0, 3)
+    assert (second.sent_s, second.unsent_bytes) == (10.0, 3)
 
 
 def test_more_pieces_than_one_system_call_takes_still_leave_in_order():

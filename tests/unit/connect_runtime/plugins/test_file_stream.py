@@ -22,7 +22,7 @@ def lines(*chunks: bytes) -> list[tuple[bytes, int]]:
     splitter = LineSplitter()
     found = []
     for chunk in chunks:
-        splitter.put(chunk)
+        splitter.add(chunk)
         while (line := splitter.next_line()) is not None:
             found.append(line)
     return found

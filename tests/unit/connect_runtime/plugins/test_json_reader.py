@@ -60,7 +60,7 @@ INTS = Builder.map(schema.INT32_SCHEMA, schema.INT32_SCHEMA).build()
     ],
 )
 def test_schemas(node, builder):
-    assert JsonReader().schema_of(node) == builder.build()
+    assert JsonReader().parse_schema(node) == builder.build()
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_schemas(node, builder):
 )
 def test_what_is_no_schema(node):
     with pytest.raises(DataError):
-        JsonReader().schema_of(node)
+        JsonReader().parse_schema(node)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_is_no_schema(node):
     ],
 )
 def test_values(described, node, value):
-    found = JsonReader().value(described, node)
+    found = JsonReader().parse_value(described, node)
     assert found == value
     assert type(found) is type(value)
 
@@ -169,14 +169,14 @@ def test_values(described, node, value):
 )
 def test_data_that_does_not_fit_its_schema_is_never_made_to(described, node):
     with pytest.raises(DataError):
-        JsonReader().value(described, node)
+        JsonReader().parse_value(described, node)
 
 
 def test_null_may_stay_null_where_there_is_a_default():
     reader = JsonReader(default_for_null=False)
-    assert reader.value(Builder.string().optional().default("d").build(), None) is None
+    assert reader.parse_value(Builder.string().optional().default("d").build(), None) is None
     with pytest.raises(DataError, match="Invalid null value for required STRING field"):
-        reader.value(Builder.string().default("d").build(), None)
+        reader.parse_value(Builder.string().default("d").build(), None)
 
 
 def test_a_struct_default_can_be_used():
@@ -186,13 +186,13 @@ def test_a_struct_default_can_be_used():
         "default": {"a": 5},
     }
     reader = JsonReader()
-    inner = reader.schema_of(node)
+    inner = reader.parse_schema(node)
     assert inner is not None
     outer = Builder.struct().field("inner", inner).build()
-    struct = reader.value(outer, {})
+    struct = reader.parse_value(outer, {})
     assert struct["inner"]["a"] == 5
     struct.validate()
-    assert JsonWriter().value_text(outer, struct) == '{"inner":{"a":5}}'
+    assert JsonWriter().format_value(outer, struct) == '{"inner":{"a":5}}'
 
 
 SCALARS = st.one_of(
@@ -233,7 +233,7 @@ DATA = st.recursive(
 def test_what_was_written_is_read_back(data):
     described, value = data
     writer, reader = JsonWriter(), JsonReader()
-    node = jackson_json.parse_payload(writer.schema_text(described).encode())
-    assert reader.schema_of(node) == described
-    payload = jackson_json.parse_payload(writer.value_text(described, value).encode())
-    assert reader.value(described, payload) == value
+    node = jackson_json.parse_payload(writer.format_schema(described).encode())
+    assert reader.parse_schema(node) == described
+    payload = jackson_json.parse_payload(writer.format_value(described, value).encode())
+    assert reader.parse_value(described, payload) == value

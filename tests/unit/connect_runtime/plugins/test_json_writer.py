@@ -58,8 +58,8 @@ ORDER = (
 def test_schemas(described, text):
     built = described.build() if isinstance(described, Builder) else described
     writer = JsonWriter()
-    assert writer.schema_text(built) == text
-    assert writer.schema_text(built) == text
+    assert writer.format_schema(built) == text
+    assert writer.format_schema(built) == text
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_schemas(described, text):
     ],
 )
 def test_values(described, value, text):
-    assert JsonWriter().value_text(described, value) == text
+    assert JsonWriter().format_value(described, value) == text
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_values(described, value, text):
 )
 def test_what_cannot_be_written(described, value):
     with pytest.raises(DataError):
-        JsonWriter().value_text(described, value)
+        JsonWriter().format_value(described, value)
 
 
 @pytest.mark.parametrize(
@@ -150,14 +150,14 @@ def test_what_cannot_be_written(described, value):
 )
 def test_decimals_as_numbers(scale, value, text):
     writer = JsonWriter(decimal_format=DecimalFormat.NUMERIC)
-    assert writer.value_text(logical_types.decimal_schema(scale), Decimal(value)) == text
+    assert writer.format_value(logical_types.decimal_schema(scale), Decimal(value)) == text
     with pytest.raises(DataError):
-        writer.value_text(logical_types.decimal_schema(scale), Decimal("NaN"))
+        writer.format_value(logical_types.decimal_schema(scale), Decimal("NaN"))
 
 
 def test_null_may_stay_null_where_there_is_a_default():
     writer = JsonWriter(default_for_null=False)
     described = Builder.string().optional().default("d").build()
-    assert writer.value_text(described, None) == "null"
+    assert writer.format_value(described, None) == "null"
     with pytest.raises(DataError, match="required"):
-        writer.value_text(Builder.string().default("d").build(), None)
+        writer.format_value(Builder.string().default("d").build(), None)

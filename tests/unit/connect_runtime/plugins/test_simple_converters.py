@@ -103,7 +103,7 @@ def test_a_truth_value_has_its_schema():
 
 
 class Reversed(PlainConverter):
-    def set_up(self, config):
+    def apply_config(self, config):
         self.config_seen = config
 
     def encode(self, data):

@@ -18,7 +18,7 @@ from connect_runtime.protocol.request_builders import RequestBuilder
 
 @pytest.mark.parametrize("version", range(8, 14))
 def test_rights_on_topics_are_asked_for_in_every_version(version):
-    request = acl_requests.describe_topic_operations(["a", "b"]).entity(version)
+    request = acl_requests.describe_topic_operations(["a", "b"]).build_entity(version)
     assert [each.name for each in request.topics] == ["a", "b"]
     assert request.include_topic_authorized_operations
     assert not request.allow_auto_topic_creation
@@ -26,14 +26,16 @@ def test_rights_on_topics_are_asked_for_in_every_version(version):
 
 @pytest.mark.parametrize("version", range(3, 6))
 def test_rights_on_a_group_are_asked_for_in_every_version(version):
-    request = acl_requests.describe_group_operations("g").entity(version)
+    request = acl_requests.describe_group_operations("g").build_entity(version)
     assert request.groups == ("g",)
     assert request.include_authorized_operations
 
 
 def test_rights_on_the_cluster_are_asked_for():
     assert (
-        acl_requests.describe_cluster_operations().entity(0).include_cluster_authorized_operations
+        acl_requests.describe_cluster_operations()
+        .build_entity(0)
+        .include_cluster_authorized_operations
     )
 
 
@@ -75,7 +77,7 @@ STRANGE = AclDescription(
 
 def written(message: RequestBuilder, version: int) -> Any:
     """What a broker reads."""
-    body = bytes(framing.encode_request_body(message.entity(version)))
+    body = bytes(framing.encode_request_body(message.build_entity(version)))
     found, size = entity_reader(kio.index.load_request_schema(message.api_key, version))(body, 0)
     assert size == len(body)
     return found
@@ -124,7 +126,7 @@ def test_answers_are_told_in_words(version):
             resource(3, "*", 3, ("Group:x", "::1", 77, 3)),
         ),
     )
-    assert acl_requests.read_described_acls(body) == [ONE, STRANGE]
+    assert acl_requests.decode_acls(body) == [ONE, STRANGE]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -137,4 +139,4 @@ def test_each_creation_has_its_answer(version):
             for code in (ErrorCode.none, ErrorCode.security_disabled)
         ),
     )
-    assert acl_requests.read_creation_errors(body) == [0, 54]
+    assert acl_requests.decode_creation_errors(body) == [0, 54]

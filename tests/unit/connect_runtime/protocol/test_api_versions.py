@@ -64,8 +64,8 @@ def test_choice_agrees_with_set_intersection(ours, theirs):
     known = broker(fetch=theirs)
     if both:
         assert known.choose(api_versions.FETCH_KEY, low=ours[0], high=ours[1]) == max(both)
-        assert known.knows(api_versions.FETCH_KEY, max(both))
+        assert known.supports(api_versions.FETCH_KEY, max(both))
     else:
         with pytest.raises(UnsupportedVersion):
             known.choose(api_versions.FETCH_KEY, low=ours[0], high=ours[1])
-    assert not known.knows(api_versions.FETCH_KEY, theirs[1] + 1)
+    assert not known.supports(api_versions.FETCH_KEY, theirs[1] + 1)

@@ -57,15 +57,15 @@ def topic(name="t", leaders=((1, 5), (2, 5)), topic_id=ID, error=0) -> Any:
 
 
 def refreshed(view: ClusterMetadata, response, now_s: float = 0.0) -> tuple[str, ...]:
-    asked = view.refresh_started()
-    view.refreshed(response, now_s)
+    asked = view.start_refresh()
+    view.apply_response(response, now_s)
     return asked
 
 
 def test_it_is_due_at_once_then_knows_leaders_ids_and_brokers():
     view = new_view()
     assert view.refresh_due_s() == -math.inf
-    view.want_topics(["t"])
+    view.request_topics(["t"])
     assert view.leader("t", 0) is None
     assert refreshed(view, metadata([topic()])) == ("t",)
     assert view.leader("t", 1) == PartitionLeader(2, 5)
@@ -80,9 +80,9 @@ def test_only_one_refresh_at_a_time_and_a_failed_one_is_repeated_ever_later():
     waits = []
     now_s = 0.0
     for _ in range(5):
-        view.refresh_started()
+        view.start_refresh()
         assert view.refresh_due_s() == math.inf
-        view.refresh_failed(now_s)
+        view.on_refresh_failed(now_s)
         waits.append(round(view.refresh_due_s() - now_s, 3))
         now_s = view.refresh_due_s()
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.0]
@@ -101,7 +101,7 @@ def test_only_one_refresh_at_a_time_and_a_failed_one_is_repeated_ever_later():
 )
 def test_while_something_is_missing_it_asks_again_soon(unsettled):
     view = new_view()
-    view.want_topics(["t"])
+    view.request_topics(["t"])
     refreshed(view, unsettled, now_s=50.0)
     assert view.refresh_due_s() == pytest.approx(50.1)
     refreshed(view, unsettled, now_s=50.1)
@@ -125,9 +125,9 @@ def test_requests_for_a_refresh_are_spaced_and_start_anew_after_a_quiet_time():
 
 def test_a_request_made_while_one_is_under_way_is_not_lost():
     view = new_view()
-    asked = view.refresh_started()
-    view.want_topics(["new"])
-    view.refreshed(metadata(), 1.0)
+    asked = view.start_refresh()
+    view.request_topics(["new"])
+    view.apply_response(metadata(), 1.0)
     assert asked == ()
     assert view.refresh_due_s() == pytest.approx(1.1)
     assert refreshed(view, metadata([topic("new")]), now_s=1.1) == ("new",)
@@ -135,7 +135,7 @@ def test_a_request_made_while_one_is_under_way_is_not_lost():
 
 def test_older_epochs_do_not_take_a_leader_back_but_a_recreated_topic_starts_over():
     view = new_view()
-    view.want_topics(["t"])
+    view.request_topics(["t"])
     refreshed(view, metadata([topic(leaders=((1, 5),))]))
     refreshed(view, metadata([topic(leaders=((2, 4),))]))
     assert view.leader("t", 0) == (1, 5)
@@ -148,7 +148,7 @@ def test_older_epochs_do_not_take_a_leader_back_but_a_recreated_topic_starts_ove
 
 def test_without_topic_ids_an_older_epoch_may_be_a_recreated_topics():
     view = new_view()
-    view.want_topics(["t"])
+    view.request_topics(["t"])
     refreshed(view, metadata([topic(leaders=((1, 5),), topic_id=None)]))
     again = metadata([topic(leaders=((2, 0),), topic_id=None)])
     for now_s in (1.0, 5.0, 10.9):
@@ -162,7 +162,7 @@ def test_without_topic_ids_an_older_epoch_may_be_a_recreated_topics():
 
 def test_partitions_that_are_gone_are_not_waited_for():
     view = new_view()
-    view.want_topics(["t"])
+    view.request_topics(["t"])
     refreshed(view, metadata([topic(leaders=((1, 5), (1, 5)), topic_id=None)]))
     refreshed(view, metadata([topic(leaders=((1, 5), (2, 0)), topic_id=None)]), 1.0)
     assert view.refresh_due_s() < 300.0
@@ -172,39 +172,39 @@ def test_partitions_that_are_gone_are_not_waited_for():
 
 def test_without_topic_ids_a_deposed_broker_takes_no_leader_back():
     view = new_view()
-    view.want_topics(["t"])
+    view.request_topics(["t"])
     current = metadata([topic(leaders=((1, 5),), topic_id=None)])
     deposed = metadata([topic(leaders=((2, 4),), topic_id=None)])
     for now_s in range(0, 60, 4):
         refreshed(view, deposed if now_s % 8 else current, float(now_s))
         assert view.leader("t", 0) == (1, 5)
     refreshed(view, deposed, 60.0)
-    view.want_topics([])
-    view.want_topics(["t"])
+    view.request_topics([])
+    view.request_topics(["t"])
     refreshed(view, deposed, 71.0)
     assert view.leader("t", 0) == (2, 4), "nothing newer is known any more"
 
 
 def test_a_leader_that_a_response_names_counts_if_it_is_newer():
     view = new_view()
-    view.want_topics(["t"])
+    view.request_topics(["t"])
     refreshed(view, metadata([topic(leaders=((1, 5),))]))
     before = view.generation
-    view.leader_seen("t", 0, 2, 5)
-    view.leader_seen("t", 9, 2, 9)
-    view.leader_seen("unknown", 0, 2, 9)
+    view.update_leader("t", 0, 2, 5)
+    view.update_leader("t", 9, 2, 9)
+    view.update_leader("unknown", 0, 2, 9)
     assert (view.generation, view.leader("t", 0)) == (before, (1, 5))
-    view.leader_seen("t", 0, 2, 6)
+    view.update_leader("t", 0, 2, 6)
     assert (view.generation, view.leader("t", 0)) == (before + 1, (2, 6))
     assert view.refresh_due_s() == 300.0
-    view.leader_seen("t", 0, 77, 7)
+    view.update_leader("t", 0, 77, 7)
     assert view.leader("t", 0) is None
     assert view.refresh_due_s() == pytest.approx(0.1)
 
 
 def test_the_generation_counts_changes_only():
     view = new_view()
-    view.want_topics(["t"])
+    view.request_topics(["t"])
     refreshed(view, metadata([topic()]))
     before = view.generation
     refreshed(view, metadata([topic()]))
@@ -215,9 +215,9 @@ def test_the_generation_counts_changes_only():
 
 def test_topics_that_nobody_wants_any_more_are_forgotten_and_not_asked_for():
     view = new_view()
-    view.want_topics(["t", "u"])
+    view.request_topics(["t", "u"])
     refreshed(view, metadata([topic("t"), topic("u", topic_id=uuid.UUID(int=9))]))
-    view.want_topics(["u"])
+    view.request_topics(["u"])
     assert view.topic("t") is None
     assert refreshed(view, metadata([topic("t"), topic("u")])) == ("u",)
     assert view.topic("t") is None
@@ -225,7 +225,7 @@ def test_topics_that_nobody_wants_any_more_are_forgotten_and_not_asked_for():
 
 def test_brokers_without_topic_ids_give_zero_ids():
     view = new_view()
-    view.want_topics(["t"])
+    view.request_topics(["t"])
     refreshed(view, metadata([topic(topic_id=None)]))
     found = view.topic("t")
     assert found is not None
@@ -257,7 +257,7 @@ def test_what_is_no_address_is_refused_by_name(text):
 def node(node_id: int, **fields) -> NodeConnectionState:
     known = {
         "connected": False, "connecting_since_s": None, "in_flight": 0,
-        "retry_at_s": -math.inf, "tried_s": -math.inf,
+        "retry_at_s": -math.inf, "last_attempt_s": -math.inf,
     }  # fmt: skip
     return NodeConnectionState(node_id=node_id, **{**known, **fields})
 
@@ -274,7 +274,10 @@ def node(node_id: int, **fields) -> NodeConnectionState:
         ([node(1, connecting_since_s=98.0), node(2)], (2, 100.0)),
         ([node(1, connecting_since_s=98.0)], (None, math.inf)),
         ([node(1, retry_at_s=100.7), node(2, retry_at_s=100.3)], (None, 100.3)),
-        ([node(1, tried_s=99.0), node(2, tried_s=98.0), node(-2, tried_s=97.0)], (-2, 100.0)),
+        (
+            [node(each, last_attempt_s=s) for each, s in ((1, 99.0), (2, 98.0), (-2, 97.0))],
+            (-2, 100.0),
+        ),
     ],
     ids=[
         "nothing known", "bootstrap", "brokers before bootstrap", "least busy", "real ones first",
@@ -291,7 +294,7 @@ def test_dead_entries_are_gone_round_until_a_live_one_is_found():
     order = []
     for step in range(6):
         now_s = float(step * 10)
-        states = [node(n, tried_s=tried.get(n, -math.inf)) for n in (1, 2, -2)]
+        states = [node(n, last_attempt_s=tried.get(n, -math.inf)) for n in (1, 2, -2)]
         chosen, _ = cluster_metadata.pick_node(states, now_s)
         assert chosen is not None
         tried[chosen] = now_s
@@ -316,8 +319,8 @@ def known() -> CoordinatorCache:
 def test_who_waits_is_looked_up_in_batches_of_one_kind(known):
     assert known.due_s() == math.inf
     for name in ("a", "b", "a"):
-        known.look_up(tx(name))
-    known.look_up(group("g"))
+        known.request_lookup(tx(name))
+    known.request_lookup(group("g"))
     assert known.due_s() == -math.inf
     assert known.next_batch(0.0) == (tx("a"), tx("b"))
     assert known.next_batch(0.0) == (group("g"),)
@@ -327,59 +330,59 @@ def test_who_waits_is_looked_up_in_batches_of_one_kind(known):
 
 def test_batches_are_bounded(known):
     for number in range(cluster_metadata.MAX_LOOKUP_BATCH + 1):
-        known.look_up(tx(str(number)))
+        known.request_lookup(tx(str(number)))
     assert len(known.next_batch(0.0)) == cluster_metadata.MAX_LOOKUP_BATCH
     assert len(known.next_batch(0.0)) == 1
 
 
 def test_what_was_found_is_cached_until_it_is_forgotten(known):
-    known.look_up(tx("a"))
+    known.request_lookup(tx("a"))
     known.next_batch(0.0)
-    known.look_up(tx("a"))
+    known.request_lookup(tx("a"))
     assert known.next_batch(0.0) == ()
-    known.found(tx("a"), 3)
-    assert known.node(tx("a")) == 3
-    known.look_up(tx("a"))
+    known.store_result(tx("a"), 3)
+    assert known.get_node(tx("a")) == 3
+    known.request_lookup(tx("a"))
     assert known.due_s() == math.inf
     known.check_invariants()
     known.forget(tx("a"))
     known.forget(tx("never known"))
-    assert known.node(tx("a")) is None
-    known.look_up(tx("a"))
+    assert known.get_node(tx("a")) is None
+    known.request_lookup(tx("a"))
     assert known.next_batch(0.0) == (tx("a"),)
 
 
 def test_failed_lookups_are_repeated_ever_later_until_a_quiet_time(known):
-    known.look_up(tx("a"))
+    known.request_lookup(tx("a"))
     waits, now_s = [], 0.0
     for _ in range(3):
-        known.failed(known.next_batch(now_s), now_s)
+        known.retry_later(known.next_batch(now_s), now_s)
         assert known.next_batch(now_s) == ()
         waits.append(round(known.due_s() - now_s, 3))
         now_s = known.due_s()
     assert waits == [0.1, 0.2, 0.4]
-    known.found(*known.next_batch(now_s), 1)
+    known.store_result(*known.next_batch(now_s), 1)
     known.forget(tx("a"))
-    known.failed((tx("a"),), 100.0)
+    known.retry_later((tx("a"),), 100.0)
     assert known.due_s() == pytest.approx(100.1)
     known.check_invariants()
 
 
 def test_a_refused_id_is_nobodys_business_until_somebody_asks_again(known):
-    known.look_up(tx("a"))
-    known.refused(known.next_batch(0.0)[0])
-    assert (known.due_s(), known.node(tx("a"))) == (math.inf, None)
-    known.look_up(tx("a"))
+    known.request_lookup(tx("a"))
+    known.drop_lookup(known.next_batch(0.0)[0])
+    assert (known.due_s(), known.get_node(tx("a"))) == (math.inf, None)
+    known.request_lookup(tx("a"))
     assert known.next_batch(0.0) == (tx("a"),)
 
 
 def test_a_lost_broker_takes_its_coordinators_along(known):
     for name, node in (("a", 1), ("b", 2), ("c", 1)):
-        known.look_up(tx(name))
+        known.request_lookup(tx(name))
         known.next_batch(0.0)
-        known.found(tx(name), node)
+        known.store_result(tx(name), node)
     known.forget_node(1)
-    assert [known.node(tx(name)) for name in "abc"] == [None, 2, None]
+    assert [known.get_node(tx(name)) for name in "abc"] == [None, 2, None]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -392,13 +395,13 @@ def test_an_id_is_cached_or_asked_for_or_waiting_or_unknown(known, seed):
         name = tx(rng.choice("abcd"))
         match rng.randrange(6):
             case 0 | 1:
-                known.look_up(name)
+                known.request_lookup(name)
             case 2:
                 known.forget(name)
             case 3:
                 under_way += known.next_batch(now_s)
             case 4 if under_way:
-                known.found(under_way.pop(), rng.randrange(3))
+                known.store_result(under_way.pop(), rng.randrange(3))
             case 5 if under_way:
-                known.failed((under_way.pop(),), now_s)
+                known.retry_later((under_way.pop(),), now_s)
         known.check_invariants()

@@ -264,48 +264,48 @@ def answer(*partitions: int, session_id: int = 9, error_code: int = 0) -> FetchR
 def opened(*numbers: int) -> FetchSession:
     session = FetchSession()
     for number in numbers:
-        session.want(number, partition(number))
+        session.set_partition(number, partition(number))
     request = session.next_request()
     assert request == (0, 0, [partition(n) for n in numbers], [])
-    session.answered(answer(*numbers))
+    session.on_response(answer(*numbers))
     return session
 
 
 def test_after_the_first_full_request_only_news_is_sent():
     session = opened(0, 1, 2)
     assert session.next_request() == (9, 1, [], [])
-    session.answered(answer())
-    session.want(1, partition(1, offset=50))
-    session.want(1, partition(1, offset=60))
-    session.want(2, partition(2))
+    session.on_response(answer())
+    session.set_partition(1, partition(1, offset=50))
+    session.set_partition(1, partition(1, offset=60))
+    session.set_partition(2, partition(2))
     assert session.next_request() == (9, 2, [partition(1, offset=60)], [])
 
 
 def test_dropped_partitions_are_forgotten_and_may_come_back():
     session = opened(0, 1)
-    session.drop(0)
-    session.drop(7)
+    session.remove_partition(0)
+    session.remove_partition(7)
     assert session.next_request() == (9, 1, [], [partition(0)])
-    session.answered(answer())
-    session.want(0, partition(0, offset=5))
-    session.drop(1)
-    session.want(1, partition(1))
+    session.on_response(answer())
+    session.set_partition(0, partition(0, offset=5))
+    session.remove_partition(1)
+    session.set_partition(1, partition(1))
     assert session.next_request() == (9, 2, [partition(0, offset=5)], [])
 
 
 def test_what_changes_while_a_request_is_in_flight_goes_with_the_next():
     session = opened(0)
     session.next_request()
-    session.want(0, partition(0, offset=10))
-    session.want(1, partition(1))
-    session.answered(answer())
+    session.set_partition(0, partition(0, offset=10))
+    session.set_partition(1, partition(1))
+    session.on_response(answer())
     assert session.next_request() == (9, 2, [partition(0, offset=10), partition(1)], [])
 
 
 def test_a_recreated_topic_is_forgotten_under_its_old_id():
     session = opened(0)
     new = partition(0, topic_id=b"j" * 16)
-    session.want(0, new)
+    session.set_partition(0, new)
     assert session.next_request() == (9, 1, [new], [partition(0)])
 
 
@@ -316,41 +316,41 @@ def test_a_recreated_topic_is_forgotten_under_its_old_id():
 )
 def test_a_refused_request_starts_anew_with_everything(error_code, next_id):
     session = opened(0, 1)
-    session.drop(0)
-    session.want(2, partition(2))
+    session.remove_partition(0)
+    session.set_partition(2, partition(2))
     session.next_request()
-    session.answered(answer(error_code=error_code, session_id=0))
+    session.on_response(answer(error_code=error_code, session_id=0))
     assert session.next_request() == (next_id, 0, [partition(1), partition(2)], [])
 
 
 def test_a_lost_request_starts_anew_and_closes_the_old_session():
     session = opened(0, 1)
-    session.want(0, partition(0, offset=3))
+    session.set_partition(0, partition(0, offset=3))
     session.next_request()
-    session.failed()
+    session.on_failure()
     assert session.next_request() == (9, 0, [partition(0, offset=3), partition(1)], [])
-    session.failed()
+    session.on_failure()
     assert session.next_request().session_id == 9
 
 
 def test_without_a_session_every_request_is_full():
     session = FetchSession()
-    session.want(0, partition(0))
+    session.set_partition(0, partition(0))
     for _ in range(3):
         assert session.next_request() == (0, 0, [partition(0)], [])
-        session.answered(answer(0, session_id=0))
+        session.on_response(answer(0, session_id=0))
 
 
 def test_a_session_that_misses_partitions_or_was_closed_is_opened_again():
     session = FetchSession()
-    session.want(0, partition(0))
-    session.want(1, partition(1))
+    session.set_partition(0, partition(0))
+    session.set_partition(1, partition(1))
     session.next_request()
-    session.answered(answer(0, session_id=4))
+    session.on_response(answer(0, session_id=4))
     assert session.next_request()[:2] == (4, 0)
-    session.answered(answer(0, 1, session_id=5))
+    session.on_response(answer(0, 1, session_id=5))
     assert session.next_request()[:2] == (5, 1)
-    session.answered(answer(session_id=0))
+    session.on_response(answer(session_id=0))
     assert session.next_request()[:2] == (0, 0)
 
 
@@ -358,14 +358,14 @@ def test_the_epoch_wraps_to_one():
     session = opened(0)
     session._epoch = 2**31 - 1
     assert session.next_request().session_epoch == 2**31 - 1
-    session.answered(answer())
+    session.on_response(answer())
     assert session.next_request().session_epoch == 1
 
 
 def test_one_request_at_a_time():
     session = opened(0)
     session.next_request()
-    assert session.in_flight()
+    assert session.is_in_flight()
     with pytest.raises(AssertionError, match="one request in flight"):
         session.next_request()
 
@@ -411,23 +411,23 @@ def test_whatever_happens_an_accepted_request_makes_the_broker_fetch_exactly_wha
         for _ in range(rng.randrange(4)):
             key = rng.randrange(6)
             if rng.random() < 0.3:
-                session.drop(key)
+                session.remove_partition(key)
             else:
                 topic_id = rng.choice([ID, ID, ID, b"j" * 16])
-                session.want(key, partition(key, rng.randrange(3), topic_id))
+                session.set_partition(key, partition(key, rng.randrange(3), topic_id))
         request = session.next_request()
         wanted = {(p.topic_id, p.partition): p for p in session._wanted.values()}
         fate = rng.random()
         if fate < 0.1:
-            session.failed()
+            session.on_failure()
         elif fate < 0.2:
             broker.handle(request)
-            session.failed()
+            session.on_failure()
         else:
             response = broker.handle(request)
             if response.error_code == 0:
                 assert broker.fetched == wanted
-            session.answered(response)
+            session.on_response(response)
         session.check_invariants()
         if rng.random() < 0.05:
             broker.sessions.clear()

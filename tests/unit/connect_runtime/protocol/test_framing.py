@@ -22,7 +22,7 @@ from tests.support import kio_bytes
 
 @pytest.mark.parametrize(("version", "header_type"), [(8, HeaderV1), (9, HeaderV2)])
 def test_requests_carry_size_header_and_entity(version, header_type):
-    entity = request_builders.request_metadata(["t"]).entity(version)
+    entity = request_builders.request_metadata(["t"]).build_entity(version)
     header = header_type(
         request_api_key=3, request_api_version=version, correlation_id=77, client_id="mm2-ä"
     )

@@ -55,7 +55,7 @@ def version(request):
 
 def test_all_are_asked_for_at_once(version):
     message = group_requests.fetch_offsets_of_groups(["a", "b"], stable=True)
-    entity = message.entity(version)
+    entity = message.build_entity(version)
     data = framing.encode_request_body(entity)
     (read, _) = entity_reader(type(entity))(data, 0)
     assert [each.group_id for each in read.groups] == ["a", "b"]
@@ -67,16 +67,18 @@ def test_who_has_not_moved_is_the_same_and_who_has_is_read(version):
     m = VERSIONS[version]
     names = ["a", "b", "c"]
     before = body_of(m, group_of(m, "a", 5), group_of(m, "b", 6), group_of(m, "c", 7))
-    first = group_requests.fetch_offsets_of_groups(names).decoded(version, before)
-    assert [each.offsets for each in first.found] == [committed(at) for at in (5, 6, 7)]
-    seen = {each.group: each.data for each in first.found}
+    first = group_requests.fetch_offsets_of_groups(names).decode_response(version, before)
+    assert [each.offsets for each in first.changed] == [committed(at) for at in (5, 6, 7)]
+    seen = {each.group: each.data for each in first.changed}
     after = body_of(
         m, group_of(m, "a", 5), group_of(m, "b", 8, metadata="note"), group_of(m, "c", 7)
     )
-    second = group_requests.fetch_offsets_of_groups(names, seen=seen).decoded(version, after)
-    assert second.same == ["a", "c"]
-    (moved,) = second.found
-    assert (moved.group, moved.offsets, moved.code) == ("b", committed(8, "note"), 0)
+    second = group_requests.fetch_offsets_of_groups(names, seen=seen).decode_response(
+        version, after
+    )
+    assert second.unchanged == ["a", "c"]
+    (moved,) = second.changed
+    assert (moved.group, moved.offsets, moved.error_code) == ("b", committed(8, "note"), 0)
 
 
 def test_another_order_or_fewer_groups_confuse_nobody(version):
@@ -84,32 +86,34 @@ def test_another_order_or_fewer_groups_confuse_nobody(version):
     seen = {
         each.group: each.data
         for each in group_requests.fetch_offsets_of_groups(["a", "b"])
-        .decoded(version, body_of(m, group_of(m, "a", 5), group_of(m, "b", 6)))
-        .found
+        .decode_response(version, body_of(m, group_of(m, "a", 5), group_of(m, "b", 6)))
+        .changed
     }
     ask = group_requests.fetch_offsets_of_groups(["a", "b"], seen=seen)
-    turned = ask.decoded(version, body_of(m, group_of(m, "b", 6), group_of(m, "a", 5)))
-    assert {each.group: each.offsets for each in turned.found} == {
+    turned = ask.decode_response(version, body_of(m, group_of(m, "b", 6), group_of(m, "a", 5)))
+    assert {each.group: each.offsets for each in turned.changed} == {
         "a": committed(5),
         "b": committed(6),
     }
-    assert ask.decoded(version, body_of(m, group_of(m, "a", 5))).same == ["a"]
-    more = ask.decoded(version, body_of(m, *(group_of(m, each, 5) for each in "abc")))
-    assert [each.group for each in more.found] == ["b", "c"]
+    assert ask.decode_response(version, body_of(m, group_of(m, "a", 5))).unchanged == ["a"]
+    more = ask.decode_response(version, body_of(m, *(group_of(m, each, 5) for each in "abc")))
+    assert [each.group for each in more.changed] == ["b", "c"]
 
 
 def test_error_codes_of_groups_and_partitions(version):
     m = VERSIONS[version]
     body = body_of(m, group_of(m, "a", 5, code=16), group_of(m, "b", 6, partition_code=88))
-    found = group_requests.fetch_offsets_of_groups(["a", "b"]).decoded(version, body).found
-    assert [each.code for each in found] == [16, 88]
+    found = (
+        group_requests.fetch_offsets_of_groups(["a", "b"]).decode_response(version, body).changed
+    )
+    assert [each.error_code for each in found] == [16, 88]
 
 
 def test_no_groups_is_an_answer(version):
     assert (
         group_requests.fetch_offsets_of_groups([])
-        .decoded(version, body_of(VERSIONS[version]))
-        .found
+        .decode_response(version, body_of(VERSIONS[version]))
+        .changed
         == []
     )
 
@@ -118,13 +122,13 @@ def test_garbage_is_refused(version):
     m = VERSIONS[version]
     body = body_of(m, group_of(m, "a", 5))
     ask = group_requests.fetch_offsets_of_groups(["a"])
-    seen = {"a": ask.decoded(version, body).found[0].data}
+    seen = {"a": ask.decode_response(version, body).changed[0].data}
     for at in range(5, len(body)):
         for asking in (ask, group_requests.fetch_offsets_of_groups(["a"], seen=seen)):
             with pytest.raises(TruncatedResponse):
-                asking.decoded(version, body[:at])
+                asking.decode_response(version, body[:at])
     with pytest.raises(TruncatedResponse):
-        ask.decoded(version, memoryview(bytearray([*body, 0])))
+        ask.decode_response(version, memoryview(bytearray([*body, 0])))
 
 
 A0, A1, B0 = (TopicPartition(*each) for each in (("a", 0), ("a", 1), ("b", 0)))
@@ -151,7 +155,7 @@ NO_TIME = datetime.timedelta(0)
 
 
 def written(message: RequestBuilder, version: int) -> Any:
-    body = bytes(framing.encode_request_body(message.entity(version)))
+    body = bytes(framing.encode_request_body(message.build_entity(version)))
     schema = kio.index.load_request_schema(message.api_key, version)
     found, size = entity_reader(schema)(body, 0)
     assert size == len(body)
@@ -161,7 +165,7 @@ def written(message: RequestBuilder, version: int) -> Any:
 @pytest.mark.parametrize(("message", "version"), EVERY)
 def test_every_version_says_which_group(message, version):
     found = written(message, version)
-    assert found == message.entity(version)
+    assert found == message.build_entity(version)
     several = ("groups_names", "groups", "group_ids")
     named = [name for key in several for name in getattr(found, key, ())]
     assert "g" in (getattr(found, "group_id", None), *named)

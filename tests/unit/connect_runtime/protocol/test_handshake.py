@@ -19,7 +19,7 @@ from tests.support import kio_bytes
 
 def begun(life_s):
     life = SaslSessionLifetime()
-    life.begun(life_s, 1000.0, random.Random(3))
+    life.start(life_s, 1000.0, random.Random(3))
     return life
 
 
@@ -31,16 +31,16 @@ def test_a_session_is_renewed_before_its_end_and_not_while_that_goes_on():
     life = begun(100.0)
     assert 1085.0 <= life.renew_at_s <= 1095.0
     assert life.ends_s == 1100.0
-    life.renewing()
+    life.start_renewal()
     assert life.renew_at_s == math.inf
-    life.begun(None, 1090.0, random.Random(3))
+    life.start(None, 1090.0, random.Random(3))
     assert life.ends_s == math.inf
 
 
 @pytest.mark.parametrize(("now_s", "in_time"), [(1090.0, True), (1099.0, True), (1099.9, False)])
 def test_what_has_to_be_waited_for_is_waited_for_until_shortly_before_the_end(now_s, in_time):
     life = begun(100.0)
-    assert life.postpone(now_s) is in_time
+    assert life.postpone_renewal(now_s) is in_time
     assert now_s <= life.renew_at_s <= max(now_s, min(now_s + 1.0, life.ends_s))
 
 
@@ -96,7 +96,7 @@ def test_without_sasl_versions_are_all():
     asked = next(talk)
     assert (asked.__api_key__, asked.__version__) == (18, 3)
     opened = ends_with(talk, versions_body(fetch=(4, 17)))
-    assert opened.session_s is None
+    assert opened.session_lifetime_s is None
     assert opened.versions.choose(api_versions.FETCH_KEY, low=12, high=17) == 17
 
 
@@ -119,7 +119,7 @@ def test_plain_authenticates_and_learns_how_long_the_session_lasts():
     lifetime = datetime.timedelta(seconds=90)
     opened = ends_with(talk, body(36, 2, error_code=ErrorCode.none, error_message=None,
                                   auth_bytes=b"", session_lifetime=lifetime))  # fmt: skip
-    assert opened.session_s == 90.0
+    assert opened.session_lifetime_s == 90.0
 
 
 def test_authenticating_alone_renews_a_session_on_an_old_broker_without_lifetimes():
@@ -131,7 +131,7 @@ def test_authenticating_alone_renews_a_session_on_an_old_broker_without_lifetime
     opened = ends_with(
         talk, body(36, 0, error_code=ErrorCode.none, error_message=None, auth_bytes=b"")
     )
-    assert opened.session_s is None
+    assert opened.session_lifetime_s is None
 
 
 @pytest.mark.parametrize(

@@ -65,20 +65,22 @@ def test_null_where_an_array_must_be_is_a_truncated_response(api, version):
 def test_offsets_of_many_groups_with_unknown_tagged_fields(version):
     entity = _full("offset_fetch", version)
     message = group_requests.fetch_offsets_of_groups([str(each.group_id) for each in entity.groups])
-    expected = message.decoded(version, memoryview(bytearray(kio_bytes.written(entity))))
-    assert expected.found
+    expected = message.decode_response(version, memoryview(bytearray(kio_bytes.written(entity))))
+    assert expected.changed
     levels = kio_bytes.nested_types(type(entity))
     for tagged in [*([each] for each in levels), levels]:
         body = kio_bytes.written_with(entity, tagged=tagged)
-        found = message.decoded(version, memoryview(bytearray(body)))
-        assert [each.offsets for each in found.found] == [each.offsets for each in expected.found]
-        known = {each.group: each.data for each in found.found}
+        found = message.decode_response(version, memoryview(bytearray(body)))
+        assert [each.offsets for each in found.changed] == [
+            each.offsets for each in expected.changed
+        ]
+        known = {each.group: each.data for each in found.changed}
         again = group_requests.fetch_offsets_of_groups(list(known), seen=known)
-        assert again.decoded(version, memoryview(bytearray(body))).same == list(known)
+        assert again.decode_response(version, memoryview(bytearray(body))).unchanged == list(known)
     for null in kio_bytes.arrays(type(entity)):
         body = kio_bytes.written_with(entity, null=null)
         with pytest.raises(TruncatedResponse, match="offset_fetch response"):
-            message.decoded(version, memoryview(bytearray(body)))
+            message.decode_response(version, memoryview(bytearray(body)))
 
 
 HAND_WRITTEN = [
@@ -128,6 +130,6 @@ def test_whatever_a_decoder_raises_is_a_truncated_response(monkeypatch):
     monkeypatch.setattr(group_requests, "entity_reader", broken)
     entity = _full("offset_fetch", 9)
     with pytest.raises(TruncatedResponse, match="a decoder's own mistake"):
-        group_requests.fetch_offsets_of_groups(["g"]).decoded(
+        group_requests.fetch_offsets_of_groups(["g"]).decode_response(
             9, memoryview(bytearray(kio_bytes.written(entity)))
         )

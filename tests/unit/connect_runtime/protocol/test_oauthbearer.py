@@ -49,7 +49,7 @@ def parse(*, jaas: str = JAAS, url: str = URL, **properties: str) -> ParsedSecur
         "sasl.oauthbearer.token.endpoint.url": url,
     }
     given |= {f"sasl.{key.replace('__', '.')}": value for key, value in properties.items()}
-    files = StoreFiles(text=read_text, store=no_store)
+    files = StoreFiles(read_text=read_text, read_store=no_store)
     return security_settings.parse_security(given, files=files)
 
 
@@ -142,7 +142,7 @@ def test_times_are_javas_in_milliseconds_and_seconds():
     ],
 )
 def test_whether_a_secret_would_travel_in_clear(url, in_clear):
-    assert accepted(url=url).in_clear == in_clear
+    assert accepted(url=url).is_unencrypted == in_clear
 
 
 def test_the_secret_is_in_no_repr_and_survives_the_way_to_an_executor():
@@ -265,19 +265,19 @@ def keeper(**changed: Any) -> TokenRefresher:
 def with_token(life_s: float, **changed: float) -> TokenRefresher:
     """It received a token at 0."""
     found = keeper(**changed)
-    found.want(0.0)
-    found.asked()
-    found.received(AccessToken(text="one", life_s=life_s), 0.0)
+    found.get_or_request_token(0.0)
+    found.on_request_sent()
+    found.on_token_received(AccessToken(text="one", lifetime_s=life_s), 0.0)
     return found
 
 
 def test_nobody_asks_before_somebody_wants():
     found = keeper()
     assert found.due_s() == math.inf
-    assert found.want(5.0) is None
+    assert found.get_or_request_token(5.0) is None
     assert found.due_s() <= 5.0
-    found.asked()
-    assert (found.due_s(), found.want(6.0)) == (math.inf, None)
+    found.on_request_sent()
+    assert (found.due_s(), found.get_or_request_token(6.0)) == (math.inf, None)
 
 
 @pytest.mark.parametrize(
@@ -287,33 +287,33 @@ def test_nobody_asks_before_somebody_wants():
 )
 def test_a_token_is_used_and_refreshed_before_its_end(life_s, earliest_s, latest_s):
     found = with_token(life_s)
-    assert found.want(0.0) == found.current(life_s * 0.97) == "one"
+    assert found.get_or_request_token(0.0) == found.get_current_token(life_s * 0.97) == "one"
     assert earliest_s <= found.due_s() <= latest_s
-    assert found.current(life_s) is None
+    assert found.get_current_token(life_s) is None
 
 
 def test_a_refresh_that_fails_leaves_the_token_and_is_tried_again():
     found = with_token(100.0)
-    found.asked()
-    found.failed(TROUBLE, 85.0)
-    assert found.want(86.0) == "one"
+    found.on_request_sent()
+    found.on_request_failed(TROUBLE, 85.0)
+    assert found.get_or_request_token(86.0) == "one"
     assert 85.0 < found.due_s() <= 86.0
-    found.asked()
-    found.received(AccessToken(text="two", life_s=100.0), 87.0)
-    assert (found.want(150.0), found.trouble) == ("two", None)
+    found.on_request_sent()
+    found.on_token_received(AccessToken(text="two", lifetime_s=100.0), 87.0)
+    assert (found.get_or_request_token(150.0), found.last_failure) == ("two", None)
 
 
 def test_without_a_token_the_trouble_is_told_between_tries_which_grow_apart():
     found = keeper(retry_s=1.0, retry_max_s=10.0)
     now_s, waits = 0.0, []
     for _ in range(6):
-        assert found.want(now_s) is None
+        assert found.get_or_request_token(now_s) is None
         assert found.due_s() <= now_s
-        found.asked()
-        found.failed(TROUBLE, now_s)
-        assert found.want(now_s) is TROUBLE
+        found.on_request_sent()
+        found.on_request_failed(TROUBLE, now_s)
+        assert found.get_or_request_token(now_s) is TROUBLE
         assert found.due_s() == math.inf, "only who wants a token makes it ask again"
-        waited_s = next(s for s in range(1, 20) if found.want(now_s + s) is None)
+        waited_s = next(s for s in range(1, 20) if found.get_or_request_token(now_s + s) is None)
         waits.append(waited_s)
         now_s += waited_s
     assert waits[0] < waits[2] < waits[4]
@@ -323,31 +323,31 @@ def test_without_a_token_the_trouble_is_told_between_tries_which_grow_apart():
 def test_a_token_that_brokers_refuse_is_dropped_and_the_next_one_is_not_hurried():
     found = with_token(3600.0, retry_s=1.0)
     refusal = AuthenticationFailed("b:9092", "no")
-    found.refused("another", refusal, 10.0)
-    assert found.current(10.0) == "one"
-    found.refused("one", refusal, 10.0)
-    assert found.current(10.0) is None
-    assert found.want(10.0) is refusal
-    assert found.want(12.0) is None
+    found.on_token_refused("another", refusal, 10.0)
+    assert found.get_current_token(10.0) == "one"
+    found.on_token_refused("one", refusal, 10.0)
+    assert found.get_current_token(10.0) is None
+    assert found.get_or_request_token(10.0) is refusal
+    assert found.get_or_request_token(12.0) is None
     assert found.due_s() <= 12.0
 
 
 def test_what_was_accepted_makes_the_next_trouble_a_new_one():
     found = with_token(3600.0, retry_s=1.0, retry_max_s=60.0)
     for number in range(5):
-        found.failed(TROUBLE, 100.0 * number)
+        found.on_request_failed(TROUBLE, 100.0 * number)
     assert found.due_s() - 400.0 > 5.0
-    found.accepted()
-    found.failed(TROUBLE, 1000.0)
+    found.on_token_accepted()
+    found.on_request_failed(TROUBLE, 1000.0)
     assert found.due_s() <= 1002.0
 
 
 def test_a_session_that_the_token_does_not_outlive_wants_the_next_one():
     found = with_token(100.0)
-    assert found.outlives(60.0, 50.0)
+    assert found.outlasts(60.0, 50.0)
     before_s = found.due_s()
     assert before_s > 50.0
-    assert not found.outlives(100.0, 50.0)
+    assert not found.outlasts(100.0, 50.0)
     assert found.due_s() == 50.0
 
 
@@ -355,16 +355,16 @@ def test_an_issuer_that_gives_the_same_token_again_is_asked_ever_more_seldom():
     found = with_token(100.0, retry_s=0.1, retry_max_s=10.0)
     now_s, asked = 85.0, 0
     while now_s < 95.0:
-        assert not found.outlives(100.0, now_s)
+        assert not found.outlasts(100.0, now_s)
         if found.due_s() <= now_s:
-            found.asked()
-            found.received(AccessToken(text="one", life_s=100.0 - now_s), now_s)
+            found.on_request_sent()
+            found.on_token_received(AccessToken(text="one", lifetime_s=100.0 - now_s), now_s)
             asked += 1
         now_s += 0.25
     assert 1 < asked < 10
-    found.asked()
-    found.received(AccessToken(text="two", life_s=100.0), now_s)
-    assert found.outlives(100.0, now_s)
+    found.on_request_sent()
+    found.on_token_received(AccessToken(text="two", lifetime_s=100.0), now_s)
+    assert found.outlasts(100.0, now_s)
 
 
 WALL_MS = 1_700_000_000_000
@@ -481,7 +481,7 @@ def test_where_an_endpoint_is(endpoint, place):
 def test_a_token_and_its_life(said, life_s):
     found = decode(answer(said))
     assert found is not None
-    assert found.life_s == life_s
+    assert found.lifetime_s == life_s
     assert found.text not in repr(found)
 
 

@@ -53,15 +53,15 @@ ALL = {
 def test_every_version_of_its_range_can_be_written_and_its_answer_type_is_known(name):
     message = ALL[name]
     for version in range(message.low, message.high + 1):
-        entity = message.entity(version)
+        entity = message.build_entity(version)
         assert (entity.__api_key__, entity.__version__) == (message.api_key, version)
         assert framing.encode_request_body(entity)
-        assert message.response_type(version).__version__ == version
+        assert message.get_response_type(version).__version__ == version
 
 
 def test_metadata_never_creates_topics():
     for version in range(7, 14):
-        assert ALL["metadata"].entity(version).allow_auto_topic_creation is False
+        assert ALL["metadata"].build_entity(version).allow_auto_topic_creation is False
 
 
 def test_transactional_messages_keep_to_the_safe_versions():

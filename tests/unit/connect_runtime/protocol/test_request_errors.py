@@ -43,7 +43,7 @@ def test_retriable_failures_say_what_happened(failure, text):
     "failure",
     [
         AuthenticationFailed("b:1", "wrong"),
-        UnsupportedVersion("fetch", ours=(1, 2), theirs=None, address="b:1"),
+        UnsupportedVersion("fetch", client_versions=(1, 2), broker_versions=None, address="b:1"),
         CoordinatorLookupRefused("group g", error_code=30),
     ],
 )
@@ -71,7 +71,9 @@ def test_error_codes_have_kafkas_names_as_far_as_they_are_known():
             FailureLayer.TLS,
         ),
         (
-            UnsupportedVersion("fetch", ours=(1, 2), theirs=None, address="b:1"),
+            UnsupportedVersion(
+                "fetch", client_versions=(1, 2), broker_versions=None, address="b:1"
+            ),
             FailureLayer.PROTOCOL,
         ),
         (

@@ -12,25 +12,25 @@ from connect_runtime.protocol.sasl import SaslExchangeRefused
 
 def test_plain_sends_name_and_password_once():
     plain = sasl.create_exchange("PLAIN", "alice", password="se cret")
-    assert plain.first() == b"\0alice\0se cret"
-    assert plain.answer(b"") is None
+    assert plain.first_message() == b"\0alice\0se cret"
+    assert plain.respond(b"") is None
     with pytest.raises(SaslExchangeRefused, match="challenge"):
-        sasl.create_exchange("PLAIN", "a", password="b").answer(b"more?")
+        sasl.create_exchange("PLAIN", "a", password="b").respond(b"more?")
 
 
 def test_scram_sha_256_matches_the_example_of_rfc_7677():
     scram = sasl.create_exchange(
         "SCRAM-SHA-256", "user", password="pencil", nonce="rOprNGfwEbeRWgbNEkqO"
     )
-    assert scram.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
-    final = scram.answer(
+    assert scram.first_message() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+    final = scram.respond(
         b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
     )
     assert final == (
         b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
         b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     )
-    assert scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
+    assert scram.respond(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
 
 
 class Server:
@@ -78,14 +78,19 @@ def test_scram_agrees_with_an_independent_server(mechanism, username, password):
     digest = mechanism.removeprefix("SCRAM-").replace("-", "").lower()
     server = Server(digest, username, password, iterations=8192)
     scram = sasl.create_exchange(mechanism, username, password=password)
-    final = scram.answer(server.first(scram.first()))
+    final = scram.respond(server.first(scram.first_message()))
     assert final is not None
-    assert scram.answer(server.final(final)) is None
+    assert scram.respond(server.final(final)) is None
 
 
 def test_nonces_differ():
     assert (
-        len({sasl.create_exchange("SCRAM-SHA-512", "u", password="p").first() for _ in range(5)})
+        len(
+            {
+                sasl.create_exchange("SCRAM-SHA-512", "u", password="p").first_message()
+                for _ in range(5)
+            }
+        )
         == 5
     )
 
@@ -100,9 +105,9 @@ def test_nonces_differ():
 )
 def test_iteration_counts_are_bounded_both_ways(iterations, problem):
     scram = sasl.create_exchange("SCRAM-SHA-256", "u", password="hunter2", nonce="abc")
-    scram.first()
+    scram.first_message()
     with pytest.raises(SaslExchangeRefused, match=problem) as caught:
-        scram.answer(b"r=abcdef,s=" + base64.b64encode(b"s" * 16) + f",i={iterations}".encode())
+        scram.respond(b"r=abcdef,s=" + base64.b64encode(b"s" * 16) + f",i={iterations}".encode())
     assert "hunter2" not in repr(caught.value) + str(caught.value.__context__)
 
 
@@ -118,18 +123,18 @@ def test_iteration_counts_are_bounded_both_ways(iterations, problem):
 )
 def test_malformed_or_foreign_challenges_are_refused(challenge):
     scram = sasl.create_exchange("SCRAM-SHA-256", "u", password="p", nonce="abc")
-    scram.first()
+    scram.first_message()
     with pytest.raises(SaslExchangeRefused, match="SCRAM-SHA-256: "):
-        scram.answer(challenge)
+        scram.respond(challenge)
 
 
 @pytest.mark.parametrize("forged", [b"v=" + base64.b64encode(b"x" * 32), b"e=other-error", b"v="])
 def test_a_broker_that_does_not_know_the_password_is_found_out(forged):
     server = Server("sha256", "u", "p")
     scram = sasl.create_exchange("SCRAM-SHA-256", "u", password="p")
-    scram.answer(server.first(scram.first()))
+    scram.respond(server.first(scram.first_message()))
     with pytest.raises(SaslExchangeRefused):
-        scram.answer(forged)
+        scram.respond(forged)
 
 
 def test_no_repr_shows_the_password():
@@ -143,18 +148,19 @@ def test_a_bearer_says_its_token_and_its_extensions_at_once():
         "t0ken", {"logicalCluster": "lkc-1", "identityPoolId": "p-2"}
     )
     told = b"n,,\x01auth=Bearer t0ken\x01logicalCluster=lkc-1\x01identityPoolId=p-2\x01\x01"
-    assert exchange.first() == told
-    assert exchange.answer(b"") is None
+    assert exchange.first_message() == told
+    assert exchange.respond(b"") is None
     assert (
-        sasl.create_oauthbearer_exchange("t0ken", {}).first() == b"n,,\x01auth=Bearer t0ken\x01\x01"
+        sasl.create_oauthbearer_exchange("t0ken", {}).first_message()
+        == b"n,,\x01auth=Bearer t0ken\x01\x01"
     )
 
 
 def test_a_refused_bearer_asks_for_the_refusal_and_takes_no_other_answer():
     """RFC 7628, 3.2.2: the broker's JSON is followed by an empty turn of ours, then by an error."""
     exchange = sasl.create_oauthbearer_exchange("t0ken", {})
-    exchange.first()
-    assert exchange.answer(b'{"status":"invalid_token"}') == b"\x01"
+    exchange.first_message()
+    assert exchange.respond(b'{"status":"invalid_token"}') == b"\x01"
     for later in (b"", b"more"):
         with pytest.raises(SaslExchangeRefused, match="refused the token and continued"):
-            exchange.answer(later)
+            exchange.respond(later)

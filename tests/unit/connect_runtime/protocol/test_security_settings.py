@@ -25,7 +25,7 @@ def no_file(*_: str) -> KeyStoreContent:
 def read(**properties: str) -> tuple[SaslSettings, list[SettingError]]:
     given = {f"sasl.{key.replace('__', '.')}": value for key, value in properties.items()}
     account = PropertyReader(given)
-    files = StoreFiles(text=lambda path: "", store=no_file)
+    files = StoreFiles(read_text=lambda path: "", read_store=no_file)
     return security_settings.read_sasl_settings(account, files), account.errors
 
 
@@ -94,7 +94,7 @@ def no_store(path: str, password: str) -> KeyStoreContent:
 def parse(**properties: str) -> ParsedSecurity:
     spelled = {key.replace("__", "."): value for key, value in properties.items()}
     return security_settings.parse_security(
-        spelled, files=StoreFiles(text=read_text, store=no_store)
+        spelled, files=StoreFiles(read_text=read_text, read_store=no_store)
     )
 
 

@@ -36,7 +36,7 @@ def no_text(path: str) -> str:
     raise AssertionError(path)
 
 
-FILES = StoreFiles(text=no_text, store=read_store)
+FILES = StoreFiles(read_text=no_text, read_store=read_store)
 
 
 def read(**properties: str) -> tuple[TlsSettings, dict[str, str]]:
@@ -144,7 +144,7 @@ def test_a_pem_store_has_no_password():
             "ssl.truststore.password": "x",
         }
     )
-    files = StoreFiles(text=lambda path: CERTIFICATE, store=read_store)
+    files = StoreFiles(read_text=lambda path: CERTIFICATE, read_store=read_store)
     tls_settings.read_tls_settings(account, files, uses_tls=True)
     (error,) = account.errors
     assert "PEM stores have no password" in str(error)

@@ -130,7 +130,7 @@ def test_an_older_member_that_joins_opens_nothing(endpoint):
     node.put("c")
     other = cluster.node("b", offers=ConnectProtocol.EAGER).start()
     eventually.eventually(
-        lambda: other.herder.ready() and node.standing.speaks is ConnectProtocol.EAGER,
+        lambda: other.herder.ready() and node.standing.protocol is ConnectProtocol.EAGER,
         herding.WAIT_S,
     )
     try:
@@ -148,7 +148,7 @@ def test_a_group_that_falls_back_while_a_request_is_read_lets_it_in_only_if_sign
 ):
     """Basic authentication saw `sessioned`, and the endpoint an older protocol."""
     node = in_group[SESSIONED]
-    monkeypatch.setattr(node.standing, "speaks", ConnectProtocol.COMPATIBLE)
+    monkeypatch.setattr(node.standing, "protocol", ConnectProtocol.COMPATIBLE)
     monkeypatch.setattr(node.herder, "signs_internal_requests", lambda: True)
     verify = type(node.herder).verify
 

@@ -55,7 +55,7 @@ def signed(method, target, body=b"", *, key=KEY, signed_ms=None, nonce=None, rec
         signed_ms=CLOCK.wall_ms() if signed_ms is None else signed_ms,
         nonce=nonce or secrets.token_hex(16),
     )
-    headers = request.headers(key, algorithm="HmacSHA256")
+    headers = request.build_headers(key, algorithm="HmacSHA256")
     return {"content-type": "application/json", **headers}
 
 

@@ -19,7 +19,7 @@ from connect_runtime.system.threads import ThreadPoolFull
 from tests.support import eventually
 
 SOON_S = 20.0
-POOLED = [each for each in PageThreadPool if each is not PageThreadPool.AT_ONCE]
+POOLED = [each for each in PageThreadPool if each is not PageThreadPool.EVENT_LOOP]
 
 
 @pytest.fixture
@@ -35,11 +35,11 @@ def name() -> str:
 
 @pytest.mark.parametrize("lane", POOLED)
 def test_a_lane_has_threads_of_its_own(lanes, lane):
-    assert asyncio.run(lanes.made(lane, name)).startswith(f"tested {lane.value}-")
+    assert asyncio.run(lanes.render(lane, name)).startswith(f"tested {lane.value}-")
 
 
 def test_what_is_made_at_once_is_made_where_it_is_asked(lanes):
-    assert asyncio.run(lanes.made(PageThreadPool.AT_ONCE, name)) == name()
+    assert asyncio.run(lanes.render(PageThreadPool.EVENT_LOOP, name)) == name()
 
 
 @pytest.mark.parametrize("lane", POOLED)
@@ -55,7 +55,7 @@ def test_a_full_lane_turns_away_and_the_others_go_on(lanes, lane):
         full = mounted_pages.THREADS_PER_POOL[lane] + mounted_pages.MAX_WAITING_PAGES
         held = []
         for _ in range(full):
-            held.append(asyncio.create_task(lanes.made(lane, hang)))
+            held.append(asyncio.create_task(lanes.render(lane, hang)))
             await asyncio.sleep(0)
             if (
                 len(held) <= mounted_pages.THREADS_PER_POOL[lane]
@@ -64,9 +64,9 @@ def test_a_full_lane_turns_away_and_the_others_go_on(lanes, lane):
                     eventually.eventually, lambda: len(begun) == len(held), SOON_S
                 )
         with pytest.raises(ThreadPoolFull):
-            await lanes.made(lane, name)
+            await lanes.render(lane, name)
         for other in set(PageThreadPool) - {lane}:
-            assert await lanes.made(other, name)
+            assert await lanes.render(other, name)
         ending.set()
         assert await asyncio.gather(*held) == ["late"] * full
 
@@ -77,7 +77,7 @@ def test_what_is_not_made_in_time_is_given_up(lanes, monkeypatch):
     monkeypatch.setattr(mounted_pages, "PAGE_DEADLINE_S", 0.05)
     ending = threading.Event()
     with pytest.raises(TimeoutError):
-        asyncio.run(lanes.made(PageThreadPool.PEOPLE, lambda: ending.wait(SOON_S)))
+        asyncio.run(lanes.render(PageThreadPool.PEOPLE, lambda: ending.wait(SOON_S)))
     ending.set()
 
 
@@ -86,13 +86,13 @@ def test_what_goes_wrong_is_told(lanes):
         raise ValueError("why")
 
     with pytest.raises(ValueError, match="why"):
-        asyncio.run(lanes.made(PageThreadPool.PEOPLE, broken))
+        asyncio.run(lanes.render(PageThreadPool.PEOPLE, broken))
 
 
 def test_once_stopped_no_page_is_made(lanes):
     lanes.stop(1.0)
     with pytest.raises(ThreadPoolFull, match="is stopping"):
-        asyncio.run(lanes.made(PageThreadPool.PEOPLE, name))
+        asyncio.run(lanes.render(PageThreadPool.PEOPLE, name))
 
 
 def echo(asked: PageRequest) -> PageResponse:

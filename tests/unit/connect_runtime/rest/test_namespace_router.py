@@ -26,7 +26,7 @@ def named(connector: str) -> FakeHerder:
 def served() -> NamespaceRouter:
     made = NamespaceRouter()
     for name in (("a b", "c~*"), ("c~*", "a b"), ("connectors", "x")):
-        made.put(name, rest_app.build_applications(rest.parts(named("".join(name))), REST).main)
+        made.mount(name, rest_app.build_applications(rest.parts(named("".join(name))), REST).main)
     return made
 
 
@@ -55,7 +55,7 @@ def test_nothing_else_is_there(served, path):
 
 
 def test_who_was_removed_is_there_no_more(served):
-    remove = served.put(
+    remove = served.mount(
         ("connectors", "x"), rest_app.build_applications(rest.parts(named("one")), REST).main
     )
     remove()
@@ -66,7 +66,7 @@ def test_who_was_removed_is_there_no_more(served):
 def test_who_goes_late_leaves_the_next_one_its_place(served):
     """As a flow's old worker that ends when the new one is there."""
     removals = [
-        served.put(
+        served.mount(
             ("connectors", "x"), rest_app.build_applications(rest.parts(named(name)), REST).main
         )
         for name in ("old", "new")

@@ -119,7 +119,7 @@ def test_a_page_that_many_want_keeps_nobody_from_hearing_that_we_live(served):
         ending.wait(30)
         return PageResponse(body=b"late")
 
-    lives = MountedPage(PageThreadPool.AT_ONCE, echo)
+    lives = MountedPage(PageThreadPool.EVENT_LOOP, echo)
     made = PageMiddleware(served, {"/slow": slow, "/lives": lives})
     clients = ThreadPool("clients", threads_max=50, waiting_max=50)
     answers = [clients.submit(lambda: rest.ask(made, "GET", "/slow")) for _ in range(50)]

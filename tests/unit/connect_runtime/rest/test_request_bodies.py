@@ -166,7 +166,7 @@ def test_what_are_no_offsets_is_unreadable(data: bytes, told: str) -> None:
 
 def test_a_file_may_hold_more_than_a_request() -> None:
     data = b'{"name": "a", "config": {}, "owner": "me"}'
-    assert request_bodies.parse_create_request(data, others=True).name == "a"
+    assert request_bodies.parse_create_request(data, ignore_unknown=True).name == "a"
     with pytest.raises(UnreadableBody, match="owner"):
         request_bodies.parse_create_request(data)
 

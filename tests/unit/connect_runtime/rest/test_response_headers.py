@@ -18,19 +18,19 @@ R = HeaderRule
     [
         ("", ()),
         ("  ", ()),
-        ("set X-A:b", (R(name="X-A", value="b", adds=False),)),
+        ("set X-A:b", (R(name="X-A", value="b", keeps_existing=False),)),
         (
             'add Cache-Control: no-cache, "SET X-A: b, c"',
             (
-                R(name="Cache-Control", value="no-cache", adds=True),
-                R(name="X-A", value="b, c", adds=False),
+                R(name="Cache-Control", value="no-cache", keeps_existing=True),
+                R(name="X-A", value="b, c", keeps_existing=False),
             ),
         ),
         (
             "setDate Expires:31540000000,adddate Last-Modified:0",
             (
-                R(name="Expires", value="", adds=False, offset_ms=31_540_000_000),
-                R(name="Last-Modified", value="", adds=True, offset_ms=0),
+                R(name="Expires", value="", keeps_existing=False, offset_ms=31_540_000_000),
+                R(name="Last-Modified", value="", keeps_existing=True, offset_ms=0),
             ),
         ),
     ],
@@ -42,15 +42,21 @@ def test_rules_are_read(text: str, rules: tuple[HeaderRule, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("add \t Cache-Control: no-cache", R(name="Cache-Control", value="no-cache", adds=True)),
-        ("add\tX-A:b", R(name="X-A", value="b", adds=True)),
-        ("\n add X-A:b", R(name="X-A", value="b", adds=True)),
-        ("AdD \t X-A : \n   b;  c", R(name="X-A", value="b;  c", adds=True)),
-        ("add X-A: \r b", R(name="X-A", value="b", adds=True)),
-        ("seT \t X-A: \t not cacheable\n ", R(name="X-A", value="not cacheable", adds=False)),
-        ("seTDate \t X-A: \r 31", R(name="X-A", value="", adds=False, offset_ms=31)),
-        ("adDdate \n X-A: \t 0", R(name="X-A", value="", adds=True, offset_ms=0)),
-        ('"add \t X-A: b,\r c"', R(name="X-A", value="b,  c", adds=True)),
+        (
+            "add \t Cache-Control: no-cache",
+            R(name="Cache-Control", value="no-cache", keeps_existing=True),
+        ),
+        ("add\tX-A:b", R(name="X-A", value="b", keeps_existing=True)),
+        ("\n add X-A:b", R(name="X-A", value="b", keeps_existing=True)),
+        ("AdD \t X-A : \n   b;  c", R(name="X-A", value="b;  c", keeps_existing=True)),
+        ("add X-A: \r b", R(name="X-A", value="b", keeps_existing=True)),
+        (
+            "seT \t X-A: \t not cacheable\n ",
+            R(name="X-A", value="not cacheable", keeps_existing=False),
+        ),
+        ("seTDate \t X-A: \r 31", R(name="X-A", value="", keeps_existing=False, offset_ms=31)),
+        ("adDdate \n X-A: \t 0", R(name="X-A", value="", keeps_existing=True, offset_ms=0)),
+        ('"add \t X-A: b,\r c"', R(name="X-A", value="b,  c", keeps_existing=True)),
     ],
 )
 def test_blanks_and_line_breaks_mean_nothing(text: str, expected: HeaderRule) -> None:

@@ -107,7 +107,7 @@ def test_bodies_and_answers_arrive_whole() -> None:
         "tasks": [],
         "type": "source",
     }
-    assert leader.config().contains("c")
+    assert leader.config().has_connector("c")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_credentials_are_passed_on() -> None:
 @pytest.fixture
 def answering() -> Iterator[Callable[[int, bytes], str]]:
     """Serves one status and body to everybody; gives its URL."""
-    running = ThreadGroup(on_unasked_end=lambda _: None)
+    running = ThreadGroup(on_unexpected_end=lambda _: None)
 
     def serve(status: int, body: bytes) -> str:
         class Handler(server.BaseHTTPRequestHandler):
@@ -275,7 +275,7 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
             signed_ms=SystemClock().wall_ms(),
             nonce=secrets.token_hex(16),
         )
-        return request.headers(KEY, algorithm="HmacSHA256")
+        return request.build_headers(KEY, algorithm="HmacSHA256")
 
     with rest_server.started() as running:
         url = running.advertised_url
@@ -286,7 +286,7 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
             receiver=url,
             must_be_signed=True,
         )
-        served.put(("a", "b c"), one)
+        served.mount(("a", "b c"), one)
         running.attach(RestApplications(main=served, admin=None))
         asking = NamespacedRestClient(RestClient(), prefix="/a/b%20c", sign=sign)
         configs = peer_requests.build_task_configs_request(

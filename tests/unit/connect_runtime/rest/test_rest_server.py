@@ -68,7 +68,9 @@ def test_every_interface_is_listened_at(herder: FakeHerder) -> None:
 def test_a_used_port_is_an_error_and_nothing_stays_open(herder: FakeHerder) -> None:
     with rest_server.started() as running:
         taken = RestListener(scheme="http", host="127.0.0.1", port=address(running)[1])
-        second = RestServer(rest_server.at(rest_server.LOCAL, taken), on_unasked_end=lambda _: None)
+        second = RestServer(
+            rest_server.at(rest_server.LOCAL, taken), on_thread_death=lambda _: None
+        )
         with pytest.raises(RestServerError, match=r"cannot listen at http://127.0.0.1:.*in use"):
             second.start()
         assert second.stop()
@@ -76,7 +78,7 @@ def test_a_used_port_is_an_error_and_nothing_stays_open(herder: FakeHerder) -> N
 
 def test_https_needs_settings() -> None:
     listener = RestListener(scheme="https", host="127.0.0.1", port=0)
-    broken = RestServer(rest_server.at(listener), on_unasked_end=lambda _: None)
+    broken = RestServer(rest_server.at(listener), on_thread_death=lambda _: None)
     with pytest.raises(RestServerError, match="https needs ssl"):
         broken.start()
 
@@ -111,7 +113,7 @@ def test_a_running_request_is_answered_before_the_end(herder: FakeHerder) -> Non
 
 
 def test_it_stops_twice_and_before_it_started() -> None:
-    never = RestServer(rest_server.at(), on_unasked_end=lambda _: None)
+    never = RestServer(rest_server.at(), on_thread_death=lambda _: None)
     assert never.stop()
     assert never.stop()
 
@@ -260,7 +262,7 @@ def test_headers_of_proxies_do_not_change_whose_request_it_is() -> None:
 def test_connections_that_agree_on_no_tls_are_limited_as_all_others(
     herder: FakeHerder, secured: HttpsContexts, trusting: ssl.SSLContext
 ) -> None:
-    limits = ClientConnectionLimits(total=4, per_address=4, local=4)
+    limits = ClientConnectionLimits(total=4, per_address=4, loopback=4)
     with (
         rest_server.started(rest_server.at(HTTPS), main_https=secured, limits=limits) as running,
         contextlib.ExitStack() as many,
@@ -268,15 +270,15 @@ def test_connections_that_agree_on_no_tls_are_limited_as_all_others(
         running.attach(rest_app.build_applications(rest.parts(herder), RestSettings()))
         flood = [
             many.enter_context(socket.create_connection(address(running), timeout=10))
-            for _ in range(6 * limits.local)
+            for _ in range(6 * limits.loopback)
         ]
         for each in flood:
             each.sendall(b"\x16")
             each.setblocking(False)
-        eventually.eventually(lambda: sum(map(_is_open, flood)) == limits.local, 20.0)
-        for _ in range(2 * limits.local):
+        eventually.eventually(lambda: sum(map(_is_open, flood)) == limits.loopback, 20.0)
+        for _ in range(2 * limits.loopback):
             assert get(running.advertised_url, verify=trusting).status_code == 200
-        eventually.eventually(lambda: sum(map(_is_open, flood)) < limits.local, 20.0)
+        eventually.eventually(lambda: sum(map(_is_open, flood)) < limits.loopback, 20.0)
 
 
 def _is_open(client: socket.socket) -> bool:

@@ -30,7 +30,7 @@ from tests.support import eventually, rest, rest_server
 SOON_S = 20.0
 SHORT_S = 0.4
 KEY = SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=1)
-SHORT = ClientDeadlines(head_s=SHORT_S, idle_s=SHORT_S, rest_s=SHORT_S, taken_s=SHORT_S)
+SHORT = ClientDeadlines(head_s=SHORT_S, idle_s=SHORT_S, unread_body_s=SHORT_S, response_s=SHORT_S)
 GET = b"GET /connectors HTTP/1.1\r\nHost: a\r\n\r\n"
 Running = Callable[..., contextlib.AbstractContextManager[RestServer]]
 
@@ -165,12 +165,12 @@ def log_says(text: str, caplog: pytest.LogCaptureFixture) -> bool:
     return any(text in each.getMessage() for each in caplog.records)
 
 
-LIMITS = ClientConnectionLimits(total=4, per_address=2, local=8)
+LIMITS = ClientConnectionLimits(total=4, per_address=2, loopback=8)
 
 
 def test_an_address_has_so_many_connections_and_no_more(running):
     with running(limits=LIMITS) as made, contextlib.ExitStack() as many:
-        first, *others = [many.enter_context(connect(made)) for _ in range(LIMITS.local)]
+        first, *others = [many.enter_context(connect(made)) for _ in range(LIMITS.loopback)]
         last = many.enter_context(connect(made))
         eventually.eventually(lambda: is_cut_off(first), SOON_S, "who was waited for longest")
         for each in (*others, last):
@@ -180,7 +180,7 @@ def test_an_address_has_so_many_connections_and_no_more(running):
 
 def test_a_flood_of_silent_connections_keeps_nobody_from_an_answer(running):
     with running(limits=LIMITS) as made, contextlib.ExitStack() as many:
-        for _ in range(10 * LIMITS.local):
+        for _ in range(10 * LIMITS.loopback):
             many.enter_context(connect(made))
             with connect(made) as client:
                 client.sendall(GET)

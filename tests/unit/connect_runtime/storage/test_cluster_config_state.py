@@ -34,7 +34,7 @@ VIEW = ClusterConfigState(
 def test_only_what_has_a_configuration_is_a_connector():
     assert VIEW.connectors() == ["a", "b"]
     assert VIEW.inconsistent_connectors() == ["a"]
-    assert [VIEW.contains(each) for each in ("a", "b", "gone", "never")] == [
+    assert [VIEW.has_connector(each) for each in ("a", "b", "gone", "never")] == [
         True,
         True,
         False,
@@ -84,4 +84,4 @@ def test_what_is_configured_is_in_no_representation(shown):
     ],
 )
 def test_what_is_configured(item, configured):
-    assert VIEW.has(item) is configured
+    assert VIEW.is_configured(item) is configured

@@ -55,7 +55,7 @@ def test_task_configs_are_numbered_from_zero():
 
 
 def test_a_removal_deletes_the_connector_before_its_target_state():
-    records = config_records.encode_removal("c")
+    records = config_records.encode_connector_deletion("c")
     assert [(each.key, each.value) for each in records] == [
         (b"connector-c", None),
         (b"target-state-c", None),
@@ -64,9 +64,11 @@ def test_a_removal_deletes_the_connector_before_its_target_state():
 
 def test_a_creation_writes_a_wanted_target_state_before_the_connector():
     stopped = TargetState.STOPPED
-    keys = [each.key for each in config_records.encode_creation("c", {}, stopped)]
+    keys = [each.key for each in config_records.encode_connector_creation("c", {}, stopped)]
     assert keys == [b"target-state-c", b"connector-c"]
-    assert config_records.encode_creation("c", {}) == (config_records.encode_connector("c", {}),)
+    assert config_records.encode_connector_creation("c", {}) == (
+        config_records.encode_connector("c", {}),
+    )
 
 
 @pytest.mark.parametrize(

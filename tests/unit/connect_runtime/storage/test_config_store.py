@@ -114,7 +114,7 @@ def test_a_removal_takes_the_target_state_along(store, changes, log):
     store.remove_connector("c")
     assert log.seen == ["connector-c", "target-state-c", "read"]
     assert changes == [ConnectorRemoved("c", existed=True)]
-    assert not store.snapshot().contains("c")
+    assert not store.snapshot().has_connector("c")
 
 
 def test_task_configs_are_read_back_before_they_are_committed(store, changes, log):
@@ -329,9 +329,9 @@ def test_a_key_that_nobody_renewed_tells_of_a_time_without_a_leader(topic, creat
     store = ConfigBackingStore(Watched(topic), clock=at, on_change=lambda _: None)
     store.start(1.0)
     at.wall += 5 * HOUR_MS  # what comes after the start is no evidence
-    assert store.quiet(HOUR_MS) == expected
+    assert store.find_leaderless_period(HOUR_MS) == expected
     store.put_session_key(KEY)
-    assert store.quiet(HOUR_MS) == expected
+    assert store.find_leaderless_period(HOUR_MS) == expected
     store.stop(1.0)
 
 
@@ -340,5 +340,5 @@ def test_what_tasks_were_given_has_the_time_of_its_record(store, topic):
     topic.wall_ms = 5
     store.put_task_configs("c", [{"a": "1"}])
     (given,) = store.given("c")[0]
-    assert given == DatedTaskConfig(config={"a": "1"}, at_ms=5)
+    assert given == DatedTaskConfig(config={"a": "1"}, published_ms=5)
     assert store.given("other") == {}

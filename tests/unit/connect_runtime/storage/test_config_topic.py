@@ -260,7 +260,7 @@ def test_target_states_are_told_only_of_connectors_that_exist_and_when_they_chan
     )
     assert told == [TargetStateChanged("c"), None, None, None, None]
     assert log.snapshot().target_state("not-yet") is State.STOPPED
-    assert not log.snapshot().contains("not-yet")
+    assert not log.snapshot().has_connector("not-yet")
 
 
 def test_restore_connector_deletion():
@@ -270,7 +270,7 @@ def test_restore_connector_deletion():
         task(0), commit(1),
     )  # fmt: skip
     view = log.snapshot()
-    assert not view.contains("c")
+    assert not view.has_connector("c")
     assert view.tasks("c") == []
     assert view.target_state("c") is None
     assert view.offset == 7
@@ -377,11 +377,11 @@ def test_what_tasks_were_given_before_is_known_for_a_while_with_its_time():
     append(task(0, "new"))
     log.apply(b"commit-c", b'{"tasks": 1}', offset=log.snapshot().offset, wall_ms=7)
     append(task(1, "alone"), commit(2))
-    assert log.given.of("c").keys() == {0}
-    given = [(each.at_ms, dict(each.config)) for each in log.given.of("c")[0]]
+    assert log.task_config_history.get("c").keys() == {0}
+    given = [(each.published_ms, dict(each.config)) for each in log.task_config_history.get("c")[0]]
     assert given == [(-1, {"v": "0"}), (7, {"v": "new"})]
     append(("connector-c", None))
-    assert log.given.of("c") == {}
+    assert log.task_config_history.get("c") == {}
 
 
 def test_tasks_of_a_connector_that_never_comes_are_dropped_at_the_end():
@@ -392,7 +392,7 @@ def test_tasks_of_a_connector_that_never_comes_are_dropped_at_the_end():
     assert view.tasks("c") == []
     assert not view.fencing_pending("c")
     assert view.generation("c") is None
-    assert log.given.of("c") == {}
+    assert log.task_config_history.get("c") == {}
 
 
 def test_tasks_written_after_a_removal_do_not_come_back_with_a_new_connector():

@@ -25,7 +25,7 @@ def test_the_defaults_are_javas():
         NAMES | {"group.id": "g", "offset.flush.interval.ms": "9"}
     )
     assert [
-        (each.purpose, each.name, each.partitions, each.replication_factor, dict(each.settings))
+        (each.kind, each.name, each.partitions, each.replication_factor, dict(each.settings))
         for each in wanted.topics
     ] == [
         (Purpose.CONFIG, "connect-configs", 1, 3, {"cleanup.policy": "compact"}),

@@ -46,7 +46,7 @@ class SlowOffsets:
 
 def reader(offsets, given_up=None):
     return StoredOffsetReader(
-        "c", offsets=offsets, given_up=given_up or threading.Event(), clock=offsets.clock
+        "c", offsets=offsets, abandoned=given_up or threading.Event(), clock=offsets.clock
     )
 
 

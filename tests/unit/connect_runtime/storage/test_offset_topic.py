@@ -140,7 +140,7 @@ def test_an_offset_that_java_wrote_in_another_order_is_found_and_kept_up_there()
     put(log, java, b'{"offset":7}')
     ours: SourcePartition = {"topic": "t", "partition": 0, "cluster": "a"}
     assert log.get("mm2", ours) == {"offset": 7}
-    assert log.key_for("mm2", ours) == java
+    assert log.get_key("mm2", ours) == java
 
 
 def test_the_order_given_comes_first_and_else_the_one_written_last():
@@ -150,10 +150,10 @@ def test_the_order_given_comes_first_and_else_the_one_written_last():
     assert log.get("c", {"a": 1, "b": 2}) == {"o": 1}
     assert log.get("c", {"b": 2, "a": 1}) == {"o": 2}
     assert len(log.partitions("c")) == 1
-    assert log.aliases("c", {"a": 1, "b": 2}) == [b'["c",{"a":1,"b":2}]', b'["c",{"b":2,"a":1}]']
+    assert log.list_keys("c", {"a": 1, "b": 2}) == [b'["c",{"a":1,"b":2}]', b'["c",{"b":2,"a":1}]']
     put(log, b'["c",{"a":1,"b":2}]', None)
     assert log.get("c", {"a": 1, "b": 2}) == {"o": 2}
-    assert log.aliases("c", {"a": 9}) == []
+    assert log.list_keys("c", {"a": 9}) == []
 
 
 def test_bytes_are_found_as_what_they_are_stored_as():
@@ -198,8 +198,8 @@ def test_one_unreadable_offset_leaves_the_others_alone():
 def test_the_value_under_one_key_is_had_as_it_is():
     log = OffsetTopicFold()
     put(log, b"anything", b"at all")
-    assert log.raw(b"anything") == b"at all"
-    assert log.raw(b"nothing") is None
+    assert log.get_raw(b"anything") == b"at all"
+    assert log.get_raw(b"nothing") is None
 
 
 PARTITIONS = st.permutations([("t", "x"), ("p", 0)]).map(dict) | st.just({"p": 1}) | st.none()

@@ -122,10 +122,10 @@ def test_topics_in_use_are_kept_and_forgotten_per_connector(store, topic):
     for name, connector in (("t1", "c"), ("t2", "c"), ("t1", "d")):
         store.put_topic(TopicStatus(topic=name, connector=connector, task=0, discovered_ms=1))
     assert [each.topic for each in store.snapshot().topics("c")] == ["t1", "t2"]
-    assert store.knows_topic("c", "t1")
+    assert store.is_topic_recorded("c", "t1")
     store.forget_topics("c")
-    assert not store.knows_topic("c", "t1")
-    assert store.knows_topic("d", "t1")
+    assert not store.is_topic_recorded("c", "t1")
+    assert store.is_topic_recorded("d", "t1")
     assert store.snapshot().topics("c") == []
     assert [each.topic for each in store.snapshot().topics("d")] == ["t1"]
 
@@ -176,7 +176,7 @@ def test_threads_that_say_different_things_do_not_wait_for_each_other_for_ever()
 
         return body
 
-    started = ThreadGroup(on_unasked_end=lambda ended: pytest.fail(str(ended)))
+    started = ThreadGroup(on_unexpected_end=lambda ended: pytest.fail(str(ended)))
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -191,9 +191,9 @@ def test_who_ran_a_task_last_is_known_by_who_wrote_it(store, topic):
     others = status_records.encode_status(TASK, says(State.RUNNING, worker="java:1"))
     topic.append(others.key, others.value)
     assert store.last_runs("c") == LastTaskRuns(
-        others={0: ForeignTaskRun(worker_id="java:1", began_ms=topic.wall_ms)}
+        foreign={0: ForeignTaskRun(worker_id="java:1", started_ms=topic.wall_ms)}
     )
     store.put(TASK, says(State.UNASSIGNED))
-    assert store.last_runs("c").others.keys() == {0}
+    assert store.last_runs("c").foreign.keys() == {0}
     store.put(TASK, says(State.RUNNING))
-    assert store.last_runs("c") == LastTaskRuns(ours={0: topic.wall_ms})
+    assert store.last_runs("c") == LastTaskRuns(own_start_ms={0: topic.wall_ms})

@@ -199,14 +199,14 @@ def told(*words):
     for at, (who, state, generation) in enumerate(words):
         status = RunStatus(state=state, worker_id=who, generation=generation)
         gone = state is State.DESTROYED
-        author = StatusWriter(ours=who == OURS, wall_ms=at * 1000)
-        runs.take(TASK, None if gone else status, author)
+        author = StatusWriter(is_own=who == OURS, wall_ms=at * 1000)
+        runs.apply(TASK, None if gone else status, author)
         runs.check_invariants()
     return runs
 
 
 def run(worker_id="java", began_ms=0, **given):
-    return ForeignTaskRun(worker_id=worker_id, began_ms=began_ms, **given)
+    return ForeignTaskRun(worker_id=worker_id, started_ms=began_ms, **given)
 
 
 @pytest.mark.parametrize(
@@ -229,9 +229,9 @@ def run(worker_id="java", began_ms=0, **given):
 )
 def test_a_run_by_others_lasts_until_they_end_it_or_we_run_the_task(words, left):
     runs = told(*words)
-    assert runs.others("c").get(0) == left
+    assert runs.get_foreign_runs("c").get(0) == left
     ran = (OURS, State.RUNNING) in {(who, state) for who, state, _ in words}
-    assert runs.ours("c").keys() == ({0} if left is None and ran else set())
+    assert runs.get_own_runs("c").keys() == ({0} if left is None and ran else set())
 
 
 REMOVED_AND_ENDED = [
@@ -242,11 +242,11 @@ REMOVED_AND_ENDED = [
 
 
 def test_a_task_that_is_removed_may_still_be_run_by_who_has_not_heard_of_it():
-    assert told(*REMOVED_AND_ENDED).others("c")[0] == run(ended_ms=2000, removed_ms=1000)
-    assert told(*REMOVED_AND_ENDED, ("java", State.DESTROYED, 1)).others("c") == {}
+    assert told(*REMOVED_AND_ENDED).get_foreign_runs("c")[0] == run(ended_ms=2000, removed_ms=1000)
+    assert told(*REMOVED_AND_ENDED, ("java", State.DESTROYED, 1)).get_foreign_runs("c") == {}
     again = told(*REMOVED_AND_ENDED[:2], ("b", State.RUNNING, 2))
-    assert again.others("c")[0] == run(worker_id="b", began_ms=2000, overlaps=True)
-    assert told(*REMOVED_AND_ENDED[:2], (OURS, State.RUNNING, 2)).others("c") == {}
+    assert again.get_foreign_runs("c")[0] == run(worker_id="b", began_ms=2000, overlaps=True)
+    assert told(*REMOVED_AND_ENDED[:2], (OURS, State.RUNNING, 2)).get_foreign_runs("c") == {}
 
 
 @pytest.mark.parametrize(
@@ -261,38 +261,40 @@ def test_a_task_that_is_removed_may_still_be_run_by_who_has_not_heard_of_it():
     ],
 )
 def test_a_run_of_ours_begins_with_its_first_word(words, began_ms):
-    assert told(*words).ours("c") == {0: began_ms}
+    assert told(*words).get_own_runs("c") == {0: began_ms}
 
 
 def test_another_worker_of_ours_begins_a_run_of_its_own():
     runs = told((OURS, State.RUNNING, 1))
     status = RunStatus(state=State.RUNNING, worker_id="ours too", generation=1)
-    runs.take(TASK, status, StatusWriter(ours=True, wall_ms=5))
+    runs.apply(TASK, status, StatusWriter(is_own=True, wall_ms=5))
     late = RunStatus(state=State.UNASSIGNED, worker_id=OURS, generation=1)
-    runs.take(TASK, late, StatusWriter(ours=True, wall_ms=6))
-    runs.take(TASK, status, StatusWriter(ours=True, wall_ms=7))
-    assert runs.ours("c") == {0: 5}
+    runs.apply(TASK, late, StatusWriter(is_own=True, wall_ms=6))
+    runs.apply(TASK, status, StatusWriter(is_own=True, wall_ms=7))
+    assert runs.get_own_runs("c") == {0: 5}
 
 
 def test_who_ran_it_before_and_never_ended_it_is_not_forgotten():
     runs = told(("a", State.RUNNING, 1), ("b", State.RUNNING, 2), ("b", State.UNASSIGNED, 2))
-    assert runs.others("c")[0] == run(worker_id="b", began_ms=1000, ended_ms=2000, overlaps=True)
+    assert runs.get_foreign_runs("c")[0] == run(
+        worker_id="b", began_ms=1000, ended_ms=2000, overlaps=True
+    )
 
 
 def test_an_end_that_is_told_late_is_that_of_the_run_before():
     runs = told(("a", State.RUNNING, 1), ("b", State.RUNNING, 2), ("a", State.UNASSIGNED, 1))
-    assert runs.others("c")[0] == run(worker_id="b", began_ms=1000)
+    assert runs.get_foreign_runs("c")[0] == run(worker_id="b", began_ms=1000)
 
 
 def test_a_pause_is_part_of_a_run():
     words = [("java", each, 1) for each in (State.RUNNING, State.PAUSED, State.RUNNING)]
-    assert told(*words).others("c")[0] == run()
+    assert told(*words).get_foreign_runs("c")[0] == run()
 
 
 def test_connectors_are_kept_apart():
     runs = told(("java", State.RUNNING, 1))
-    assert runs.others("other") == {}
-    assert runs.ours("other") == {}
+    assert runs.get_foreign_runs("other") == {}
+    assert runs.get_own_runs("other") == {}
 
 
 words = st.tuples(
@@ -302,4 +304,4 @@ words = st.tuples(
 
 @given(st.lists(words, max_size=12))
 def test_once_we_run_it_nothing_of_before_counts(said):
-    assert told(*said, (OURS, State.RUNNING, 9)).others("c") == {}
+    assert told(*said, (OURS, State.RUNNING, 9)).get_foreign_runs("c") == {}

@@ -81,8 +81,8 @@ MB = 1 << 20
 def test_a_file_is_read_whole(tmp_path):
     file = tmp_path / "file"
     file.write_bytes(b"\xff" * MB)
-    assert files.read_bounded(file, most=MB) == b"\xff" * MB
-    assert files.read_bounded(file, most=MB, regular=True) == b"\xff" * MB
+    assert files.read_bounded(file, max_bytes=MB) == b"\xff" * MB
+    assert files.read_bounded(file, max_bytes=MB, regular_only=True) == b"\xff" * MB
 
 
 @pytest.mark.parametrize("regular", [False, True])
@@ -91,14 +91,14 @@ def test_what_is_too_large_is_not_read_to_its_end(tmp_path, regular):
     with file.open("wb") as large:
         large.truncate(1 << 40)
     with pytest.raises(OSError, match="larger than 2 MiB"):
-        files.read_bounded(file, most=2 * MB, regular=regular)
+        files.read_bounded(file, max_bytes=2 * MB, regular_only=regular)
 
 
 @pytest.mark.parametrize("name", ["pipe", "/dev/zero", "."])
 def test_what_may_never_end_is_not_read_where_only_files_will_do(tmp_path, name):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="not a regular file"):
-        files.read_bounded(tmp_path / name, most=MB, regular=True)
+        files.read_bounded(tmp_path / name, max_bytes=MB, regular_only=True)
 
 
 def test_shells_hand_over_pipes_as_files(tmp_path):
@@ -106,15 +106,15 @@ def test_shells_hand_over_pipes_as_files(tmp_path):
     os.mkfifo(pipe)
     text = f"open({str(pipe)!r}, 'w').write('said')"
     with subprocess.Popen([sys.executable, "-c", text]) as writer:
-        assert files.read_bounded(pipe, most=MB) == b"said"
+        assert files.read_bounded(pipe, max_bytes=MB) == b"said"
         assert writer.wait(10) == 0
 
 
 def test_a_folder_and_nothing_are_told_apart(tmp_path):
     with pytest.raises(IsADirectoryError):
-        files.read_bounded(tmp_path, most=MB)
+        files.read_bounded(tmp_path, max_bytes=MB)
     with pytest.raises(FileNotFoundError):
-        files.read_bounded(tmp_path / "nothing", most=MB)
+        files.read_bounded(tmp_path / "nothing", max_bytes=MB)
 
 
 NAMELESS = 54_321

@@ -37,9 +37,7 @@ def test_complaints_go_where_they_are_wanted(tmp_path):
     output, complaints = tmp_path / "out", tmp_path / "err"
     script = "import sys; print('found'); print('hm', file=sys.stderr)"
     with output.open("wb") as out, complaints.open("wb") as errors:
-        child = processes.start_process(
-            [sys.executable, "-c", script], output=out, complaints=errors
-        )
+        child = processes.start_process([sys.executable, "-c", script], output=out, stderr=errors)
         assert child.wait(30.0) == 0
     assert (output.read_text(), complaints.read_text()) == ("found\n", "hm\n")
 

@@ -101,7 +101,7 @@ class Admits:
         self.held.append(come)
         return len(self.held) <= self.most
 
-    def leave(self, come: AcceptedConnection) -> None:
+    def on_closed(self, come: AcceptedConnection) -> None:
         self.left.append(come)
 
 
@@ -121,7 +121,7 @@ def test_connections_are_counted_when_accepted_and_released_once_when_closed():
         assert accepted(listening) == []
         with pytest.raises(ConnectionResetError):
             second.recv(1)
-        admission.held[0].cut()
+        admission.held[0].force_close()
         assert first.recv(1) == b""
         come.close()
         come.close()

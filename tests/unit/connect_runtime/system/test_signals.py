@@ -18,9 +18,9 @@ def test_the_first_signal_asks_and_the_second_exits_with_its_number(number):
     exits: list[int] = []
     woken: list[bool] = []
     with StopSignals(wake=lambda: woken.append(True), exit_now=exits.append) as stop:
-        assert not stop.asked.is_set()
+        assert not stop.stop_requested.is_set()
         signal.raise_signal(number)
-        assert stop.asked.is_set()
+        assert stop.stop_requested.is_set()
         assert (stop.signal_number, woken, exits) == (number, [True], [])
         os.kill(os.getpid(), number)
         signal.raise_signal(number)  # returns only after pending handlers have run
@@ -29,9 +29,9 @@ def test_the_first_signal_asks_and_the_second_exits_with_its_number(number):
 
 def test_what_handlers_set_has_no_lock_to_wait_for():
     """A signal that comes inside `wait` or `set` of an event hung the process."""
-    for made in (StopSignals(), ReloadSignal()):
-        assert type(made.asked) is SignalFlag
-        assert [each for each in vars(made.asked).values() if not isinstance(each, bool)] == []
+    for flag in (StopSignals().stop_requested, ReloadSignal().reload_requested):
+        assert type(flag) is SignalFlag
+        assert [each for each in vars(flag).values() if not isinstance(each, bool)] == []
 
 
 def test_what_was_installed_before_comes_back():
@@ -46,8 +46,8 @@ def test_sighup_asks_for_another_look_at_the_file_as_often_as_it_comes():
     with ReloadSignal() as again:
         for _ in range(2):
             signal.raise_signal(signal.SIGHUP)
-            assert again.asked.is_set()
-            again.asked.clear()
+            assert again.reload_requested.is_set()
+            again.reload_requested.clear()
     assert signal.getsignal(signal.SIGHUP) is before
 
 
@@ -63,8 +63,8 @@ def test_a_terminal_that_goes_away_stops_what_runs_in_it(outlives, stopped):
         "with signals.StopSignals() as stop, signals.ReloadSignal() as again:\n"
         "    sys.stdout.write('ready'); sys.stdout.flush()\n"
         "    patience_s = 20.0 if len(sys.argv) == 2 else 1.0\n"
-        "    asked = clock.wait_until(stop.asked.is_set, timeout_s=patience_s)\n"
-        "    open(sys.argv[-1], 'w').write(f'{asked} {again.asked.is_set()}')\n"
+        "    asked = clock.wait_until(stop.stop_requested.is_set, timeout_s=patience_s)\n"
+        "    open(sys.argv[-1], 'w').write(f'{asked} {again.reload_requested.is_set()}')\n"
     )
     with tempfile.TemporaryDirectory() as folder:
         told = pathlib.Path(folder) / "told"

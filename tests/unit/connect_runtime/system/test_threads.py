@@ -57,7 +57,7 @@ def maker():
 
 
 def keeping(maker: Maker) -> CachedValue[int]:
-    return CachedValue(maker.make, for_s=1.0, clock=maker.clock)
+    return CachedValue(maker.make, ttl_s=1.0, clock=maker.clock)
 
 
 def test_for_a_moment_it_is_the_same_and_then_made_anew(maker):
@@ -111,16 +111,16 @@ def test_what_has_not_ended_is_waited_for():
 
 def test_anything_under_way_is_noticed():
     work = PendingWork()
-    assert not work.wait_for_some(0.0)
+    assert not work.wait_for_any(0.0)
     noticed: list[bool] = []
     waiter = OwnedThread(
-        "waits", lambda _: noticed.append(work.wait_for_some(10.0)), on_unasked_end=lambda _: None
+        "waits", lambda _: noticed.append(work.wait_for_any(10.0)), on_unexpected_end=lambda _: None
     )
     number = work.begin()
     assert waiter.join(10.0)
     assert noticed == [True]
     work.end(number)
-    assert not work.wait_for_some(0.0)
+    assert not work.wait_for_any(0.0)
 
 
 def test_what_began_after_the_wait_is_not_waited_for():
@@ -133,7 +133,7 @@ def test_what_began_after_the_wait_is_not_waited_for():
         waits.set()
         waited.append(work.wait(30.0))
 
-    running = ThreadGroup(on_unasked_end=lambda _: None)
+    running = ThreadGroup(on_unexpected_end=lambda _: None)
     running.start("waits", wait)
     assert waits.wait(5.0)
     work.begin()
@@ -144,7 +144,7 @@ def test_what_began_after_the_wait_is_not_waited_for():
 
 def owner() -> tuple[ThreadGroup, queue.Queue[ThreadDied]]:
     reports: queue.Queue[ThreadDied] = queue.Queue()
-    return ThreadGroup(on_unasked_end=reports.put), reports
+    return ThreadGroup(on_unexpected_end=reports.put), reports
 
 
 def test_a_thread_that_was_asked_to_stop_is_joined_and_not_reported():

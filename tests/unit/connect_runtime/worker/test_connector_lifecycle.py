@@ -52,9 +52,9 @@ def test_a_connector_is_initialised_started_and_shut_down():
         [CallStart()],
         [PublishConnectorStatus(state=State.RUNNING), told(Target.STARTED)],
     ]
-    assert connector.running
+    assert connector.is_running
     assert connector.step(ConnectorShutdownRequested()) == [CallStop()]
-    assert not connector.running
+    assert not connector.is_running
     assert connector.step(OK) == [UNASSIGNED, CloseConnector()]
     assert connector.phase is ConnectorPhase.ENDED
 
@@ -142,7 +142,7 @@ def test_its_own_failure_is_told_once_and_it_is_left_alone():
         ConnectorFailed("again"),
     )
     assert said[4:] == [[FAILED], []]
-    assert not connector.running
+    assert not connector.is_running
     assert connector.step(ConnectorShutdownRequested()) == [CallStop()]
     assert connector.step(OK) == [UNASSIGNED, CloseConnector()]
 

@@ -353,7 +353,7 @@ def validated(plugins, **more):
     config = {"name": "n", "connector.class": "x"}
     config |= {name.replace("_", "."): value for name, value in more.items()}
     keys = plugin_recommenders.enrich_config_def(
-        connector_keys.SOURCE, connector_version=None, choices=plugins.choices(config)
+        connector_keys.SOURCE, connector_version=None, choices=plugins.get_converter_choices(config)
     )
     values = keys.validate_all(config, load=plugins.load)
     infos = connector_validation.validate_converters(config, values, plugins=plugins)

@@ -106,27 +106,29 @@ def test_a_class_of_any_kind_is_loaded_and_nothing_else():
 
 def test_classes_have_the_names_of_java():
     found = plugins()
-    assert found.name(JsonConverter) == JSON
-    assert found.name(NoPlugin) == "tests.fakes.odd_plugins.NoPlugin"
+    assert found.get_user_name(JsonConverter) == JSON
+    assert found.get_user_name(NoPlugin) == "tests.fakes.odd_plugins.NoPlugin"
 
 
 def test_what_a_connector_gets_in_place_of_what_it_leaves():
-    choices = plugins().choices({"value.converter": "StringConverter"})
+    choices = plugins().get_converter_choices({"value.converter": "StringConverter"})
     key, value = choices["key.converter"], choices["value.converter"]
     assert (key.default, key.default_version) == (JsonConverter, "4.3.1")
     assert (value.default, value.default_version) == (None, "4.3.1")
-    assert key.there_are[StringConverter] == "4.3.1"
+    assert key.available[StringConverter] == "4.3.1"
     assert choices["header.converter"].default is not None
-    stated = plugins(key_converter_plugin_version="[4,)").choices({})["key.converter"]
+    stated = plugins(key_converter_plugin_version="[4,)").get_converter_choices({})["key.converter"]
     assert stated.default_version == "[4,)"
-    wrong = plugins().choices({"key.converter": "OddSource"})["key.converter"]
+    wrong = plugins().get_converter_choices({"key.converter": "OddSource"})["key.converter"]
     assert (wrong.default, wrong.default_version) == (JsonConverter, None)
-    own = plugins(key_converter_plugin_version="9").choices({}, default="StringConverter")
+    own = plugins(key_converter_plugin_version="9").get_converter_choices(
+        {}, default="StringConverter"
+    )
     for name in ("key.converter", "value.converter"):
         found = own[name]
         assert (found.default, found.default_version) == (StringConverter, "4.3.1")
     assert own["header.converter"] == choices["header.converter"]
-    nothing = plugins().choices()["key.converter"]
+    nothing = plugins().get_converter_choices()["key.converter"]
     assert (nothing.default, nothing.default_version) == (None, None)
 
 

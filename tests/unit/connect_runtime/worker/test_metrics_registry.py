@@ -21,7 +21,7 @@ GROUP = MetricGroup(
     tags=("client-id",),
     numbers={"seen-total": "Seen.", "last-max": "Last.", "total-retries": "Retries."},
     texts={"the-state": "State."},
-    lasting=("a-class", "a-version"),
+    info_attributes=("a-class", "a-version"),
 )
 ALONE = MetricGroup(name="app-info", numbers={"start-time-ms": "Start."})
 
@@ -67,12 +67,12 @@ def test_readings_become_families_in_order_of_names():
             tags=(tag,),
             numbers={"seen-total": 3.0 + number},
             texts={"the-state": "good"},
-            lasting={"a-class": "C"},
+            info={"a-class": "C"},
         )
         for number, tag in enumerate(("x", "y"))
     )
     alone = MetricReading(group=ALONE, numbers={"start-time-ms": 9.0})
-    found = catalogue.families([one, alone, two])
+    found = catalogue.build_families([one, alone, two])
     assert [(each.metric.name, dict(each.series)) for each in found] == [
         ("kafka_connect_app_info_start_time_ms", {(): 9.0}),
         ("kafka_connect_some_info", {("x", "C", ""): 1.0, ("y", "C", ""): 1.0}),
@@ -85,7 +85,7 @@ def test_readings_become_families_in_order_of_names():
 def test_an_attribute_that_the_group_does_not_have_is_a_mistake():
     reading = MetricReading(group=ALONE, numbers={"end-time-ms": 9.0})
     with pytest.raises(KeyError, match="end-time-ms"):
-        ConnectMetricsRegistry([ALONE]).families([reading])
+        ConnectMetricsRegistry([ALONE]).build_families([reading])
 
 
 def test_two_groups_that_come_to_one_name_are_a_mistake():

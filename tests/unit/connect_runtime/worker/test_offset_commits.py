@@ -44,7 +44,7 @@ class World:
         self.commits = SourceOffsetCommitter(
             "c",
             offsets=self.store,
-            take=self.submitted.take_committable,
+            take_committable=self.submitted.take_committable,
             timing=OffsetCommitTiming(interval_s=10, timeout_s=5),
             metrics=self.metrics,
             clock=self.clock,
@@ -55,7 +55,7 @@ class World:
 
     def tick(self, at_s):
         self.clock.now = at_s
-        return self.commits.tick()
+        return self.commits.commit_if_due()
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_the_last_one_has_all_that_was_not_stored(world):
         world.store.written.append(list(pairs)),
         on_done(None),
     )
-    world.commits.finish()
+    world.commits.commit_all()
     assert world.store.written[-1] == [({"f": "a"}, {"n": 1}), ({"f": "b"}, {"n": 2})]
 
 

@@ -65,10 +65,10 @@ def test_offsets_are_committed_within_a_second_however_seldom_others_are():
     store, clock = Offsets(), Clock()
     body, report = made(store, clock, interval_s=60.0)
     report(PipelineProgress(offsets=[SourceOffset({"f": "a"}, {"n": 3})]))
-    body.come_round()
+    body.run_once()
     assert store.written == []
     clock.now = pipeline_task.COMMIT_INTERVAL_S
-    body.come_round()
+    body.run_once()
     assert store.written == [[({"f": "a"}, {"n": 3})]]
 
 
@@ -77,5 +77,5 @@ def test_and_more_often_where_others_are():
     body, report = made(store, clock, interval_s=0.1)
     report(PipelineProgress(offsets=[SourceOffset({"f": "a"}, {"n": 3})]))
     clock.now = 0.1
-    body.come_round()
+    body.run_once()
     assert len(store.written) == 1

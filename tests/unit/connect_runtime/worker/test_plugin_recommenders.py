@@ -9,7 +9,7 @@ from connect_runtime.worker.plugin_recommenders import ConverterChoice
 
 JSON, STRING = JsonConverter, StringConverter
 GIVEN = {"name": "c", "connector.class": "X"}
-CHOICE = ConverterChoice(default=JSON, default_version="2", there_are={STRING: None, JSON: "2"})
+CHOICE = ConverterChoice(default=JSON, default_version="2", available={STRING: None, JSON: "2"})
 
 
 def values(config, choice=CHOICE):
@@ -38,7 +38,7 @@ def test_versions_follow_the_class_that_was_chosen():
     assert found["key.converter.plugin.version"].visible
     _, found = values({"key.converter": SimpleHeaderConverter})
     assert found["key.converter.plugin.version"].recommended_values == []
-    _, found = values({}, ConverterChoice(there_are={JSON: "2"}))
+    _, found = values({}, ConverterChoice(available={JSON: "2"}))
     assert found["key.converter"].value is None
     assert not found["key.converter.plugin.version"].visible
 

@@ -18,10 +18,10 @@ from tests.fakes.plugin_contexts import Clock
 ASSIGNMENT = ConnectAssignment(leader="m", leader_url="http://a:1/", config_offset=3)
 ROUND = AssignmentReceived(
     generation=7,
-    speaks=ConnectProtocol.COMPATIBLE,
+    protocol=ConnectProtocol.COMPATIBLE,
     assignment=ASSIGNMENT,
-    stop=connectors_and_tasks.NO_WORK,
-    leads=False,
+    items_to_stop=connectors_and_tasks.NO_WORK,
+    is_leader=False,
 )
 MISMATCH = dataclasses.replace(
     ROUND, assignment=dataclasses.replace(ASSIGNMENT, error=connect_protocol.CONFIG_MISMATCH)
@@ -36,7 +36,7 @@ class World:
 
     def tell(self, *news):
         for each in news:
-            self.metrics.told(each)
+            self.metrics.record_event(each)
             self.clock.now += 2.0
 
     def read(self):
@@ -67,8 +67,8 @@ def test_a_round_that_has_to_be_repeated_completes_nothing(world):
 
 def test_other_news_means_nothing(world):
     before = repr(world.read().numbers)
-    world.metrics.told(CoordinatorLost("gone"))
-    world.metrics.told(GroupSessionFailed(FatalError("no")))
+    world.metrics.record_event(CoordinatorLost("gone"))
+    world.metrics.record_event(GroupSessionFailed(FatalError("no")))
     assert repr(world.read().numbers) == before
 
 
@@ -88,7 +88,9 @@ def figures():
 
 
 def complete(figures, now_s, epoch=3):
-    figures.completed(now_s, leader_url=URL, epoch=epoch, speaks=ConnectProtocol.SESSIONED)
+    figures.record_completion(
+        now_s, leader_url=URL, epoch=epoch, protocol=ConnectProtocol.SESSIONED
+    )
 
 
 def test_before_the_first_nothing_is_known(figures):
@@ -100,8 +102,8 @@ def test_before_the_first_nothing_is_known(figures):
 
 
 def test_it_lasts_from_the_first_asking_to_its_completion(figures):
-    figures.began(10.0)
-    figures.began(12.0)
+    figures.record_start(10.0)
+    figures.record_start(12.0)
     assert figures.numbers(13.0)["rebalancing"] == 1
     complete(figures, 14.0)
     found = figures.numbers(15.5)
@@ -113,9 +115,9 @@ def test_it_lasts_from_the_first_asking_to_its_completion(figures):
 
 
 def test_each_is_measured_by_itself(figures):
-    figures.began(0.0)
+    figures.record_start(0.0)
     complete(figures, 1.0)
-    figures.began(2.0)
+    figures.record_start(2.0)
     complete(figures, 5.0, epoch=4)
     found = figures.numbers(5.0)
     assert (found["rebalance-avg-time-ms"], found["rebalance-max-time-ms"]) == (2000, 3000)

@@ -43,7 +43,7 @@ class Configured(Rubbish):
 class Skips:
     """An operator that leaves out whatever fails."""
 
-    def run(self, stage, step, *, about):
+    def run(self, stage, step, *, record):
         try:
             return step()
         except Exception:  # noqa: BLE001 - of a test

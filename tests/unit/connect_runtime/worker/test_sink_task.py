@@ -120,47 +120,47 @@ def test_a_refused_batch_is_put_again_when_the_task_wants_it(world):
     """`retry_after_ms`: how long what the task writes to is to be left alone."""
     world.read(4)
     world.plugin.raises["put"] = [RetriableError("later")]
-    world.context.retry_after_ms(0)
-    world.body.come_round()
-    world.context.retry_after_ms(30_000)
+    world.context.set_retry_delay_ms(0)
+    world.body.run_once()
+    world.context.set_retry_delay_ms(30_000)
     for now_s in (0.0, 10.0, 29.9):
         world.clock.now = now_s
-        world.body.come_round()
+        world.body.run_once()
     assert world.plugin.of("put") == [[4]]
     assert world.consumer.paused == {PLACE, IDLE}
     world.clock.now = 30.0
-    world.body.come_round()
+    world.body.run_once()
     assert world.plugin.of("put") == [[4], [4]]
     assert world.consumer.paused == set()
 
 
 def test_a_task_that_wants_to_be_called_soon_is_not_kept_from_what_comes(world):
-    world.context.retry_after_ms(30_000)
+    world.context.set_retry_delay_ms(30_000)
     world.read(4)
-    world.body.come_round()
+    world.body.run_once()
     assert world.plugin.of("put") == [[4]]
 
 
 def test_nobody_waits_to_put_what_was_taken_away(world):
     world.read(4)
     world.plugin.raises["put"] = [RetriableError("later")]
-    world.body.come_round()
-    world.context.retry_after_ms(30_000)
+    world.body.run_once()
+    world.context.set_retry_delay_ms(30_000)
     world.consumer.script.append(lambda: world.revoke(PLACE))
-    world.body.come_round()
+    world.body.run_once()
     assert world.plugin.of("put") == [[4], []]
     assert world.consumer.paused == {PLACE}, "the library forgets of those that are gone"
 
 
 def test_what_is_taken_away_while_the_task_is_paused_is_not_put_any_more(world):
     """Whoever has the partition now puts it."""
-    world.body.rest()
+    world.body.stay_idle()
     world.consumer.paused.clear()
     world.read(4)
-    world.body.rest()
+    world.body.stay_idle()
     world.consumer.script.append(lambda: world.revoke(PLACE))
-    world.body.rest()
-    world.body.come_round()
+    world.body.stay_idle()
+    world.body.run_once()
     assert world.plugin.of("put") == [[]]
 
 
@@ -171,8 +171,8 @@ def test_what_the_task_paused_stays_so_when_it_comes_back_at_once(world):
     world.consumer.paused.clear()  # as the library does
     world.consumer.listener.on_assigned([PLACE, IDLE])
     assert world.consumer.paused == {PLACE}
-    world.body.rest()
-    world.body.come_round()
+    world.body.stay_idle()
+    world.body.run_once()
     assert world.consumer.paused == {PLACE}
     world.context.resume(PLACE)
     assert world.consumer.paused == set()
@@ -190,7 +190,7 @@ def test_what_the_task_paused_and_somebody_else_had_since_is_not_paused_any_more
 def test_when_pre_commit_throws_partitions_that_go_elsewhere_are_closed_all_the_same(world):
     """Their records come again; the task lives on."""
     world.read(4)
-    world.body.come_round()
+    world.body.run_once()
     world.plugin.raises["pre_commit"] = [RuntimeError("out of paper")]
     world.revoke(PLACE)
     assert world.plugin.of("close") == [[PLACE]]
@@ -201,7 +201,7 @@ def test_when_pre_commit_throws_partitions_that_go_elsewhere_are_closed_all_the_
 def test_what_cannot_be_closed_is_not_committed(world):
     """A task may find out in `close` alone that something of it was not stored."""
     world.read(4)
-    world.body.come_round()
+    world.body.run_once()
     world.plugin.raises["close"] = [RuntimeError("disk full")]
     with pytest.raises(RuntimeError, match="disk full"):
         world.revoke(PLACE)
@@ -210,7 +210,7 @@ def test_what_cannot_be_closed_is_not_committed(world):
 
 def test_what_was_closed_is_committed_behind_it(world):
     world.read(4)
-    world.body.come_round()
+    world.body.run_once()
     world.revoke(PLACE)
     assert [name for name, _ in world.plugin.calls] == ["put", "pre_commit", "close"]
     assert world.consumer.committed == [{PLACE: 5}]
@@ -219,9 +219,9 @@ def test_what_was_closed_is_committed_behind_it(world):
 def test_a_task_that_was_given_up_closes_and_commits_nothing(world):
     """Another worker may run it by now."""
     world.read(4)
-    world.body.come_round()
+    world.body.run_once()
     world.given_up.set()
-    world.body.close_down()
+    world.body.shut_down()
     assert world.plugin.of("close") == [[PLACE, IDLE]]
     assert world.plugin.calls[-1] == ("stop", None)
     assert world.consumer.committed == []
@@ -230,22 +230,22 @@ def test_a_task_that_was_given_up_closes_and_commits_nothing(world):
 def test_a_paused_task_commits_where_it_is(world):
     """Who looks at the lag of a paused sink sees the truth."""
     world.read(4)
-    world.body.come_round()
+    world.body.run_once()
     assert world.consumer.committed == []
-    world.body.rest()
-    world.body.rest()
+    world.body.stay_idle()
+    world.body.stay_idle()
     assert world.consumer.committed == [{PLACE: 5, IDLE: 7}]
 
 
 def test_where_an_idle_partition_begins_is_committed_with_the_others(world):
     """Else one that begins at its end would begin at a later one, next time."""
     world.read(4)
-    world.body.come_round()
+    world.body.run_once()
     world.clock.now = 60.0
-    world.body.come_round()
+    world.body.run_once()
     assert world.consumer.committed == [{PLACE: 5, IDLE: 7}]
     world.clock.now = 120.0
-    world.body.come_round()
+    world.body.run_once()
     assert len(world.consumer.committed) == 1
 
 
@@ -260,22 +260,24 @@ def begun():
 
 def test_what_was_delivered_may_be_committed_once():
     offsets = begun()
-    offsets.deliver(A, 8)
+    offsets.record_delivery(A, 8)
     assert offsets.current() == {A: 8, B: 0}
-    wanted, wrong = offsets.to_commit(offsets.current(), offsets.current())
+    wanted, wrong = offsets.select_committable(offsets.current(), offsets.current())
     assert (wanted, wrong) == ({A: 8, B: 0}, [])
-    offsets.committed(wanted)
-    assert offsets.to_commit(offsets.current(), offsets.current()) == ({}, [])
+    offsets.record_commit(wanted)
+    assert offsets.select_committable(offsets.current(), offsets.current()) == ({}, [])
     offsets.check_invariants()
 
 
 def test_a_task_may_commit_less_and_never_more():
     offsets = begun()
-    offsets.deliver(A, 8)
+    offsets.record_delivery(A, 8)
     asked = offsets.current()
-    assert offsets.to_commit({A: 6}, asked) == ({A: 6, B: 0}, [])
-    assert offsets.to_commit({A: 6}, {A: 8}) == ({A: 6}, [])
-    wanted, wrong = offsets.to_commit({A: 9, TopicPartition("u", 0): 1, "t-0": 3, B: True}, asked)
+    assert offsets.select_committable({A: 6}, asked) == ({A: 6, B: 0}, [])
+    assert offsets.select_committable({A: 6}, {A: 8}) == ({A: 6}, [])
+    wanted, wrong = offsets.select_committable(
+        {A: 9, TopicPartition("u", 0): 1, "t-0": 3, B: True}, asked
+    )
     assert wanted == {}
     assert len(wrong) == 4
     assert "beyond 8" in wrong[0]
@@ -283,8 +285,8 @@ def test_a_task_may_commit_less_and_never_more():
 
 def test_after_a_failed_commit_it_goes_on_where_the_last_one_was():
     offsets = begun()
-    offsets.deliver(A, 8)
-    assert offsets.back_to_committed() == {A: 5, B: 0}
+    offsets.record_delivery(A, 8)
+    assert offsets.reset_to_committed() == {A: 5, B: 0}
     assert offsets.current() == {A: 5, B: 0}
 
 
@@ -292,13 +294,13 @@ def test_what_is_rewound_counts_as_committed():
     offsets = begun()
     offsets.rewind({A: 2, TopicPartition("u", 0): 7})
     assert offsets.current() == {A: 2, B: 0}
-    assert offsets.to_commit({A: 2}, offsets.current()) == ({}, [])
+    assert offsets.select_committable({A: 2}, offsets.current()) == ({}, [])
 
 
 def test_of_what_is_revoked_nothing_more_is_known():
     offsets = begun()
     offsets.revoke([A])
-    offsets.deliver(A, 9)
-    offsets.committed({A: 9})
+    offsets.record_delivery(A, 9)
+    offsets.record_commit({A: 9})
     assert offsets.assigned == {B}
     offsets.check_invariants()

@@ -118,7 +118,7 @@ def test_after_a_record_that_failed_nothing_more_is_sent(world):
     world.plugin.polls.append([record(1), record(2), record(3)])
     world.producer.failures.append(FatalError("too large"))
     with pytest.raises(ConnectError, match="producer send"):
-        world.body.come_round()
+        world.body.run_once()
     assert [each.value for each in world.producer.sent] == [b"v1"]
 
 
@@ -126,9 +126,9 @@ def test_a_task_hears_of_a_record_before_its_offset_may_be_committed(world):
     """Else `commit` might say that all is stored which `commit_record` has not told of yet."""
     world.plugin.polls.append([record(1), record(2)])
     world.plugin.committable = lambda: world.body._take_committable().committable_records
-    world.body.come_round()
+    world.body.run_once()
     assert world.plugin.told == [(1, 0), (2, 1)]
-    world.body.close_down()
+    world.body.shut_down()
     assert world.stored() == {"n": 2}
 
 
@@ -136,6 +136,6 @@ def test_a_task_that_would_end_the_program_ends_no_thread_of_its_producer(world)
     """On it all other records' deliveries are still to be told."""
     world.plugin.polls.append([record(1), record(2)])
     world.plugin.ends = True
-    world.body.come_round()
-    world.body.close_down()
+    world.body.run_once()
+    world.body.shut_down()
     assert world.stored() == {"n": 2}

@@ -33,7 +33,7 @@ def shape(taken):
 def test_nothing_submitted_nothing_committable():
     taken = SubmittedRecords().take_committable()
     assert taken == submitted_offsets.NOTHING_COMMITTABLE
-    assert taken.empty
+    assert taken.is_empty
 
 
 def test_without_acknowledgements_nothing_is_committable():
@@ -44,7 +44,7 @@ def test_without_acknowledgements_nothing_is_committable():
     taken = offsets.take_committable()
     assert taken.offsets == ()
     assert shape(taken) == (0, 9, 3, 3)
-    assert not taken.empty
+    assert not taken.is_empty
     assert offsets.unacked == 9
 
 
@@ -99,7 +99,7 @@ def test_partition_and_offset_may_be_nothing():
     offsets.ack(offsets.submit(None, None))
     taken = offsets.take_committable()
     assert taken.offsets == ((None, None),)
-    assert not taken.empty
+    assert not taken.is_empty
 
 
 @pytest.mark.parametrize(
@@ -128,10 +128,10 @@ def test_newer_offsets_win_over_those_that_were_taken_and_not_committed():
     older = offsets.take_committable()
     offsets.ack(offsets.submit(P1, {"o": 2}))
     offsets.submit(P3, {"o": 1})
-    merged = older.then(offsets.take_committable())
+    merged = older.merge_newer(offsets.take_committable())
     assert merged.offsets == ((P1, {"o": 2}), (P2, {"o": 1}))
     assert shape(merged) == (3, 1, 1, 1)
-    assert submitted_offsets.NOTHING_COMMITTABLE.then(merged) == merged
+    assert submitted_offsets.NOTHING_COMMITTABLE.merge_newer(merged) == merged
 
 
 STEPS = st.lists(

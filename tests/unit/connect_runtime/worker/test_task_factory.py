@@ -27,9 +27,9 @@ Verdict = ReconfigureDecision
 )
 def test_what_a_difference_comes_to(connector, task, ordinary, pipeline):
     now = TaskOrigin(connector={**CONNECTOR, **connector}, task={**TASK, **task})
-    assert task_factory.decide_reconfiguration(BEFORE, now, moves_itself=False) is ordinary
-    assert task_factory.decide_reconfiguration(BEFORE, now, moves_itself=True) is pipeline
-    assert task_factory.decide_reconfiguration(now, BEFORE, moves_itself=False) is ordinary
+    assert task_factory.decide_reconfiguration(BEFORE, now, is_pipeline=False) is ordinary
+    assert task_factory.decide_reconfiguration(BEFORE, now, is_pipeline=True) is pipeline
+    assert task_factory.decide_reconfiguration(now, BEFORE, is_pipeline=False) is ordinary
 
 
 def test_what_is_made_of_secrets_shows_none():

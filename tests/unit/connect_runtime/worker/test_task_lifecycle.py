@@ -108,7 +108,7 @@ def test_the_state_stopped_is_for_good():
         Target.STARTED, BEGUN, UP, target(Target.STOPPED), target(Target.STARTED), ROUND
     )
     assert said[-1] == [CLOSE]
-    assert task.stopping
+    assert task.is_stopping
     assert run(Target.STOPPED, BEGUN)[0] == [[CLOSE]]
 
 

@@ -249,34 +249,34 @@ COMMITS = (
 def test_a_sink_commits_one_at_a_time(world):
     body = world.sink()
     world.consumer.script.append([task_clients.consumed(4), task_clients.consumed(5)])
-    body.come_round()
+    body.run_once()
     assert world.some("sink-record-read-total", "sink-record-send-total") == (2, 2)
     assert world.some("sink-record-active-count", "partition-count") == (6, 1)
     world.clock.now = 10.0
-    body.come_round()
+    body.run_once()
     world.consumer.script.append([task_clients.consumed(6)])
-    body.come_round()
+    body.run_once()
     body._context.request_commit()
     world.clock.now = 14.9
-    body.come_round()
+    body.run_once()
     assert world.consumer.committed == [{PLACE: 6}]
     assert world.some(*COMMITS) == (1, 0, 0, 0)
     world.consumer.answers[0](None)
     assert world.some(*COMMITS) == (1, 1, 0, 0)
     assert world.some("offset-commit-max-time-ms") == (pytest.approx(4900),)
     assert world.some("sink-record-active-count") == (1,)
-    body.come_round()
+    body.run_once()
     assert world.consumer.committed[1:] == [{PLACE: 7}], "it was asked for meanwhile"
 
 
 def test_a_commit_that_takes_too_long_has_failed_and_its_answer_changes_nothing(world):
     body = world.sink()
     world.consumer.script.append([task_clients.consumed(4)])
-    body.come_round()
+    body.run_once()
     world.clock.now = 10.0
-    body.come_round()
+    body.run_once()
     world.clock.now = 20.0
-    body.come_round()
+    body.run_once()
     assert world.consumer.committed == [{PLACE: 5}, {PLACE: 5}]
     assert world.some(*COMMITS) == (2, 0, 0, 1)
     world.consumer.answers[0](None)
@@ -284,7 +284,7 @@ def test_a_commit_that_takes_too_long_has_failed_and_its_answer_changes_nothing(
     world.consumer.answers[1](RetriableError("no"))
     assert world.some(*COMMITS) == (2, 0, 1, 1)
     world.clock.now = 30.0
-    body.come_round()
+    body.run_once()
     world.consumer.answers[2](None)
     assert world.some(*COMMITS)[:3] == (3, 1, 1)
 
@@ -292,7 +292,7 @@ def test_a_commit_that_takes_too_long_has_failed_and_its_answer_changes_nothing(
 def test_nothing_new_to_commit_is_a_commit(world):
     body = world.sink()
     world.clock.now = 10.0
-    body.come_round()
+    body.run_once()
     assert world.consumer.committed == []
     assert world.some(*COMMITS) == (1, 1, 0, 0)
 
@@ -300,9 +300,9 @@ def test_nothing_new_to_commit_is_a_commit(world):
 def test_what_is_taken_away_is_committed_and_gone(world):
     body = world.sink()
     world.consumer.script.append([task_clients.consumed(0)])
-    body.come_round()
+    body.run_once()
     world.clock.now = 10.0
-    body.come_round()
+    body.run_once()
     world.consumer.listener.on_revoked([PLACE])
     assert world.some(*COMMITS) == (2, 1, 0, 0)
     world.consumer.answers[0](None)
@@ -313,7 +313,7 @@ def test_a_record_that_cannot_be_converted_is_a_failure_with_a_time(world):
     body = world.sink("Refusing")
     world.consumer.script.append([task_clients.consumed(4)])
     with pytest.raises(FatalError):
-        body.come_round()
+        body.run_once()
     names = ("total-record-failures", "total-record-errors", "total-records-skipped")
     assert world.some(*names) == (1, 1, 0)
     assert world.some("last-error-timestamp") == (world.clock.wall_ms(),)
@@ -323,7 +323,7 @@ def test_a_record_that_cannot_be_converted_is_a_failure_with_a_time(world):
 def test_a_source_counts_as_written_what_is_acknowledged(world):
     body = world.source([record(1), record(2)], [], None)
     for _ in range(3):
-        body.come_round()
+        body.run_once()
     names = (
         "source-record-poll-total",
         "source-record-write-total",
@@ -335,13 +335,13 @@ def test_a_source_counts_as_written_what_is_acknowledged(world):
     assert world.some(*names) == (2, 1, 1)
     world.producer.release()
     world.clock.now = 10.0
-    body.come_round()
+    body.run_once()
     assert world.some("source-record-active-count", "offset-commit-success-percentage") == (0, 1)
 
 
 def test_what_transforms_drop_is_polled_and_never_written(world):
     body = world.source([record(1), record(2), record(3)], transforms=DropsOdd())
-    body.come_round()
+    body.run_once()
     world.producer.release()
     names = ("source-record-poll-total", "source-record-write-total")
     assert world.some(*names, "source-record-active-count") == (3, 1, 0)
@@ -358,9 +358,9 @@ def test_a_batch_that_is_refused_is_not_sent(world):
 
     body._task.put = put
     world.shared["stopping"].set()
-    body.come_round()
+    body.run_once()
     assert world.some("sink-record-read-total", "sink-record-send-total") == (1, 0)
-    body.come_round()
+    body.run_once()
     assert world.some("sink-record-read-total", "sink-record-send-total") == (1, 1)
 
 
@@ -429,23 +429,23 @@ def test_all_attributes_of_their_groups_are_there_and_no_other():
 def test_a_task_is_unassigned_until_it_says_otherwise():
     made = TaskStats(SAMPLING, 100.0)
     states = [made.state]
-    made.entered(State.RUNNING, 101.0)
+    made.record_state(State.RUNNING, 101.0)
     assert [*states, made.state] == [State.UNASSIGNED, State.RUNNING]
 
 
 def test_ratios_divide_the_time_since_the_task_was_made():
     made = TaskStats(SAMPLING, 100.0)
-    made.entered(State.RUNNING, 102.0)
-    made.entered(State.PAUSED, 106.0)
+    made.record_state(State.RUNNING, 102.0)
+    made.record_state(State.PAUSED, 106.0)
     assert some(made.numbers(110.0), "running-ratio", "pause-ratio") == (0.4, 0.4)
 
 
 def test_only_commits_that_succeed_have_a_time():
     made = TaskStats(SAMPLING, 0.0)
-    made.commit_ended(took_s=0.25, now_s=1.0)
-    made.commit_ended(took_s=None, now_s=2.0)
-    made.commit_ended(took_s=0.75, now_s=3.0)
-    made.commit_ended(took_s=0.5, now_s=4.0)
+    made.record_commit(took_s=0.25, now_s=1.0)
+    made.record_commit(took_s=None, now_s=2.0)
+    made.record_commit(took_s=0.75, now_s=3.0)
+    made.record_commit(took_s=0.5, now_s=4.0)
     found = made.numbers(5.0)
     assert some(found, "offset-commit-max-time-ms", "offset-commit-avg-time-ms") == (750, 500)
     assert found["offset-commit-success-percentage"] == 0.75
@@ -455,17 +455,17 @@ def test_only_commits_that_succeed_have_a_time():
 def test_batches():
     made = TaskStats(SAMPLING, 0.0)
     assert math.isnan(made.numbers(0.0)["batch-size-avg"])
-    made.batch(4, 1.0)
-    made.batch(8, 2.0)
+    made.record_batch(4, 1.0)
+    made.record_batch(8, 2.0)
     assert some(made.numbers(3.0), "batch-size-max", "batch-size-avg") == (8, 6)
 
 
 def test_a_source_counts_what_it_polled_and_what_kafka_has():
     made = SourceTaskStats(SAMPLING)
-    made.polled(3, took_s=0.5, now_s=0.0)
-    made.polled(0, took_s=0.1, now_s=1.0)
-    made.written(2.0)
-    made.left_out(3.0)
+    made.record_poll(3, took_s=0.5, now_s=0.0)
+    made.record_poll(0, took_s=0.1, now_s=1.0)
+    made.record_write(2.0)
+    made.record_skipped(3.0)
     found = made.numbers(10.0)
     totals = some(found, "source-record-poll-total", "source-record-write-total")
     assert totals == (3, 1)
@@ -479,8 +479,8 @@ def test_a_source_counts_what_it_polled_and_what_kafka_has():
 
 def test_what_a_task_moves_itself_is_polled_and_written_at_once():
     made = SourceTaskStats(SAMPLING)
-    made.moved(700, 1.0)
-    made.moved(50, 2.0)
+    made.record_pipeline_progress(700, 1.0)
+    made.record_pipeline_progress(50, 2.0)
     found = made.numbers(3.0)
     totals = some(found, "source-record-poll-total", "source-record-write-total")
     assert totals == (750, 750)
@@ -489,14 +489,14 @@ def test_what_a_task_moves_itself_is_polled_and_written_at_once():
 
 def test_a_source_never_has_less_than_nothing_on_its_way():
     made = SourceTaskStats(SAMPLING)
-    made.written(0.0)
-    made.polled(2, took_s=0.0, now_s=1.0)
+    made.record_write(0.0)
+    made.record_poll(2, took_s=0.0, now_s=1.0)
     assert made.numbers(1.0)["source-record-active-count"] == 2
 
 
 def test_a_sink_counts_what_it_read_put_and_committed():
     made = SinkTaskStats(SAMPLING)
-    made.assigned({P0: 10, P1: 20}, 0.0)
+    made.record_assignment({P0: 10, P1: 20}, 0.0)
     made.read(5, {P0: 13, P1: 22}, 1.0)
     made.put(4, took_s=0.2, now_s=1.0)
     made.commit_begun(1)
@@ -516,10 +516,10 @@ def test_a_sink_counts_what_it_read_put_and_committed():
 
 def test_of_partitions_that_are_gone_a_sink_keeps_nothing():
     made = SinkTaskStats(SAMPLING)
-    made.assigned({P0: 0}, 0.0)
-    made.assigned({P1: 0}, 0.0)
+    made.record_assignment({P0: 0}, 0.0)
+    made.record_assignment({P1: 0}, 0.0)
     made.read(7, {P0: 3, P1: 4}, 1.0)
-    made.gone(frozenset({P0}), 2.0)
+    made.record_revocation(frozenset({P0}), 2.0)
     made.read(9, {P0: 9}, 3.0)
     made.commit_completed({P0: 9}, 3.0)
     found = made.numbers(4.0)
@@ -541,9 +541,9 @@ def test_whatever_happens_a_sink_counts_what_is_behind(steps):
     for what, place, offset in steps:
         match what:
             case "assigned":
-                made.assigned({place: offset}, 0.0)
+                made.record_assignment({place: offset}, 0.0)
             case "gone":
-                made.gone(frozenset({place}), 0.0)
+                made.record_revocation(frozenset({place}), 0.0)
             case "read":
                 made.read(1, {place: offset}, 0.0)
             case _:
@@ -553,16 +553,16 @@ def test_whatever_happens_a_sink_counts_what_is_behind(steps):
 
 def test_a_sink_that_rewinds_has_no_negative_backlog():
     made = SinkTaskStats(SAMPLING)
-    made.assigned({P0: 10, P1: 0}, 0.0)
+    made.record_assignment({P0: 10, P1: 0}, 0.0)
     made.read(1, {P0: 4, P1: 1}, 1.0)
     assert made.numbers(1.0)["sink-record-active-count"] == 1
 
 
 def test_troubles_are_counted_and_the_last_failure_has_a_time():
     made = TaskErrorStats()
-    made.happened(Trouble.FAILURE, 1_000)
-    made.happened(Trouble.FAILURE, 2_000)
-    made.happened(Trouble.ERROR, 3_000)
+    made.record_error(Trouble.FAILURE, 1_000)
+    made.record_error(Trouble.FAILURE, 2_000)
+    made.record_error(Trouble.ERROR, 3_000)
     found = made.numbers()
     assert some(found, "total-record-failures", "total-record-errors", "total-retries") == (2, 1, 0)
     assert found["last-error-timestamp"] == 2_000

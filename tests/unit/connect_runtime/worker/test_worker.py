@@ -38,21 +38,21 @@ State = RunState
 def test_a_task_that_ran_and_stopped(world, plan):
     world.start_task()
     world.wait_for(TASK, "RUNNING")
-    found = world.worker.begun.seen()[TASK]
+    found = world.worker.started_items.snapshot()[TASK]
     assert (found.config, found.times, found.state) == (CONFIG, 1, State.RUNNING)
     world.worker.stop(ConnectorsAndTasks(tasks=(TASK,)))
-    assert world.worker.begun.seen()[TASK].state is State.UNASSIGNED
+    assert world.worker.started_items.snapshot()[TASK].state is State.UNASSIGNED
 
 
 def test_what_fails_is_known_with_its_trace_until_it_is_begun_again(world, plan):
     plan.does["start"] = boom
     world.start_task()
     world.wait_for(TASK, "FAILED")
-    assert "out of paper" in world.worker.begun.seen()[TASK].trace
+    assert "out of paper" in world.worker.started_items.snapshot()[TASK].trace
     world.worker.stop(ConnectorsAndTasks(tasks=(TASK,)))
     world.start_task({**CONFIG, "other": "x"}, state=TargetState.PAUSED)
     world.wait_for(TASK, "PAUSED")
-    found = world.worker.begun.seen()[TASK]
+    found = world.worker.started_items.snapshot()[TASK]
     assert (found.config["other"], found.times, found.trace) == ("x", 2, None)
 
 
@@ -60,7 +60,7 @@ def test_what_could_not_even_be_begun_is_known(world):
     world.refuses = True
     with pytest.raises(ConnectError):
         world.worker.start_connector("c", CONFIG, TargetState.STARTED)
-    found = world.worker.begun.seen()["c"]
+    found = world.worker.started_items.snapshot()["c"]
     assert (found.state, found.config) == (State.FAILED, CONFIG)
     assert "no such file" in found.trace
 
@@ -69,12 +69,12 @@ def test_a_configuration_that_was_taken_up_is_what_it_goes_on_with(world, plan):
     world.start_task()
     world.wait_for(TASK, "RUNNING")
     anew = {**CONFIG, "secret": "resolved"}  # comes to the same
-    assert not world.worker.renew_tasks({TASK: ConfiguredTask(connector=anew, config=anew)})
-    found = world.worker.begun.seen()[TASK]
+    assert not world.worker.offer_task_configs({TASK: ConfiguredTask(connector=anew, config=anew)})
+    found = world.worker.started_items.snapshot()[TASK]
     assert (found.config, found.times) == (anew, 1)
     refused = {**CONFIG, "secret": "other"}
-    world.worker.renew_tasks({TASK: ConfiguredTask(connector=refused, config=refused)})
-    assert world.worker.begun.seen()[TASK].config == anew
+    world.worker.offer_task_configs({TASK: ConfiguredTask(connector=refused, config=refused)})
+    assert world.worker.started_items.snapshot()[TASK].config == anew
 
 
 def record(number, **more):
@@ -369,11 +369,11 @@ def test_a_paused_sink_task_keeps_its_place_and_puts_nothing(world, plan):
 def test_a_pipeline_learns_who_ran_its_tasks_last_and_with_what(world, plan):
     runs: list[LastTaskRuns] = []
     plan.does["run_once"] = lambda given: runs.append(given.last_runs())
-    world.given = {0: (DatedTaskConfig(config={"a": "1"}, at_ms=5),)}
+    world.given = {0: (DatedTaskConfig(config={"a": "1"}, published_ms=5),)}
     world.quiet = LeaderlessPeriod(from_ms=1, to_ms=2)
     world.start_task({**CONFIG, "connector.class": "Pipes"})
     eventually(lambda: runs, WAIT_S)
-    assert runs[0] == LastTaskRuns(given=world.given, quiet=world.quiet)
+    assert runs[0] == LastTaskRuns(configs=world.given, leaderless_period=world.quiet)
 
 
 def test_a_pipeline_is_running_once_it_says_so(world, plan):
@@ -530,7 +530,7 @@ MOVED = Metric(name="mover_moved", kind=MetricKind.GAUGE, help="Moved.")
 
 
 def shown(world):
-    return {each.metric.name: dict(each.series) for each in world.metrics.published}
+    return {each.metric.name: dict(each.series) for each in world.metrics.all_families}
 
 
 def test_what_plugins_measure_is_shown_while_they_run(world, plan, caplog):

@@ -31,14 +31,14 @@ class World:
         self.metrics = WorkerMetrics("here:1", self.clock)
 
     def task(self, task, of=SourceTaskMetrics):
-        measured = of(self.metrics.about(task, {"task-class": "x.T"}))
+        measured = of(self.metrics.build_task_identity(task, {"task-class": "x.T"}))
         return measured, self.metrics.begin_task(task, measured)
 
     def shown(self):
         """By full name with labels, without the common beginning."""
         return {
             each.metric.name.removeprefix("kafka_connect_") + "|" + ",".join(labels): value
-            for each in self.metrics.published
+            for each in self.metrics.all_families
             for labels, value in each.series.items()
         }
 
@@ -71,7 +71,7 @@ def test_a_connector_is_shown_while_it_is_here(world):
     }
     assert found["worker_connector_count|"] == 1
     assert found["worker_connector_startup_success_total|"] == 1
-    world.metrics.end("c")
+    world.metrics.remove("c")
     found = world.shown()
     assert not [name for name in found if name.startswith("connector_")]
     assert found["worker_connector_count|"] == 0
@@ -92,9 +92,9 @@ def test_tasks_are_counted_by_state_and_vanish_with_all_of_theirs(world):
     assert found["connector_task_status|c,1,failed"] == 1
     assert found["worker_task_startup_success_total|"] == 2
     assert found["worker_task_startup_failure_total|"] == 0
-    world.metrics.end(T1)
+    world.metrics.remove(T1)
     assert not [name for name in world.shown() if "|c,1" in name]
-    world.metrics.end(T0)
+    world.metrics.remove(T0)
     found = world.shown()
     assert not [name for name in found if "|c" in name]
     assert found["worker_task_count|"] == 0
@@ -102,8 +102,8 @@ def test_tasks_are_counted_by_state_and_vanish_with_all_of_theirs(world):
 
 def test_what_could_not_be_made_has_failed_to_start(world):
     world.metrics.begin_connector("c", ABOUT)
-    world.metrics.not_begun("c")
-    world.metrics.not_begun(T0)
+    world.metrics.record_failed_start("c")
+    world.metrics.record_failed_start(T0)
     _, said = world.task(T1)
     said(State.FAILED)
     found = world.shown()
@@ -116,22 +116,22 @@ def test_what_could_not_be_made_has_failed_to_start(world):
 
 def test_a_task_that_starts_again_begins_anew(world):
     measured, _ = world.task(T0)
-    measured.polled(5, took_s=0.0)
-    world.metrics.end(T0)
+    measured.record_poll(5, took_s=0.0)
+    world.metrics.remove(T0)
     again, _ = world.task(T0)
-    measured.polled(5, took_s=0.0)  # the old one, which was given up on
-    again.polled(1, took_s=0.0)
+    measured.record_poll(5, took_s=0.0)  # the old one, which was given up on
+    again.record_poll(1, took_s=0.0)
     assert world.shown()["source_task_source_record_poll_total|c,0"] == 1
 
 
 def test_a_source_task_tells_what_it_does(world):
     measured, said = world.task(T0)
     said(State.RUNNING)
-    measured.polled(3, took_s=0.5)
-    measured.written()
-    measured.left_out()
-    measured.commit_ended(took_s=0.25)
-    measured.happened(RecordErrorKind.FAILURE, RecordErrorKind.ERROR)
+    measured.record_poll(3, took_s=0.5)
+    measured.record_write()
+    measured.record_skipped()
+    measured.record_commit(took_s=0.25)
+    measured.record_errors(RecordErrorKind.FAILURE, RecordErrorKind.ERROR)
     world.clock.now += 10.0
     found = world.shown()
     assert found["source_task_source_record_write_total|c,0"] == 1
@@ -148,13 +148,13 @@ def test_a_source_task_tells_what_it_does(world):
 
 def test_a_task_that_moves_its_records_itself_tells_how_many(world):
     measured, _ = world.task(T0)
-    measured.moved(70)
+    measured.record_pipeline_progress(70)
     assert world.shown()["source_task_source_record_write_total|c,0"] == 70
 
 
 def test_a_sink_task_tells_what_it_does(world):
     measured, _ = world.task(T0, SinkTaskMetrics)
-    measured.assigned({P0: 0})
+    measured.record_assignment({P0: 0})
     measured.read(4, {P0: 4})
     measured.put(3, took_s=0.5)
     measured.commit_begun(1)
@@ -167,7 +167,7 @@ def test_a_sink_task_tells_what_it_does(world):
     assert found["sink_task_offset_commit_completion_total|c,0"] == 1
     assert found["sink_task_offset_commit_skip_total|c,0"] == 1
     assert found["connector_task_offset_commit_max_time_ms|c,0"] == 125
-    measured.gone(frozenset({P0}))
+    measured.record_revocation(frozenset({P0}))
     assert world.shown()["sink_task_partition_count|c,0"] == 0
 
 
@@ -176,7 +176,7 @@ def test_every_declared_series_of_tasks_is_there_from_the_beginning(world):
     world.task(T0)
     world.task(T1, SinkTaskMetrics)
     world.metrics.begin_connector("c", ABOUT)
-    names = {each.metric.name for each in world.metrics.published}
+    names = {each.metric.name for each in world.metrics.all_families}
     later = (metrics_registry.REBALANCES, metrics_registry.COORDINATOR)
     for group in metrics_registry.ALL_GROUPS:
         declared = {each.name for each in metrics_registry.declare_metrics(group).values()}
@@ -187,7 +187,7 @@ def test_others_are_shown_too(world):
     reading = MetricReading(
         group=metrics_registry.REBALANCES, numbers={"time-since-last-rebalance-ms": math.inf}
     )
-    world.metrics.add(lambda: [reading])
+    world.metrics.add_readings(lambda: [reading])
     assert world.shown()["worker_rebalance_time_since_last_rebalance_ms|"] == math.inf
 
 
@@ -197,9 +197,9 @@ def test_a_thousand_tasks_are_shown_in_a_moment(world):
         of = SinkTaskMetrics if number % 2 else SourceTaskMetrics
         measured, said = world.task(ConnectorTaskId(f"c{number % 10}", number), of)
         said(State.RUNNING)
-        measured.commit_ended(took_s=0.1)
+        measured.record_commit(took_s=0.1)
     begun_s = time.process_time()
-    families = world.metrics.published
+    families = world.metrics.all_families
     prometheus_text.render_families(families)
     assert time.process_time() - begun_s < 1.0
     assert sum(len(each.series) for each in families) < 1000 * 35 + 10 * 7 + 20
@@ -214,10 +214,10 @@ def test_what_plugins_add_can_be_left_out(world):
         asked.append(1)
         return [MetricFamily(metric=added, series={(): 1.0})]
 
-    world.metrics.add_of("c", read)
-    assert "added" not in {each.metric.name for each in world.metrics.own}
+    world.metrics.add_plugin_metrics("c", read)
+    assert "added" not in {each.metric.name for each in world.metrics.worker_families}
     assert asked == [], "it may be much"
-    assert "added" in {each.metric.name for each in world.metrics.published}
+    assert "added" in {each.metric.name for each in world.metrics.all_families}
 
 
 OWN = Metric(name="b_own", kind=MetricKind.GAUGE, help="Own.")
@@ -270,7 +270,7 @@ def test_what_does_not_fit_its_declaration_is_left_out():
 def test_starts_are_counted_by_how_they_ended():
     made = StartupStats("task", SampleWindows())
     for well in (True, False, True, True):
-        made.ended(1.0, well=well)
+        made.record_startup(1.0, well=well)
     expected = {
         "task-startup-attempts-total": 4,
         "task-startup-success-total": 3,
@@ -300,7 +300,7 @@ def test_before_any_start_shares_are_zero():
 )
 def test_a_start_ends_once_with_what_is_said_first(said, expected):
     first = StartupOutcome()
-    assert [first.well(each) for each in said] == expected
+    assert [first.evaluate(each) for each in said] == expected
 
 
 def test_tasks_of_a_connector_are_counted_by_state():

@@ -50,9 +50,9 @@ def raising(error: Exception):
 
 def test_each_step_is_taken_and_the_first_failure_is_raised():
     steps, taken = CloseSteps("c"), []
-    steps.take("one", raising(ValueError("first")))
-    steps.take("two", raising(ValueError("second")), fails=False)
-    steps.take("three", lambda: taken.append(3))
+    steps.run("one", raising(ValueError("first")))
+    steps.run("two", raising(ValueError("second")), is_fatal=False)
+    steps.run("three", lambda: taken.append(3))
     with pytest.raises(ValueError, match="first"):
         steps.raise_first()
     assert taken == [3]
@@ -60,8 +60,8 @@ def test_each_step_is_taken_and_the_first_failure_is_raised():
 
 def test_of_what_is_no_fault_of_ours_no_trace_is_told(caplog):
     steps = CloseSteps("c")
-    steps.take("committing", raising(RetriableError("the cluster is away")))
-    steps.take("closing", raising(ValueError("a fault")))
+    steps.run("committing", raising(RetriableError("the cluster is away")))
+    steps.run("closing", raising(ValueError("a fault")))
     known, unknown = caplog.records
     assert known.getMessage() == "committing of c failed: the cluster is away"
     assert not known.exc_info

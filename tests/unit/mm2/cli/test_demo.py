@@ -33,8 +33,8 @@ def result(
         comparison=TopicsComparison(partitions=(part,)),
         backlog=DemoThroughput(records=3_000, size=30_000_000, seconds=0.5),
         latencies=LatencyPercentiles(count=10, p50_ms=1.04, p99_ms=2.0, p999_ms=3.0, max_ms=3.0),
-        stopped=stopped,
-        moved=moved,
+        halted_partitions=stopped,
+        failover=moved,
     )
 
 
@@ -73,7 +73,7 @@ def test_a_group_that_was_moved():
         "failover    600 records processed on east, 400 on west, 7.0 s in all",
         "            each of the 1,000 records sent was processed once",
     ]
-    assert moved.good
+    assert moved.is_successful
 
 
 @pytest.mark.parametrize("wrong", [move(read_again=2), move(missing=3)])
@@ -83,4 +83,4 @@ def test_a_group_that_lost_or_repeats_records_is_a_failure(wrong):
         f"            WRONG: of 1,000 records {wrong.missing} were not processed, "
         f"{wrong.read_again} were processed again"
     )
-    assert not moved.good
+    assert not moved.is_successful

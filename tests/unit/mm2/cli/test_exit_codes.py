@@ -76,7 +76,7 @@ def test_help_fits_a_terminal():
     ],
 )
 def test_several_results_have_one_code(codes, worst):
-    assert exit_codes.worst_of(codes) == worst
+    assert exit_codes.combine_exit_codes(codes) == worst
 
 
 NOBODY = [

@@ -17,7 +17,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import UnreachableError
 from mm2 import exit_codes
 from mm2.cli import drill, failover, main
-from mm2.cli.failover import CurrentSetup, MoveOptions
+from mm2.cli.failover import MoveOptions, MoveSetup
 from mm2.clusters.pair_snapshot import ClusterPairSnapshot, MirroredPartition
 from mm2.config import config_loader
 from mm2.failover import journal, move_plan
@@ -98,12 +98,12 @@ ORDER = MoveOptions(
     as_json=False,
 )
 BEGUN = MoveIdentity(
-    wanted=MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY),
+    request=MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY),
     flow="east->west",
     hooks=("stop-consumers",),
     clusters=ClusterIds(origin="idE", destination="idW"),
 )
-NOW = CurrentSetup(flow="east->west", hooks=frozenset({"stop-consumers"}), clusters=BEGUN.clusters)
+NOW = MoveSetup(flow="east->west", hooks=frozenset({"stop-consumers"}), clusters=BEGUN.clusters)
 
 
 @pytest.fixture
@@ -165,11 +165,11 @@ def test_what_a_drill_measured():
     assert "12 records of 1,000 lost" in said
     assert "read again   2 records\n             the report said: unknown (at least 0" in said
     assert "FAILED" not in said
-    assert result.good
-    assert not dataclasses.replace(result, kind=MoveKind.PLANNED).good
+    assert result.is_successful
+    assert not dataclasses.replace(result, kind=MoveKind.PLANNED).is_successful
     assert result.as_json()["kind"] == "failover"
     wrong = dataclasses.replace(result, skipped=3)
-    assert not wrong.good
+    assert not wrong.is_successful
     assert "FAILED       the group skipped 3 records that had been replicated" in "\n".join(
         drill.format_result(wrong)
     )
@@ -182,8 +182,8 @@ def equipment(tmp_path: pathlib.Path, **mirrored: object) -> Any:
         "partition": PLACE,
         "mirror": TopicPartition("east.t", 0),
         "copied_to": 5,
-        "here": LogBounds(start=0, end=9),
-        "there": LogBounds(start=0, end=9),
+        "source_bounds": LogBounds(start=0, end=9),
+        "mirror_bounds": LogBounds(start=0, end=9),
     }
     seen_now = (MirroredPartition(**usual | mirrored),)
     found = ClusterPairSnapshot(at_ms=1, flow="east->west", mirrored=seen_now, groups=())
@@ -191,20 +191,20 @@ def equipment(tmp_path: pathlib.Path, **mirrored: object) -> Any:
     def ready(_: object, path: pathlib.Path, **about: object) -> MoveReadiness:
         assert path.name == "new.jsonl"
         assert about == {"groups": [], "partitions": [PLACE], "silent": False}
-        return MoveReadiness(flow="east->west", unlooked=["somebody is away"])
+        return MoveReadiness(flow="east->west", unchecked=["somebody is away"])
 
     def tools(_: object) -> None:
         raise UnreachableError("nobody is there")
 
     return types.SimpleNamespace(
         planner=types.SimpleNamespace(
-            make=lambda asked: move_plan.build_plan(asked, found, lambda *_: None)
+            build_plan=lambda asked: move_plan.build_plan(asked, found, lambda *_: None)
         ),
         settings=settings,
-        both=types.SimpleNamespace(flow=settings.flows[0]),
+        pair=types.SimpleNamespace(flow=settings.flows[0]),
         clock=types.SimpleNamespace(wall_ms=lambda: 1),
-        tools=tools,
-        beforehand=lambda: types.SimpleNamespace(look=ready),
+        build_context=tools,
+        build_readiness_checks=lambda: types.SimpleNamespace(collect=ready),
     )
 
 
@@ -289,7 +289,7 @@ DO_IT = (
         ({"origin_lost": True}, {"copied_to": 9}, [f"{DO_IT} --origin-lost --execute"]),
         (
             {},
-            {"stopped": "it was made anew"},
+            {"stop_reason": "it was made anew"},
             [
                 "nothing was changed. Fix the blocking findings, or accept each as a cost with "
                 "--accept CODE"
@@ -307,20 +307,20 @@ def test_a_plan_ends_with_the_way_on(tmp_path: pathlib.Path, capsys, given, mirr
         for each in capsys.readouterr().out.splitlines()
     ]
     assert said[-len(last) :] == last
-    assert code == (exit_codes.FAILED if "stopped" in mirrored else exit_codes.DONE)
+    assert code == (exit_codes.FAILED if "stop_reason" in mirrored else exit_codes.DONE)
 
 
 class Exporting:
     """Seven records never left the cluster gone to."""
 
     def __init__(self, equipped: Any, *, counted: bool = True) -> None:
-        tail = types.SimpleNamespace(stretches=() if counted else None)
+        tail = types.SimpleNamespace(ranges=() if counted else None)
         self.written: list[pathlib.Path] = []
         self.closed = 0
-        self.planner = types.SimpleNamespace(look=lambda _: (None, {PLACE: tail}))
-        equipped.tools = lambda _: self
+        self.planner = types.SimpleNamespace(build_plan_with_tails=lambda _: (None, {PLACE: tail}))
+        equipped.build_context = lambda _: self
 
-    def export(self, path: pathlib.Path, _: object, move: str) -> int:
+    def export_records(self, path: pathlib.Path, _: object, move: str) -> int:
         assert move == "east->west 1"
         self.written.append(path)
         return 7
@@ -341,7 +341,7 @@ def exporting_order(tmp_path: pathlib.Path, **given: Any) -> MoveOptions:
     )
 
 
-@pytest.mark.parametrize("mirrored", [{}, {"stopped": "it was made anew"}], ids=str)
+@pytest.mark.parametrize("mirrored", [{}, {"stop_reason": "it was made anew"}], ids=str)
 @pytest.mark.parametrize("as_json", [False, True])
 def test_what_never_left_is_exported_without_a_move(
     tmp_path: pathlib.Path, capsys, as_json: bool, mirrored: dict[str, str]
@@ -376,8 +376,8 @@ def test_what_cannot_be_counted_is_not_exported(tmp_path: pathlib.Path):
 def test_a_file_that_cannot_be_written_is_told_by_the_plan(tmp_path: pathlib.Path, capsys):
     equipped = equipment(tmp_path)
     about = Exporting(equipped)
-    ready = MoveReadiness(flow="east->west", no_export="left.jsonl is there already")
-    equipped.beforehand = lambda: types.SimpleNamespace(look=lambda *_, **__: ready)
+    ready = MoveReadiness(flow="east->west", export_error="left.jsonl is there already")
+    equipped.build_readiness_checks = lambda: types.SimpleNamespace(collect=lambda *_, **__: ready)
     assert failover.begin_move(exporting_order(tmp_path), equipped) == exit_codes.FAILED
     assert "left.jsonl is there already (no-export)" in capsys.readouterr().out
     assert about.written == []

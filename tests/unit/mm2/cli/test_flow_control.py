@@ -34,10 +34,10 @@ def herder(config, tmp_path, monkeypatch):
     folder = tmp_path / "run"
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("MM2_RUN_DIR", str(folder))
-    socket = ProcessSocket(config, where=folder)
+    socket = ProcessSocket(config, folder=folder)
     own = NamespaceRouter()
     configured = rest_server.at()
-    own.put(("east", "west"), rest_app.build_applications(rest.parts(made), configured).main)
+    own.mount(("east", "west"), rest_app.build_applications(rest.parts(made), configured).main)
     with rest_server.started(configured) as server:
         guarded = BasicAuthMiddleware(own, users={"mm2": "secret"})
         server.attach(RestApplications(main=guarded, admin=None))
@@ -54,7 +54,7 @@ def herder(config, tmp_path, monkeypatch):
                 socket.serve(lambda _: answer, 0.05)
 
         failures: list[ThreadDied] = []
-        owned = ThreadGroup(on_unasked_end=failures.append)
+        owned = ThreadGroup(on_unexpected_end=failures.append)
         owned.start("answering", body)
         yield made
         assert owned.stop_all(5.0) == []

@@ -48,7 +48,7 @@ def topics(monkeypatch, unreadable):
         answer = found[source]
         if isinstance(answer, ConnectError):
             raise answer
-        return IncidentLog(stated=answer, unreadable=unreadable.get(source, []))
+        return IncidentLog(incidents=answer, unreadable=unreadable.get(source, []))
 
     monkeypatch.setattr(reachability_probe, "wait_for_clusters", lambda accesses, **_: {})
     monkeypatch.setattr(incident_log, "read_incidents", read)

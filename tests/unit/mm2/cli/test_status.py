@@ -42,7 +42,7 @@ def process(config, tmp_path, monkeypatch):
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("MM2_RUN_DIR", str(folder))
     reports = [report(part()), BACK]
-    made = ProcessSocket(config, where=folder)
+    made = ProcessSocket(config, folder=folder)
 
     def answer(_):
         told = [status_document.report_to_json(each) for each in reports]
@@ -54,7 +54,7 @@ def process(config, tmp_path, monkeypatch):
             made.serve(answer, 0.05)
 
     failures: list[ThreadDied] = []
-    owned = ThreadGroup(on_unasked_end=failures.append)
+    owned = ThreadGroup(on_unexpected_end=failures.append)
     owned.start("answering", body)
     yield reports
     assert owned.stop_all(5.0) == []

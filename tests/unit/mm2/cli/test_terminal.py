@@ -101,7 +101,7 @@ def test_errors_control_no_terminal(error, monkeypatch, capsys):
 
 def test_steps_control_no_terminal(capsys):
     out = console.Console(force_terminal=False, width=200)
-    ProgressPrinter(SystemClock(), out).step(f"group {HOSTILE} [red]moved")
+    ProgressPrinter(SystemClock(), out).print_step(f"group {HOSTILE} [red]moved")
     told = capsys.readouterr().out
     assert told.rstrip("\n").isprintable()
     assert f"group {SHOWN} [red]moved" in told

@@ -123,7 +123,7 @@ class Nothing:
 
 
 DECISION = ResetDecision(
-    partition=P0, position="earliest", request="r", known=OffsetMap().partition(P0)
+    partition=P0, position="earliest", request="r", partition_map=OffsetMap().get_partition(P0)
 )
 RECORDED = "orders-0: not replicated so far; starts again at the first record of the source's log."
 AWAY = UnreachableError("west does not answer")
@@ -158,8 +158,8 @@ def recorded(monkeypatch, tmp_path):
 
 
 def outcome(monkeypatch, replicating: bool | None) -> None:
-    found = ResetOutcome(partition=P0, replicating=replicating, begins=0, reason="halted")
-    monkeypatch.setattr(ResetWaiter, "outcomes", lambda *args: [found])
+    found = ResetOutcome(partition=P0, replicating=replicating, start_offset=0, reason="halted")
+    monkeypatch.setattr(ResetWaiter, "wait_for_outcomes", lambda *args: [found])
 
 
 def reset(config, *more: str) -> int:

@@ -50,7 +50,7 @@ def answering(config, tmp_path, monkeypatch):
     monkeypatch.setenv("MM2_RUN_DIR", str(folder))
     answers: list[ProcessResponse] = []
     asked = []
-    made = ProcessSocket(config, where=folder)
+    made = ProcessSocket(config, folder=folder)
 
     def reply(question):
         asked.append(question)
@@ -61,7 +61,7 @@ def answering(config, tmp_path, monkeypatch):
             made.serve(reply, 0.05)
 
     failures: list[ThreadDied] = []
-    owned = ThreadGroup(on_unasked_end=failures.append)
+    owned = ThreadGroup(on_unexpected_end=failures.append)
     owned.start("answering", body)
     yield answers, asked
     assert owned.stop_all(5.0) == []
@@ -119,7 +119,7 @@ def recorded(monkeypatch):
             if isinstance(each, ConnectError):
                 raise each
         stated = [each for each in found if isinstance(each, Incident)]
-        return IncidentLog(stated=stated)
+        return IncidentLog(incidents=stated)
 
     monkeypatch.setattr(incident_log, "read_incidents", read)
     return found

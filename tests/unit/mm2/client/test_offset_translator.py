@@ -53,10 +53,10 @@ class World:
 
     def translator(self, *, there=True, alias="west", **more):
         link = FlowLink(
-            here=self.west,
-            there=self.east if there else None,
-            remote_alias="east",
-            alias=alias,
+            target=self.west,
+            source=self.east if there else None,
+            source_alias="east",
+            target_alias=alias,
             **{"policy": DefaultReplicationPolicy(), **more},
         )
         return offset_translator.OffsetTranslator(link, timeout_s=60.0, clock=self.clock)
@@ -114,7 +114,7 @@ def test_of_what_was_never_mirrored_nothing_is_known(world):
         world.translator().translate_back("local", 0, 1),
     ):
         assert isinstance(found, Unknown)
-        assert found.why == "the offset map has no replicated records of this partition"
+        assert found.reason == "the offset map has no replicated records of this partition"
 
 
 def test_what_came_from_there_goes_by_the_map_of_the_flow_back(world):
@@ -129,11 +129,11 @@ def test_without_the_source_nobody_knows_of_the_flow_back(world):
     for translator in (world.translator(there=False), world.translator(alias="")):
         found = translator.translate_back("ledger", 0, 10)
         assert isinstance(found, Unknown)
-        assert "the source must be reachable" in found.why
+        assert "the source must be reachable" in found.reason
     world.east.fail(OFFLINE)
     translator = world.translator()
     assert isinstance(translator.translate("west.ledger", 0, 12), Unknown)
-    assert translator.silent == str(OFFLINE)
+    assert translator.source_error == str(OFFLINE)
 
 
 def test_what_is_copied_meanwhile_counts_with_the_next_question(world):
@@ -206,7 +206,7 @@ def test_a_group_goes_on_by_what_it_has_committed(world):
         place(ORDERS, 12, exact(MIRROR, 7), metadata="n"),
         place(BACK, 12, exact(LEDGER, 10), metadata="n"),
     )
-    assert (found.basis, found.silent) == (Basis.COMMITTED, "")
+    assert (found.basis, found.cluster_error) == (Basis.COMMITTED, "")
     assert world.translator().translate_group("nobody").places == ()
 
 
@@ -224,9 +224,9 @@ def test_where_the_source_is_silent_by_its_checkpoints(world):
         place(ORDERS, 12, by_map, by_checkpoint, "note"),
         place(TopicPartition("other", 0), 40, unsure, by_checkpoint, "note"),
     )
-    assert (found.basis, found.silent) == (by_checkpoint, str(OFFLINE))
+    assert (found.basis, found.cluster_error) == (by_checkpoint, str(OFFLINE))
     unasked = world.translator(there=False).translate_group("g")
-    assert (unasked.places, unasked.silent) == (found.places, "")
+    assert (unasked.places, unasked.cluster_error) == (found.places, "")
 
 
 def test_a_checkpoint_tells_when_it_was_written(world):
@@ -268,7 +268,7 @@ def test_a_source_that_is_silent_is_left_alone_for_a_while(world):
     world.clock.now += offset_translator.SOURCE_RETRY_DELAY_S
     world.east.fail(None)
     assert translator.translate_group("g").basis is Basis.COMMITTED
-    assert translator.silent == ""
+    assert translator.source_error == ""
 
 
 def test_what_waiting_does_not_heal_is_told(world):
@@ -302,7 +302,7 @@ def test_without_the_source_a_time_is_where_it_begins_on_the_mirror(world):
     world.west.logs.logs[MIRROR] = FakeLog(times_ms=[1000 + 10 * each for each in range(20)])
     found = world.translator().translate_timestamp("orders", 7, 1045)
     unsure = Earlier(partition=MIRROR, offset=5, again_max=None)
-    assert found == place(ORDERS, None, unsure, Basis.TIME_THERE)
+    assert found == place(ORDERS, None, unsure, Basis.TIME_ON_DESTINATION)
     nowhere = world.translator().translate_timestamp("none", 0, 1045)
     assert isinstance(nowhere.outcome, Unknown)
 
@@ -327,7 +327,7 @@ def test_where_to_go_on_if_anywhere():
     assert client.offset_there(Earlier(partition=MIRROR, offset=3, again_max=None)) == 3
     assert client.offset_there(NotReady(partition=MIRROR, offset=2, again_max=1)) == 2
     assert client.offset_there(TooOld(partition=MIRROR)) is None
-    assert client.offset_there(Unknown(partition=MIRROR, why="")) is None
+    assert client.offset_there(Unknown(partition=MIRROR, reason="")) is None
 
 
 def test_properties_make_a_translator_that_asks_of_nobody_yet():
@@ -337,7 +337,7 @@ def test_properties_make_a_translator_that_asks_of_nobody_yet():
         source_properties={"bootstrap.servers": "east:9092"},
         alias="west",
     ) as translator:
-        assert translator.silent == ""
+        assert translator.source_error == ""
     with pytest.raises(FatalError, match=r"offset-syncs\.topic\.location"):
         OffsetTranslator.connect(
             {"bootstrap.servers": "west:9092", "offset-syncs.topic.location": "moon"}, "east"

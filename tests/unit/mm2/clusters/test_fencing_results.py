@@ -39,25 +39,34 @@ def known(*, producers: dict[int, int], taken: tuple[int, int] | None = None) ->
 
 def fenced(about: OffsetMap, *, producer_id: int = OURS) -> FencingResult:
     return fencing_results.build_fencing_result(
-        HERE, about.partition(HERE), producer_id=producer_id, epoch=4, marker=18, tail=2
+        HERE, about.get_partition(HERE), producer_id=producer_id, epoch=4, marker=18, tail=2
     )
 
 
 def test_the_next_epoch_of_the_same_id_locks_out():
     found = fenced(known(producers={OURS: 1}))
-    assert (found.order, found.marker, found.tail, found.unfenced) == ((1, 4), 18, 2, "")
+    assert (found.owner_order, found.marker, found.tail, found.unfenced_reason) == (
+        (1, 4),
+        18,
+        2,
+        "",
+    )
 
 
 def test_another_id_locks_nobody_out():
     found = fenced(known(producers={OURS: 1}), producer_id=90)
-    assert (found.order, found.unfenced) == ((1, 0), fencing_results.PRODUCER_ID_EXPIRED)
+    assert (found.owner_order, found.unfenced_reason) == (
+        (1, 0),
+        fencing_results.PRODUCER_ID_EXPIRED,
+    )
 
 
 def test_an_older_id_locks_out_until_a_newer_one_is_used():
     both = {OURS: 1, 71: 2}
-    assert fenced(known(producers=both)).unfenced == ""
+    assert fenced(known(producers=both)).unfenced_reason == ""
     assert (
-        fenced(known(producers=both, taken=(2, 0))).unfenced == fencing_results.PRODUCER_ID_EXPIRED
+        fenced(known(producers=both, taken=(2, 0))).unfenced_reason
+        == fencing_results.PRODUCER_ID_EXPIRED
     )
 
 
@@ -73,31 +82,39 @@ def test_who_has_a_newer_epoch_or_id_has_taken_it_since(taken, since):
 
 
 def test_without_the_right_nobody_is_locked_out():
-    found = fencing_results.build_unfenced_result(HERE, known(producers={OURS: 1}).partition(HERE))
-    assert (found.marker, found.tail, found.order) == (None, None, (1, 0))
-    assert found.unfenced == fencing_results.NOT_AUTHORIZED
+    found = fencing_results.build_unfenced_result(
+        HERE, known(producers={OURS: 1}).get_partition(HERE)
+    )
+    assert (found.marker, found.tail, found.owner_order) == (None, None, (1, 0))
+    assert found.unfenced_reason == fencing_results.NOT_AUTHORIZED
 
 
 def test_nobody_ever_took_what_nobody_copied():
     assert (
-        fencing_results.find_newest_owner(OffsetMap().partition(HERE)) == fencing_results.NO_OWNER
+        fencing_results.find_newest_owner(OffsetMap().get_partition(HERE))
+        == fencing_results.NO_OWNER
     )
     assert fencing_results.list_replicated_partitions(known(producers={})) == {HERE}
 
 
 def test_what_was_counted_stands_in_for_the_bound_by_offsets():
     mirrored = [
-        MirroredPartition(partition=each, mirror=each, copied_to=9, tail=7)
+        MirroredPartition(partition=each, mirror=each, copied_to=9, unrecorded=7)
         for each in (HERE, OTHER)
     ]
     locked = fencing_results.summarize_fencing(
         [
-            FencingResult(partition=HERE, marker=1, order=(1, 1), tail=2),
-            FencingResult(partition=OTHER, marker=None, order=(1, 1), tail=None, unfenced="no"),
+            FencingResult(partition=HERE, marker=1, owner_order=(1, 1), tail=2),
+            FencingResult(
+                partition=OTHER, marker=None, owner_order=(1, 1), tail=None, unfenced_reason="no"
+            ),
         ]
     )
     assert locked.unfenced == {OTHER: "no"}
-    assert [each.tail for each in fencing_results.apply_counted_tails(mirrored, locked)] == [2, 7]
+    assert [each.unrecorded for each in fencing_results.apply_counted_tails(mirrored, locked)] == [
+        2,
+        7,
+    ]
     assert [
-        each.tail for each in fencing_results.apply_counted_tails(mirrored, FencingSummary())
+        each.unrecorded for each in fencing_results.apply_counted_tails(mirrored, FencingSummary())
     ] == [7, 7]

@@ -34,18 +34,18 @@ def test_who_cannot_be_asked_stands_where_its_checkpoints_say():
         for place in (THERE, BORN)
     }
     found = group_state.build_checkpointed_group(FLOW, "g", points, {THERE: 7})
-    assert found.written_ms == {HERE: 7}
-    assert found.origin is PositionBasis.CHECKPOINTED
+    assert found.checkpoint_times_ms == {HERE: 7}
+    assert found.basis is PositionBasis.CHECKPOINTED
     assert found.positions == {HERE: at(40, "m"), BROUGHT: at(40, "m")}
-    assert found.pairs == group_state.build_checkpoint_pairs(FLOW, points)
-    assert found.pairs[HERE] == CheckpointPair(upstream=40, downstream=45)
+    assert found.checkpoints == group_state.build_checkpoint_pairs(FLOW, points)
+    assert found.checkpoints[HERE] == CheckpointPair(upstream=40, downstream=45)
 
 
 @pytest.mark.parametrize(
     ("origin", "offset"), [(PositionBasis.COMMITTED, 40), (PositionBasis.CHECKPOINTED, 50)]
 )
 def test_where_it_was_before_counts_unless_it_told_itself(origin, offset):
-    group = GroupSnapshot(name="g", origin=origin, positions={HERE: at(40)})
+    group = GroupSnapshot(name="g", basis=origin, positions={HERE: at(40)})
     assert group_state.merge_earlier_positions(group, {HERE: at(50)}).positions == {
         HERE: at(offset)
     }
@@ -55,11 +55,14 @@ def test_where_it_was_before_counts_unless_it_told_itself(origin, offset):
 def test_a_position_of_before_is_no_checkpoints(offset, written_ms):
     group = GroupSnapshot(
         name="g",
-        origin=PositionBasis.CHECKPOINTED,
+        basis=PositionBasis.CHECKPOINTED,
         positions={HERE: at(40)},
-        written_ms={HERE: 7},
+        checkpoint_times_ms={HERE: 7},
     )
-    assert group_state.merge_earlier_positions(group, {HERE: at(offset)}).written_ms == written_ms
+    assert (
+        group_state.merge_earlier_positions(group, {HERE: at(offset)}).checkpoint_times_ms
+        == written_ms
+    )
 
 
 def test_streams_applications_are_those_that_name_internal_topics():

@@ -34,7 +34,7 @@ def test_each_statement_once_as_it_was_made_last_oldest_first():
     a, b, again = stated("a", 7), stated("b", 5), stated("a", 9, "again")
     gone = incident_records.encode(stated("c", 1))
     found = read(*map(incident_records.encode, (a, b, again)), gone, (gone[0], None), (None, b"x"))
-    assert (found.stated, found.unreadable) == ([b, again], [])
+    assert (found.incidents, found.unreadable) == ([b, again], [])
 
 
 def test_without_a_topic_there_are_none():
@@ -54,7 +54,7 @@ def test_without_a_topic_there_are_none():
 def test_a_record_that_cannot_be_read_hides_no_other(record):
     before, behind = stated("b", 5), stated("c", 6)
     found = read(incident_records.encode(before), record, incident_records.encode(behind))
-    assert found.stated == [before, behind]
+    assert found.incidents == [before, behind]
     (unreadable,) = found.unreadable
     assert (unreadable.topic, unreadable.offset) == (TOPIC, 1)
     assert unreadable.reason

@@ -37,33 +37,33 @@ def look(side, *more: TopicPartition, raises: bool = False):
 
 def test_who_has_a_leader_is_answered_for(side):
     found = look(side)
-    assert sorted(found.done) == PLACES[:3]
+    assert sorted(found.succeeded) == PLACES[:3]
     assert log_end_offsets.list_unanswered(found) == {PLACES[3]: "it has no leader"}
 
 
 def test_a_leader_that_is_away_holds_up_no_other(side):
     side.logs.unheard = {PLACES[0]}
     found = look(side, raises=True)
-    assert sorted(found.done) == [PLACES[1]]
+    assert sorted(found.succeeded) == [PLACES[1]]
     assert log_end_offsets.list_unanswered(found)[PLACES[2]] == "its broker does not answer"
 
 
 def test_time_is_shared_among_leaders(side):
     given: list[float] = []
-    real = side.logs.ends
+    real = side.logs.fetch_bounds
 
     def ends(partitions, timeout_s):
         given.append(timeout_s)
         return real(partitions, timeout_s)
 
-    side.logs.ends = ends
+    side.logs.fetch_bounds = ends
     look(side)
     assert given == [pytest.approx(4.5, abs=1), pytest.approx(9.0, abs=1)]
 
 
 def test_where_none_answers_that_is_raised_to_who_wants_it(side):
     side.logs.unheard = set(PLACES)
-    assert look(side).done == {}
+    assert look(side).succeeded == {}
     with pytest.raises(RetriableError, match="does not answer"):
         look(side, raises=True)
 

@@ -59,4 +59,4 @@ def test_only_what_was_lost_counts_as_a_loss(kind):
     sides.target.topics.topics[naming.incidents_topic("east")] = [incident_records.encode(stated)]
     found = mirror_state.collect_mirror_state(sides, clock=SystemClock(), timeout_s=5.0)
     lost = (IncidentKind.SOURCE_GONE, IncidentKind.NEW_ERA_REQUESTED)
-    assert found.losses == (1 if kind in lost else 0)
+    assert found.loss_count == (1 if kind in lost else 0)

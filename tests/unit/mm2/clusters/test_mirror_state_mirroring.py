@@ -24,7 +24,7 @@ def looked(**given: Any) -> MirrorObservations:
     known = OffsetMap()
     for key, value in copied_map.log(HERE, through=COPIED, delta=DELTA):
         known.apply(key or b"", value)
-    return MirrorObservations(known=known, **given)
+    return MirrorObservations(offset_map=known, **given)
 
 
 @pytest.mark.parametrize(
@@ -34,24 +34,26 @@ def looked(**given: Any) -> MirrorObservations:
 def test_what_stands_behind_the_map_may_be_the_flows(start, end, pending, tail):
     """Also behind a transaction that is open."""
     there = LogBounds(start=start, end=end, pending=pending)
-    found = looked(there={THERE: there}).mirrored(HERE, THERE)
-    assert (found.tail, found.there, found.copied_to) == (tail, there, COPIED)
+    found = looked(mirror_bounds={THERE: there}).build_partition(HERE, THERE)
+    assert (found.unrecorded, found.mirror_bounds, found.copied_to) == (tail, there, COPIED)
 
 
 def test_what_nobody_told_is_unknown():
-    found = looked(unknown={HERE: "away"}, unheard={THERE: "gone"}).mirrored(HERE, THERE)
-    assert (found.here, found.there, found.tail) == (None, None, 0)
-    assert (found.unknown, found.unheard, found.stopped) == ("away", "gone", "")
+    found = looked(source_errors={HERE: "away"}, mirror_errors={THERE: "gone"}).build_partition(
+        HERE, THERE
+    )
+    assert (found.source_bounds, found.mirror_bounds, found.unrecorded) == (None, None, 0)
+    assert (found.source_error, found.mirror_error, found.stop_reason) == ("away", "gone", "")
 
 
 def test_a_partition_that_was_never_begun_waits_from_its_start():
     new = TopicPartition("orders", 1)
     here = {HERE: LogBounds(start=0, end=COPIED), new: LogBounds(start=3, end=9)}
-    found = looked(here=here)
-    assert mirror_state.find_unreplicated_offsets(found.known, here) == {new: 3}
+    found = looked(source_bounds=here)
+    assert mirror_state.find_unreplicated_offsets(found.offset_map, here) == {new: 3}
     lagging = {HERE: LogBounds(start=0, end=COPIED + 1)}
-    assert mirror_state.find_unreplicated_offsets(found.known, lagging) == {HERE: COPIED}
-    assert found.mirrored(new, THERE).copied_to is None
+    assert mirror_state.find_unreplicated_offsets(found.offset_map, lagging) == {HERE: COPIED}
+    assert found.build_partition(new, THERE).copied_to is None
 
 
 @pytest.mark.parametrize("given", ["source_ids", "target_ids"])
@@ -60,8 +62,8 @@ def test_ids_of_other_topics_than_were_copied_stop_it(given):
     (key, era), *_ = copied_map.log(HERE, through=COPIED, delta=DELTA)
     known.apply(key or b"", (era or b"").replace(bytes(32), b"s" * 16 + b"t" * 16))
     anew: dict[str, Any] = {given: {"orders": uuid.uuid4(), "east.orders": uuid.uuid4()}}
-    found = MirrorObservations(known=known, **anew).mirrored(HERE, THERE)
-    assert "recreated" in found.stopped
+    found = MirrorObservations(offset_map=known, **anew).build_partition(HERE, THERE)
+    assert "recreated" in found.stop_reason
 
 
 @pytest.mark.parametrize(

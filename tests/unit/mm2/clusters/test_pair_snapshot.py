@@ -27,7 +27,7 @@ def mirrored(**given):
 )
 def test_lag_in_records(copied_to, here, lag):
     ends = None if here is None else LogBounds(start=here[0], end=here[1])
-    assert mirrored(copied_to=copied_to, here=ends).lag_records == lag
+    assert mirrored(copied_to=copied_to, source_bounds=ends).lag_records == lag
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_lag_in_records(copied_to, here, lag):
 )
 def test_lag_in_time_is_the_age_of_the_oldest_record_not_copied(end, waiting_since_ms, lag_ms):
     ends = LogBounds(start=0, end=end)
-    found = mirrored(copied_to=5, here=ends, waiting_since_ms=waiting_since_ms)
+    found = mirrored(copied_to=5, source_bounds=ends, waiting_since_ms=waiting_since_ms)
     assert found.lag_ms(1000) == lag_ms
 
 

@@ -57,13 +57,13 @@ class Cluster:
     def refresh_metadata(self) -> None:
         self.refreshed += 1
 
-    def answered_s(self, node_id: int) -> float:
+    def last_response_s(self, node_id: int) -> float:
         return self.answers.get(node_id, -float("inf"))
 
-    def trouble(self, node_id: int) -> Exception | None:
+    def connection_error(self, node_id: int) -> Exception | None:
         return self.failures.get(f"b{node_id}:9092")
 
-    def troubles(self) -> dict[str, Exception]:
+    def connection_errors(self) -> dict[str, Exception]:
         return self.failures
 
     def call(self, to, message, *, done, timeout_s=None) -> None:

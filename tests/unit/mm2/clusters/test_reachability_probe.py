@@ -42,12 +42,12 @@ def first_trouble(of: KafkaClusterAccess) -> str:
 
     def asked() -> bool:
         probe.tick()
-        return probe.trouble is not None
+        return probe.failure is not None
 
     try:
         assert clock.wait_until(asked, timeout_s=30.0, interval_s=0.01)
-        assert probe.trouble is not None
-        return reachability_probe.describe_connect_failure(probe.trouble, of.bootstrap)
+        assert probe.failure is not None
+        return reachability_probe.describe_connect_failure(probe.failure, of.bootstrap)
     finally:
         probe.close()
 

@@ -40,7 +40,7 @@ def test_a_closed_port_is_given_up_long_before_the_time_is_up(closed):
     began_s = CLOCK.now_s()
     with pytest.raises(UnreachableError) as raised:
         reachability_probe.require_clusters(
-            [access(closed)], timeout_s=LONG_S, tell=lines.append, clock=CLOCK
+            [access(closed)], timeout_s=LONG_S, print_line=lines.append, clock=CLOCK
         )
     assert CLOCK.now_s() - began_s < LONG_S / 2
     told = f"west: connection refused ({closed})"
@@ -51,7 +51,7 @@ def test_a_closed_port_is_given_up_long_before_the_time_is_up(closed):
 def test_a_silent_port_is_waited_for_until_the_time_is_up(silent):
     lines: list[str] = []
     found = reachability_probe.wait_for_clusters(
-        [access(silent)], timeout_s=7.0, tell=lines.append, clock=CLOCK
+        [access(silent)], timeout_s=7.0, print_line=lines.append, clock=CLOCK
     )
     assert lines[0].startswith(f"west: no answer yet ({silent}); waiting up to ")
     assert (
@@ -69,6 +69,6 @@ def test_settings_that_cannot_be_used_are_no_matter_of_waiting(closed):
     )
     with pytest.raises(FatalError, match="west: "):
         reachability_probe.require_clusters(
-            [broken], timeout_s=LONG_S, tell=lines.append, clock=CLOCK
+            [broken], timeout_s=LONG_S, print_line=lines.append, clock=CLOCK
         )
     assert lines == []

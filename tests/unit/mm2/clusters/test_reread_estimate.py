@@ -130,7 +130,7 @@ def test_ages(ms, said):
         (PositionBasis.COMMITTED, None, "committed"),
         (PositionBasis.CHECKPOINTED, 1_000, "checkpoint, 149 s old"),
         (PositionBasis.CHECKPOINTED, None, "checkpoint"),
-        (PositionBasis.BEGUN, None, "committed at the start"),
+        (PositionBasis.COMMITTED_AT_START, None, "committed at the start"),
     ],
 )
 def test_the_basis_of_a_position(origin, written_ms, said):

@@ -172,7 +172,7 @@ def test_a_secret_that_would_travel_in_clear_is_warned_of_once(read, url, warned
         "consumer.fetch.min.bytes: 1"
     )
     found = read(text.replace("to: b}", "to: b, source.admin.request.timeout.ms: 1000}"))
-    lines = [each for each in found.warning_lines() if "is a plaintext secret" not in each]
+    lines = [each for each in found.format_warnings() if "is a plaintext secret" not in each]
     assert len(lines) == warned
     for line in lines:
         assert ":6: " in line
@@ -238,7 +238,7 @@ def test_properties_of_one_kind_of_client(read):
         ),
         {"T": "7"},
     )
-    clients = found.clients_of(found.flows[0])
+    clients = found.get_clients(found.flows[0])
     assert found.clusters["a"].properties["fetch.min.bytes"] == "1"
     assert clients.consumer.properties["fetch.min.bytes"] == "2"
     assert clients.consumer.bootstrap_servers == ("a:1",)
@@ -288,7 +288,7 @@ clusters:
   b: {{bootstrap.servers: 'b:1'}}
 flows: [{{from: a, to: b}}]
 """
-    lines = [each for each in read(text).warning_lines() if "is a plaintext secret" not in each]
+    lines = [each for each in read(text).format_warnings() if "is a plaintext secret" not in each]
     assert len(lines) == (warned is not None)
     for line in lines:
         assert warned in line

@@ -18,14 +18,14 @@ Changes = WorkerChanges
     ("running", "wanted", "expected"),
     [
         ({}, {}, Changes()),
-        ({}, {"a->b": A}, Changes(begins=("a->b",))),
-        ({"a->b": A}, {}, Changes(ends=("a->b",))),
-        ({"a->b": A}, {"a->b": dict(A)}, Changes(goes_on=("a->b",))),
-        ({"a->b": A}, {"a->b": B}, Changes(ends=("a->b",), begins=("a->b",))),
+        ({}, {"a->b": A}, Changes(started=("a->b",))),
+        ({"a->b": A}, {}, Changes(stopped=("a->b",))),
+        ({"a->b": A}, {"a->b": dict(A)}, Changes(kept=("a->b",))),
+        ({"a->b": A}, {"a->b": B}, Changes(stopped=("a->b",), started=("a->b",))),
         (
             {"a->b": A, "b->a": A, "c->a": A},
             {"b->a": B, "d->a": B, "a->b": A},
-            Changes(goes_on=("a->b",), ends=("b->a", "c->a"), begins=("b->a", "d->a")),
+            Changes(kept=("a->b",), stopped=("b->a", "c->a"), started=("b->a", "d->a")),
         ),
     ],
 )
@@ -49,8 +49,8 @@ def changes(read, before: str, after: str, environment=None) -> ReloadPlan:
 
 def test_the_same_is_nothing(read):
     found = changes(read, CLUSTERS + THERE + ON, CLUSTERS + ON + THERE)
-    assert found.nothing
-    assert found.lines() == ["nothing has changed"]
+    assert found.is_empty
+    assert found.format_lines() == ["nothing has changed"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_flow_is_changed_by_the_least_that_will_do(read, key, step, reason):
     (change,) = found.flows
     assert (change.flow, change.step) == ("a->b", step)
     assert any(reason in line for line in change.reasons)
-    assert found.lines()[0] == f"a->b {step.value}"
+    assert found.format_lines()[0] == f"a->b {step.value}"
 
 
 def test_flows_come_and_go(read):
@@ -119,7 +119,7 @@ def test_a_secret_that_changed_restarts_without_being_shown(read):
     (change,) = found.flows
     assert change.step is FlowStep.RESTART
     assert change.reasons == ("secrets, or the files they are read from, have changed",)
-    assert "-pw" not in "".join(found.lines())
+    assert "-pw" not in "".join(found.format_lines())
 
 
 def test_what_a_running_process_cannot_change_is_said(read):
@@ -130,7 +130,7 @@ def test_what_a_running_process_cannot_change_is_said(read):
         "health: {replicating.within.seconds: 5}\ndrill: {report: /d}\n",
     )
     assert found.flows == ()
-    assert found.lines() == [
+    assert found.format_lines() == [
         f"spark.engine: spark -> inline; {config_diff.AT_NEXT_START_TEXT}",
         f"spark.conf: not set -> {{'spark.x': '1'}}; {config_diff.AT_NEXT_START_TEXT}",
         f"metrics.port: 9464 -> 1; {config_diff.AT_NEXT_START_TEXT}",
@@ -150,8 +150,8 @@ def test_what_a_running_process_cannot_change_is_said_again(read):
     assert flow.step is FlowStep.TOPICS
     again = config_diff.plan_changes(config_diff.merge_running_settings(before, after), after)
     assert again.flows == ()
-    assert again.later == first.later
-    assert len(first.later) == 2
+    assert again.restart_required == first.restart_required
+    assert len(first.restart_required) == 2
 
 
 def test_properties_are_compared_like_yaml(tmp_path):
@@ -170,7 +170,7 @@ def test_another_worker_restarts_every_flow_and_its_api_waits(read):
     found = changes(read, before, before + worker + "rest: {listeners: 'http://:1'}\n")
     assert [each.step for each in found.flows] == [FlowStep.RESTART, FlowStep.RESTART]
     assert found.flows[0].reasons == ("worker.scheduled.rebalance.max.delay.ms: 5000 -> 7",)
-    assert found.later == ("rest.listeners: not set -> http://:1",)
+    assert found.restart_required == ("rest.listeners: not set -> http://:1",)
     kept = config_diff.merge_running_settings(
         read(before), read(before + "rest: {listeners: 'http://:1'}\n")
     )
@@ -218,4 +218,4 @@ a->b.enabled = true
     found = config_diff.plan_changes(read(base), read(f"{base}a->b.{key} = false\n"))
     (change,) = found.flows
     assert change.reasons == (f"{key}: True -> False",)
-    assert config_diff.plan_changes(read(base), read(f"{base}a->b.{key} = true\n")).nothing
+    assert config_diff.plan_changes(read(base), read(f"{base}a->b.{key} = true\n")).is_empty

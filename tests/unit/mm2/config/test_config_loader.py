@@ -55,12 +55,12 @@ ALL = {
 
 def must_be_theirs(found: Mm2Settings) -> None:
     (flow,) = found.flows
-    assert flow.remote_topic("orders") == "from-a-orders"
+    assert flow.format_remote_topic("orders") == "from-a-orders"
     taken = [each for each in ("orders", "new-orders", "x") if flow.should_replicate_topic(each)]
     assert taken == ["orders", "new-orders"]
-    assert (flow.groups.takes("my-orders"), flow.groups.takes("x")) == (True, False)
-    assert flow.properties.takes("retention.ms")
-    assert not flow.properties.takes("cleanup.policy")
+    assert (flow.groups.matches("my-orders"), flow.groups.matches("x")) == (True, False)
+    assert flow.config_filter.should_replicate("retention.ms")
+    assert not flow.config_filter.should_replicate("cleanup.policy")
     assert flow.target_topics is TargetTopicAccess.EXCLUSIVE
     (plan,) = flow_plan.plan_flows(found, FlowSelection(names=("a->b",)), environment={})
     assert ALL.items() <= plan.connectors[flow_plan.SOURCE_CONNECTOR].items()
@@ -86,7 +86,7 @@ def test_they_may_stand_in_the_defaults_with_their_keys():
 def test_a_flow_in_properties_is_as_the_users_classes_say():
     found = read_properties(*(f"a->b.{key}={value}" for key, value in ALL.items()))
     must_be_theirs(found)
-    assert not [line for line in found.warning_lines() if "suffix" in line or "class" in line]
+    assert not [line for line in found.format_warnings() if "suffix" in line or "class" in line]
 
 
 def test_at_the_top_of_properties_they_hold_for_all_flows():
@@ -97,7 +97,7 @@ def test_at_the_top_of_properties_they_hold_for_all_flows():
         "emit.heartbeats.enabled=false",
     )
     must_be_theirs(found)
-    assert not [line for line in found.warning_lines() if "mine" in line or "suffix" in line]
+    assert not [line for line in found.format_warnings() if "mine" in line or "suffix" in line]
 
 
 def test_short_names_of_shipped_filters_are_javas():
@@ -155,7 +155,7 @@ def test_a_policy_that_keeps_names_is_looked_at_as_one():
 
 def test_the_same_classes_are_no_change_and_others_are():
     before, after = read(given(**ALL)), read(given(**ALL))
-    assert config_diff.plan_changes(before, after).nothing
+    assert config_diff.plan_changes(before, after).is_empty
     other = read(given(**{**ALL, "wanted.suffix": "x"}))
     (change,) = config_diff.plan_changes(before, other).flows
     assert change.reasons == ("wanted.suffix: orders -> x",)
@@ -172,7 +172,7 @@ def must_transform(found: Mm2Settings) -> None:
     (plan,) = flow_plan.plan_flows(found, FlowSelection(names=("a->b",)), environment={})
     assert STAMP.items() <= plan.connectors[flow_plan.SOURCE_CONNECTOR].items()
     assert not STAMP.keys() & plan.connectors[flow_plan.CHECKPOINT_CONNECTOR].keys()
-    assert not [line for line in found.warning_lines() if "transforms" in line]
+    assert not [line for line in found.format_warnings() if "transforms" in line]
 
 
 def test_transforms_are_the_mirrors_in_both_forms():
@@ -188,7 +188,7 @@ def test_settings_of_transforms_at_the_top_of_properties_reach_nobody_as_in_java
         read_properties(*(f"{key}={value}" for key, value in STAMP.items()))
     assert "transforms.stamp.type is missing" in str(caught.value)
     found = read_properties("transforms.stamp.stamp=x")
-    assert any("use A->B.transforms.stamp.stamp" in line for line in found.warning_lines())
+    assert any("use A->B.transforms.stamp.stamp" in line for line in found.format_warnings())
 
 
 def test_what_is_wrong_with_a_transform_is_told_at_its_place():

@@ -19,7 +19,8 @@ def test_a_file_that_connectors_take_has_no_mistakes():
 
 def test_a_mistake_is_told_once_where_it_stands():
     given = FlatProperties(
-        props={**BASE, "offset.lag.max": "many"}, places={"offset.lag.max": (5, "offset.lag.max")}
+        props={**BASE, "offset.lag.max": "many"},
+        locations={"offset.lag.max": (5, "offset.lag.max")},
     )
     (found,) = config_loader.validate_connectors(given)
     assert (found.line, found.key) == (5, "offset.lag.max")
@@ -30,7 +31,7 @@ def test_the_flows_own_value_is_told_before_the_files():
     own = "a->b.checkpoints.topic.replication.factor"
     props = {**BASE, "checkpoints.topic.replication.factor": "1", own: "0"}
     (found, *_) = config_loader.validate_connectors(
-        FlatProperties(props=props, places={own: (6, own)})
+        FlatProperties(props=props, locations={own: (6, own)})
     )
     assert (found.line, found.key) == (6, own)
 

@@ -191,7 +191,7 @@ def test_a_file_that_others_can_write_is_warned_of(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text(WITH_HOOKS.replace("hooks:", "#"))
     path.chmod(0o666)
-    assert config_loader.load(path, environment={}).warning_lines() == [
+    assert config_loader.load(path, environment={}).format_warnings() == [
         f"{path}: other users can write to this file and thus control mm2; to prevent it, run: "
         f"chmod go-w {path}"
     ]

@@ -80,7 +80,7 @@ def test_offset_syncs_are_not_configured_where_none_are_written(other):
 
 def test_a_message_for_an_undefined_key_gets_a_value_of_its_own():
     found = connector_checks.validate_keys(
-        keys.HEARTBEAT_KEYS, {keys.SOURCE_ALIAS: "A"}, across={"x": ["why"]}
+        keys.HEARTBEAT_KEYS, {keys.SOURCE_ALIAS: "A"}, cross_key_errors={"x": ["why"]}
     )
     assert [each.error_messages for each in found if each.name == "x"] == [["why"]]
     assert sum(bool(each.error_messages) for each in found) == 1

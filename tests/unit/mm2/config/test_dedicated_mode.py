@@ -120,7 +120,7 @@ def test_flows_run_that_are_enabled_or_emit_heartbeats(clusters, props, count):
 
 
 def test_a_node_runs_the_flows_to_its_clusters():
-    found = dedicated_mode.list_flows({"clusters": "a, b,c"}, near=["b"])
+    found = dedicated_mode.list_flows({"clusters": "a, b,c"}, target_aliases=["b"])
     assert found == [SourceAndTarget("a", "b"), SourceAndTarget("c", "b")]
 
 

@@ -29,14 +29,14 @@ def test_mistakes_in_metrics(wrong, key):
 
 
 def test_what_counts_as_well_and_where_drills_are_noted(read):
-    assert read(BASE).watch == HealthSettings()
+    assert read(BASE).health == HealthSettings()
     given = "health: {replicating.within.seconds: 5}\ndrill: {report: /var/drills.json}\n"
     found = read(BASE + given)
-    assert found.watch.replicating_within_s == 5.0
-    assert found.watch.drill_report == pathlib.Path("/var/drills.json")
+    assert found.health.replicating_within_s == 5.0
+    assert found.health.drill_report == pathlib.Path("/var/drills.json")
     assert found.flat.props["mm2.health.replicating.within.seconds"] == "5"
     assert found.flat.props["mm2.drill.report"] == "/var/drills.json"
-    report = read(BASE + "drill: {report: drills.json}\n").watch.drill_report
+    report = read(BASE + "drill: {report: drills.json}\n").health.drill_report
     assert report is not None
     assert report.is_absolute()
 

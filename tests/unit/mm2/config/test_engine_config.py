@@ -47,8 +47,8 @@ def test_every_key_is_understood():
             "spark.cores.max": "2",
         },
     )
-    assert not found.on_this_machine
-    assert found.name == "spark on spark://one:7077"
+    assert not found.is_local
+    assert found.display_name == "spark on spark://one:7077"
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_what_the_environment_hides_makes_no_difference():
 
 @pytest.mark.parametrize("master", ["local", "local[4]", "local[*]"])
 def test_one_machine(master):
-    assert EngineSettings(master=master).on_this_machine
-    assert EngineSettings(engine="inline", master="yarn").on_this_machine
+    assert EngineSettings(master=master).is_local
+    assert EngineSettings(engine="inline", master="yarn").is_local
 
 
 def test_conf_may_hold_secrets_and_is_not_shown():

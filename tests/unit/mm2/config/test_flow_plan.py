@@ -31,8 +31,8 @@ def plans(*lines: str, choice: FlowSelection = flow_plan.ALL_FLOWS) -> list[Flow
 
 def test_a_flow_that_mirrors_is_shown_and_its_way_back_is_there_for_heartbeats():
     there, back = plans()
-    assert (there.name, there.shown) == ("a->b", True)
-    assert (back.name, back.shown) == ("b->a", False)
+    assert (there.name, there.replicates_topics) == ("a->b", True)
+    assert (back.name, back.replicates_topics) == ("b->a", False)
     assert there.worker.membership.group_id == "a-mm2"
     assert list(there.connectors) == [
         flow_plan.SOURCE_CONNECTOR,
@@ -42,7 +42,7 @@ def test_a_flow_that_mirrors_is_shown_and_its_way_back_is_there_for_heartbeats()
 
 
 def test_only_flows_that_are_chosen():
-    assert [each.name for each in plans(choice=FlowSelection(near=("b",)))] == ["a->b"]
+    assert [each.name for each in plans(choice=FlowSelection(target_aliases=("b",)))] == ["a->b"]
     assert [each.name for each in plans(choice=FlowSelection(names=("b->a",)))] == ["b->a"]
 
 

@@ -62,7 +62,7 @@ def test_every_key_arrives(read):
         policy=DefaultReplicationPolicy(separator="_", internal_separator="."),
         topics=filters.compile_topic_filter(["orders.*", "users"], ["orders-test"]),
         groups=filters.compile_group_filter(["billing"], []),
-        properties=filters.compile_config_property_filter(["x"], source_defaults=True),
+        config_filter=filters.compile_config_property_filter(["x"], source_defaults=True),
         replicate_heartbeats=False,
         replication_factor=3,
         tasks_max=4,
@@ -74,7 +74,7 @@ def test_every_key_arrives(read):
         sync_topic_configs_interval_s=6,
         admin_timeout_s=7,
         buffer_bytes=8_388_608,
-        map_bytes=2_097_152,
+        offset_map_bytes_max=2_097_152,
         unreachable_after_s=30,
     )
 
@@ -178,10 +178,14 @@ def test_a_flow_is_a_section(wrong):
 
 def test_byte_budgets(read):
     (found,) = read(flow("throttle: 20MB\nthrottle.topics: [a=b=5MB, 'xx?= 64KiB/s']")).flows
-    assert found.budgets.flow == 20_000_000
-    assert [found.budgets.of_topic(name) for name in ("a=b", "xx", "y")] == [5 * 10**6, 65536, None]
+    assert found.throttles.flow == 20_000_000
+    assert [found.throttles.get_topic_limit(name) for name in ("a=b", "xx", "y")] == [
+        5 * 10**6,
+        65536,
+        None,
+    ]
     (plain,) = read(flow("tasks.max: 1")).flows
-    assert plain.budgets == FlowThrottles()
+    assert plain.throttles == FlowThrottles()
 
 
 BASE = """clusters:
@@ -200,7 +204,7 @@ flows:
 - {from: b, to: a, target.admin.request.timeout.ms: 8}
 """
     )
-    there, back = map(found.clients_of, found.flows)
+    there, back = map(found.get_clients, found.flows)
     assert {name: there.consumer.properties[name] for name in there.consumer.properties} == {
         "bootstrap.servers": "a:1",
         "fetch.max.bytes": "3",
@@ -244,7 +248,7 @@ def test_secrets_of_a_flow_are_hidden(read):
   source.consumer.sasl.jaas.config: '{login} username="v" password="omega-pw";'
 """
     )
-    clients = found.clients_of(found.flows[0])
+    clients = found.get_clients(found.flows[0])
     assert (clients.consumer.security.username, clients.source_admin.security.username) == (
         "v",
         "u",

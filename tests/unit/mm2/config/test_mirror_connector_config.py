@@ -39,18 +39,18 @@ def test_what_a_task_is_given():
         TopicPartition("t", 1),
         TopicPartition("u", 5),
     )
-    assert found.added == {TopicPartition("t", 1)}
-    assert found.number == 2
+    assert found.added_partitions == {TopicPartition("t", 1)}
+    assert found.task_index == 2
     assert found.config.common.source == "A"
 
 
 def test_without_a_share_of_the_budget_a_task_has_all_of_it():
     """As a leader of Java's hands it out."""
-    assert mirror_connector_config.parse_source_task(PROPS).budget == TaskThrottle(
+    assert mirror_connector_config.parse_source_task(PROPS).throttle == TaskThrottle(
         flow=3_000_000, topics={}
     )
     shared = mirror_connector_config.parse_source_task({**PROPS, "mm2.task.throttle": "1000"})
-    assert shared.budget == TaskThrottle(flow=1000, topics={})
+    assert shared.throttle == TaskThrottle(flow=1000, topics={})
 
 
 @pytest.mark.parametrize("given", ["", " ", "t"])
@@ -157,10 +157,10 @@ def test_our_own_keys():
     assert found.flow.delivery is DeliveryMode.TRANSACTIONAL
     assert found.flow.on_source_gap is OnSourceGap.FAIL
     assert found.flow.buffer_bytes == 2_000_000
-    assert found.flow.map_bytes == 3_000_000
+    assert found.flow.offset_map_bytes_max == 3_000_000
     assert found.flow.unreachable_after_s == 30
-    assert found.flow.budgets.flow == 5_000_000
-    assert found.flow.budgets.of_topic("b") == 2_000_000
+    assert found.flow.throttles.flow == 5_000_000
+    assert found.flow.throttles.get_topic_limit("b") == 2_000_000
 
 
 def test_what_an_operator_sets_while_it_runs_counts_before_the_file():
@@ -170,13 +170,15 @@ def test_what_an_operator_sets_while_it_runs_counts_before_the_file():
     found = mirror_connector_config.parse_source(
         {**file, **live, "live.paused.topic.x": "true", "live.paused.topic.y": "true"}
     )
-    assert found.paused == {"x", "y"}
-    assert found.flow.budgets.flow == 20_000_000
-    budgets = [found.flow.budgets.of_topic(each) for each in ("orders", "other", "old", "zoo")]
+    assert found.paused_topics == {"x", "y"}
+    assert found.flow.throttles.flow == 20_000_000
+    budgets = [
+        found.flow.throttles.get_topic_limit(each) for each in ("orders", "other", "old", "zoo")
+    ]
     assert budgets == [3_000_000, None, 1_000_000, None]
     lifted = mirror_connector_config.parse_source({**file, "live.throttle": "none"})
-    assert lifted.flow.budgets.flow == 0
-    assert lifted.flow.budgets.of_topic("orders") == 1_000_000
+    assert lifted.flow.throttles.flow == 0
+    assert lifted.flow.throttles.get_topic_limit("orders") == 1_000_000
 
 
 def test_mirror_topics_are_shared_where_they_keep_their_names():
@@ -195,8 +197,8 @@ def test_mirror_topics_are_shared_where_they_keep_their_names():
 @pytest.mark.parametrize("prefix", ["consumer.", "source.consumer."])
 def test_where_java_would_begin_ours_begins(prefix):
     props = {**A, f"{prefix}auto.offset.reset": "latest"}
-    assert mirror_connector_config.parse_source(props).flow.start.at is StartAt.LATEST
-    assert mirror_connector_config.parse_source({**props, "start": "earliest"}).flow.start.at is (
+    assert mirror_connector_config.parse_source(props).flow.start.kind is StartAt.LATEST
+    assert mirror_connector_config.parse_source({**props, "start": "earliest"}).flow.start.kind is (
         StartAt.EARLIEST
     )
 
@@ -254,5 +256,5 @@ def test_nothing_of_a_configuration_is_shown():
 
 def test_clients_are_named_as_in_java():
     common = mirror_connector_config.parse_source(A).common
-    named = common.client(client_roles.SOURCE_ADMIN, "replication-source-admin")
+    named = common.client_properties(client_roles.SOURCE_ADMIN, "replication-source-admin")
     assert named["client.id"] == "A->B|n|replication-source-admin"

@@ -81,7 +81,7 @@ def test_a_flow_with_what_it_inherits(read):
     ],
 )
 def test_what_has_no_effect_is_told_by_its_key(read, line, words):
-    lines = [line for line in read(line).warning_lines() if words in line]
+    lines = [line for line in read(line).format_warnings() if words in line]
     assert len(lines) == 1
     key = line.partition(" = ")[0]
     place = "mm2.properties:4" if key == "a->b.enabled" else "mm2.properties:5"
@@ -145,7 +145,7 @@ def test_auto_offset_reset_is_where_a_flow_starts(read):
         (("a.consumer.auto.offset.reset=latest", "a->b.start=earliest"), "earliest"),
     ):  # fmt: skip
         (flow,) = read(*lines).flows
-        assert flow.start.at is StartAt(at), lines
+        assert flow.start.kind is StartAt(at), lines
 
 
 def test_our_own_sections_and_keys(read):
@@ -161,8 +161,12 @@ def test_our_own_sections_and_keys(read):
     assert found.spark.conf == {"spark.executor.memory": "1g"}
     assert found.metrics.port == 1
     (flow,) = found.flows
-    assert flow.budgets.flow == 5_000_000
-    assert [flow.budgets.of_topic(name) for name in ("xx", "y", "z")] == [10**6, 2 * 10**6, None]
+    assert flow.throttles.flow == 5_000_000
+    assert [flow.throttles.get_topic_limit(name) for name in ("xx", "y", "z")] == [
+        10**6,
+        2 * 10**6,
+        None,
+    ]
     assert flow.delivery is DeliveryMode.TRANSACTIONAL
     assert found.warnings == ()
 
@@ -206,7 +210,7 @@ def test_files_are_iso_8859_1_and_that_is_told(tmp_path):
     names = found.flows[0].topics
     assert isinstance(names, NameFilter)
     assert names.include.items == ("caf\u00c3\u00a9|t\u00fc",)
-    (line,) = found.warning_lines()
+    (line,) = found.format_warnings()
     assert line.startswith(f"{path}:6: has non-ASCII characters")
     assert line.endswith("use \\uXXXX")
 
@@ -218,17 +222,17 @@ def test_an_alias_with_a_dot_has_its_own_keys(read):
     )
     found = read("us.east.producer.request.timeout.ms = 9000", base=base)
     assert found.warnings == ()
-    clients = found.clients_of(found.flows[0])
+    clients = found.get_clients(found.flows[0])
     assert clients.producer.properties["request.timeout.ms"] == "9000"
 
 
 @pytest.mark.parametrize("line", ["b->a.enabled = true", "enabled = true"])
 def test_clients_of_clusters_at_the_end_of_a_flow_are_taken_however_it_is_switched_on(read, line):
     found = read(f"{line}\na.producer.request.timeout.ms = 1001\nb.consumer.fetch.min.bytes = 7")
-    assert not [line for line in found.warning_lines() if "no flow of this file" in line]
+    assert not [line for line in found.format_warnings() if "no flow of this file" in line]
     (back,) = [flow for flow in found.flows if flow.name == "b->a"]
-    assert found.clients_of(back).producer.properties["request.timeout.ms"] == "1001"
-    assert found.clients_of(back).consumer.properties["fetch.min.bytes"] == "7"
+    assert found.get_clients(back).producer.properties["request.timeout.ms"] == "1001"
+    assert found.get_clients(back).consumer.properties["fetch.min.bytes"] == "7"
 
 
 def test_of_two_aliases_the_longer_one_is_meant(read):
@@ -302,13 +306,13 @@ def test_what_java_users_write_of_tls_and_is_so_here_need_not_be_taken_away(read
 
 def test_a_line_of_a_key_is_not_told(read):
     line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
-    (warning,) = read(line).warning_lines()
+    (warning,) = read(line).format_warnings()
     assert warning.startswith("mm2.properties:5: [hidden]: has no effect")
     assert "MII" not in warning
 
 
 def test_a_key_holds_nothing_that_a_terminal_obeys(read):
-    (warning,) = read("\\u001b[31m = x").warning_lines()
+    (warning,) = read("\\u001b[31m = x").format_warnings()
     assert "\x1b" not in warning
     assert r"\x1b[31m" in warning
 

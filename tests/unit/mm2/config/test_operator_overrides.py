@@ -12,17 +12,17 @@ from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
 
 
 def test_a_paused_flow_pauses_all_its_topics():
-    assert OperatorOverrides(paused=True).pauses("t")
-    assert OperatorOverrides(paused_topics=frozenset({"t"})).pauses("t")
-    assert not OperatorOverrides(paused_topics=frozenset({"t"})).pauses("u")
-    assert not operator_overrides.NO_OVERRIDES.pauses("t")
+    assert OperatorOverrides(paused=True).is_topic_paused("t")
+    assert OperatorOverrides(paused_topics=frozenset({"t"})).is_topic_paused("t")
+    assert not OperatorOverrides(paused_topics=frozenset({"t"})).is_topic_paused("u")
+    assert not operator_overrides.NO_OVERRIDES.is_topic_paused("t")
 
 
 def test_a_flow_is_held_in_one_way():
-    assert operator_overrides.NO_OVERRIDES.by is None
-    assert OperatorOverrides(paused=True).by is OverrideKind.PAUSED
-    assert OperatorOverrides(paused=True, stopped=True).by is OverrideKind.STOPPED
-    assert OperatorOverrides(paused_topics=frozenset({"t"})).by is None
+    assert operator_overrides.NO_OVERRIDES.kind is None
+    assert OperatorOverrides(paused=True).kind is OverrideKind.PAUSED
+    assert OperatorOverrides(paused=True, stopped=True).kind is OverrideKind.STOPPED
+    assert OperatorOverrides(paused_topics=frozenset({"t"})).kind is None
 
 
 def test_what_a_configuration_holds_back():
@@ -42,7 +42,7 @@ def test_what_a_configuration_holds_back():
     )
     assert (found.paused, sorted(found.paused_topics)) == (False, ["a", "b"])
     assert found.budgets.flow == 10_000_000
-    rates = [found.budgets.of_topic(each) for each in ("orders", "olds", "others", "x")]
+    rates = [found.budgets.get_topic_limit(each) for each in ("orders", "olds", "others", "x")]
     assert rates == [1_000_000, None, 2_000_000, None]
 
 
@@ -74,7 +74,7 @@ def test_topics_are_paused_and_resumed_each_once():
         operator_overrides.pause_topic(operator_overrides.pause_topic(FILE, "b"), "a"), "b"
     )
     assert operator_overrides.list_paused_topics(both) == ("a", "b")
-    assert mirror_connector_config.parse_source(both).paused == {"a", "b"}
+    assert mirror_connector_config.parse_source(both).paused_topics == {"a", "b"}
     assert operator_overrides.resume_topic(operator_overrides.resume_topic(both, "a"), "b") == FILE
     assert operator_overrides.resume_topic(FILE, "c") == FILE
 
@@ -83,8 +83,8 @@ def test_topics_are_paused_and_resumed_each_once():
 def test_a_limit_is_set_changed_and_given_back_to_the_file(topic):
     slow = operator_overrides.set_throttle(FILE, "1MB", topic=topic)
     fast = operator_overrides.set_throttle(slow, "none", topic=topic)
-    budgets = [mirror_connector_config.parse_source(each).flow.budgets for each in (slow, fast)]
-    found = [each.flow if topic is None else each.of_topic(topic) for each in budgets]
+    budgets = [mirror_connector_config.parse_source(each).flow.throttles for each in (slow, fast)]
+    found = [each.flow if topic is None else each.get_topic_limit(topic) for each in budgets]
     assert found == [1_000_000, None if topic else 0]
     assert operator_overrides.set_throttle(fast, None, topic=topic) == FILE
 

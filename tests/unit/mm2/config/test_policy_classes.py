@@ -97,15 +97,15 @@ def test_filters_of_the_users_own():
     props = {**A, "mine": "a b"}
     props |= dict.fromkeys((keys.TOPIC_FILTER, keys.PROPERTY_FILTER), f"{HERE}.Listed")
     found = policy_classes.build_topic_filter(props, parsed(props))
-    assert [found.takes(name) for name in "abc"] == [True, True, False]
-    assert "Listed" in found.why_not("c", key="topics")
+    assert [found.matches(name) for name in "abc"] == [True, True, False]
+    assert "Listed" in found.explain_mismatch("c", key="topics")
     settings = policy_classes.build_property_filter(props, parsed(props))
-    assert [settings.takes(name) for name in "abc"] == [True, True, False]
-    assert [settings.takes_default(name) for name in "ab"] == [True, False]
+    assert [settings.should_replicate(name) for name in "abc"] == [True, True, False]
+    assert [settings.should_replicate_default(name) for name in "ab"] == [True, False]
     of_groups = {**A, "mine": "g", keys.GROUP_FILTER: f"{HERE}.Listed"}
     assert policy_classes.build_group_filter(
         of_groups, parsed(of_groups, keys.CHECKPOINT_KEYS)
-    ).takes("g")
+    ).matches("g")
 
 
 def test_a_filter_that_cannot_be_made_is_refused_by_its_key():
@@ -118,7 +118,7 @@ def test_defaults_come_from_the_source_only_where_it_says_so():
     for given, expected in (("source", True), (" source ", True), ("target", False), ("x", False)):
         props = {**A, keys.USE_DEFAULTS_FROM: given}
         assert (
-            policy_classes.build_property_filter(props, parsed(props)).takes_default("x")
+            policy_classes.build_property_filter(props, parsed(props)).should_replicate_default("x")
             is expected
         )
 
@@ -126,7 +126,7 @@ def test_defaults_come_from_the_source_only_where_it_says_so():
 def test_checkpoints_have_the_topic_filter_of_the_source():
     props = {**A, keys.TOPICS: "t.*", keys.TOPICS_EXCLUDE: "tx"}
     found = policy_classes.build_topic_filter(props, parsed(props, keys.CHECKPOINT_KEYS))
-    assert [found.takes(name) for name in ("t1", "tx", "u")] == [True, False, False]
+    assert [found.matches(name) for name in ("t1", "tx", "u")] == [True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -236,9 +236,9 @@ def test_connectors_read_what_the_file_says():
         dedicated_mode.derive_connector(given, ENDS, "MirrorSourceConnector")
     )
     assert (found.common.source, found.common.target, found.flow.tasks_max) == ("a", "b", 4)
-    assert found.flow.topics.listed == ("x", "y")
+    assert found.flow.topics.patterns == ("x", "y")
     assert not found.flow.policy.renames_topics
-    assert found.flow.start.at.value == "latest"
+    assert found.flow.start.kind.value == "latest"
 
 
 def test_secrets_and_paths_stay_what_they_were():

@@ -13,7 +13,7 @@ flows: [{from: a, to: b}]
 def test_without_a_section_everything_is_local(read):
     spark = read(BASE).spark
     assert (spark.engine, spark.master, spark.app_name) == ("spark", "local[512,1]", "mm2")
-    assert spark.on_this_machine
+    assert spark.is_local
     assert spark.conf == {}
     assert spark.ui is False
     assert not spark.allow_insecure_spark
@@ -134,5 +134,5 @@ def test_nobody_switches_off_that_other_users_are_kept_from_a_local_driver(read,
     (problem,) = wrong(f"{BASE}spark: {{{conf}}}\n")
     local = "spark on local[512,1]"
     assert problem.text == f"would leave the connections of {local} unauthenticated or unencrypted"
-    assert read(f"{BASE}spark: {{{conf}, allow.insecure.spark: true}}\n").spark.on_this_machine
+    assert read(f"{BASE}spark: {{{conf}, allow.insecure.spark: true}}\n").spark.is_local
     assert read(f"{BASE}spark: {{conf: {{spark.network.crypto.enabled: false}}}}\n").spark

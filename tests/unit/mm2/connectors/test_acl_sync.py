@@ -41,7 +41,7 @@ class Pair:
             Flow(source="A", target="B"),
             source=FakeAcls(self.source),
             target=FakeAcls(self.target),
-            now=self.clock,
+            clock=self.clock,
         )
 
 

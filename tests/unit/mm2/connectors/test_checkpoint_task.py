@@ -321,7 +321,7 @@ def test_many_groups_are_a_round_of_many_polls_and_the_next_one_is_later(cluster
     polls = [len(running.poll()) for _ in range(4)]
     most = checkpoint_task.MAX_CHECKPOINTS_PER_STEP
     assert polls == [most, checkpoint_task.MAX_GROUPS_PER_STEP * 9 - most, 9, 0]
-    assert not running.task._rounds.under_way
+    assert not running.task._rounds.is_in_progress
     clusters.source.commit(names[7], {places[3]: 21})
     running.later(60)
     clusters.synced(places[3], 21, 21)
@@ -341,7 +341,7 @@ def test_a_source_that_goes_away_ends_the_round_and_nothing_is_lost(clusters, st
     assert running.emits() == []
     clusters.source.failure = None
     running.later(checkpoint_task.ROUND_RETRY_DELAY_S)
-    while running.task._rounds.under_way or not found[len(names) - 1 :]:
+    while running.task._rounds.is_in_progress or not found[len(names) - 1 :]:
         found += running.emits()
     assert [each.group for each in found] == names
 
@@ -526,19 +526,19 @@ def test_what_stands_of_its_groups_is_shown_to_who_asks(clusters, start):
         clusters.source.commit(name, {T0: 20})
     clusters.synced(T0, 20, 7)
     running = start(task_assigned_groups="billing,shop,shop-2")
-    (shown,) = status_registry.REGISTRY.seen().groups["A->B"].values()
-    assert shown.round_ms is None
-    assert shown.find("", 5) == GroupSearchResult(known=0, matching=0, groups={})
+    (shown,) = status_registry.REGISTRY.snapshot().groups["A->B"].values()
+    assert shown.last_round_wall_ms is None
+    assert shown.find_groups("", 5) == GroupSearchResult(total_count=0, matching_count=0, groups={})
     running.load()
     running.stores()
-    (number,) = status_registry.REGISTRY.seen().groups["A->B"]
-    shown = status_registry.REGISTRY.seen().groups["A->B"][number]
-    assert (number, shown.round_ms) == (1, running.context.clock.wall_ms())
-    assert shown.find("shop", 1) == GroupSearchResult(
-        known=3, matching=2, groups={"shop": [point(20, 7, group="shop")]}
+    (number,) = status_registry.REGISTRY.snapshot().groups["A->B"]
+    shown = status_registry.REGISTRY.snapshot().groups["A->B"][number]
+    assert (number, shown.last_round_wall_ms) == (1, running.context.clock.wall_ms())
+    assert shown.find_groups("shop", 1) == GroupSearchResult(
+        total_count=3, matching_count=2, groups={"shop": [point(20, 7, group="shop")]}
     )
     running.task.stop()
-    assert "A->B" not in status_registry.REGISTRY.seen().groups
+    assert "A->B" not in status_registry.REGISTRY.snapshot().groups
 
 
 def test_a_round_that_is_not_through_tells_no_time(clusters, start):
@@ -550,15 +550,18 @@ def test_a_round_that_is_not_through_tells_no_time(clusters, start):
     running.load()
     for record in running.poll():
         running.acknowledge(record)
-    (shown,) = status_registry.REGISTRY.seen().groups["A->B"].values()
-    assert (shown.round_ms, shown.find("", 0).known) == (None, checkpoint_task.MAX_GROUPS_PER_STEP)
+    (shown,) = status_registry.REGISTRY.snapshot().groups["A->B"].values()
+    assert (shown.last_round_wall_ms, shown.find_groups("", 0).total_count) == (
+        None,
+        checkpoint_task.MAX_GROUPS_PER_STEP,
+    )
     running.stores()
-    (shown,) = status_registry.REGISTRY.seen().groups["A->B"].values()
-    assert shown.round_ms == running.context.clock.wall_ms()
+    (shown,) = status_registry.REGISTRY.snapshot().groups["A->B"].values()
+    assert shown.last_round_wall_ms == running.context.clock.wall_ms()
 
 
 def shown():
-    (found,) = status_registry.REGISTRY.seen().groups["A->B"].values()
+    (found,) = status_registry.REGISTRY.snapshot().groups["A->B"].values()
     return found
 
 
@@ -570,12 +573,12 @@ def test_a_round_in_which_a_group_could_not_be_read_tells_no_time(clusters, star
     running = start(task_assigned_groups="billing,shop")
     running.load()
     running.stores()
-    assert (shown().round_ms, shown().groups) == (None, 0)
+    assert (shown().last_round_wall_ms, shown().group_count) == (None, 0)
     clusters.source.failures.clear()
     running.later(60)
     running.stores()
-    assert shown().round_ms == running.context.clock.wall_ms()
-    assert shown().groups == 2
+    assert shown().last_round_wall_ms == running.context.clock.wall_ms()
+    assert shown().group_count == 2
 
 
 def test_a_round_tells_no_time_before_the_target_has_its_checkpoints(clusters, start):
@@ -583,15 +586,15 @@ def test_a_round_tells_no_time_before_the_target_has_its_checkpoints(clusters, s
     clusters.synced(T0, 20, 7)
     running = start()
     begun_s = running.context.clock.now_s()
-    assert (shown().since_s, shown().waits) == (begun_s, True)
+    assert (shown().started_s, shown().is_waiting) == (begun_s, True)
     running.load()
     (record,) = running.poll()
     running.later(60)
     assert running.poll() == [], "nothing new, and the last is still on its way"
-    assert (shown().round_ms, shown().done_s) == (None, begun_s)
+    assert (shown().last_round_wall_ms, shown().done_s) == (None, begun_s)
     running.acknowledge(record)
     running.poll()
-    assert (shown().round_s, shown().waits) == (begun_s + 60, False)
+    assert (shown().last_round_s, shown().is_waiting) == (begun_s + 60, False)
 
 
 @pytest.mark.parametrize("of", ["map_failures", "syncs_failures", "checkpoints_failures"])
@@ -600,15 +603,15 @@ def test_a_round_in_which_a_topic_could_not_be_read_tells_no_time(clusters, star
     running = start()
     running.load()
     running.poll()
-    first_ms = shown().round_ms
+    first_ms = shown().last_round_wall_ms
     assert first_ms == running.context.clock.wall_ms()
     getattr(clusters, of).append(UNREACHABLE)
     running.later(60)
     running.poll()
-    assert shown().round_ms == first_ms
+    assert shown().last_round_wall_ms == first_ms
     running.later(60)
     running.poll()
-    assert shown().round_ms == first_ms + 120_000
+    assert shown().last_round_wall_ms == first_ms + 120_000
 
 
 def test_groups_that_are_refused_on_the_target_tell_no_time(clusters, start):
@@ -619,10 +622,10 @@ def test_groups_that_are_refused_on_the_target_tell_no_time(clusters, start):
     running = start(sync_group_offsets_enabled="true", sync_group_offsets_interval_seconds="10")
     running.load()
     running.stores()
-    assert shown().round_ms is not None
-    assert (shown().written_s, shown().waits) == (None, True)
+    assert shown().last_round_wall_ms is not None
+    assert (shown().last_write_s, shown().is_waiting) == (None, True)
     clusters.target.failures.clear()
     running.later(10)
     running.poll()
-    assert shown().written_s == running.context.clock.now_s()
-    assert shown().done_s == shown().round_s
+    assert shown().last_write_s == running.context.clock.now_s()
+    assert shown().done_s == shown().last_round_s

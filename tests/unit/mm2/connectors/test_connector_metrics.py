@@ -46,16 +46,16 @@ def gauge(records, *, copied_to=0, end=0, oldest_ms=-1, stored=latency.NO_AGES):
         source_end=end,
         log_start=0,
         age_ms=0,
-        oldest_ms=oldest_ms,
+        oldest_uncopied_ms=oldest_ms,
         transactional=False,
         reason="",
         cause="",
-        stored=stored,
+        acknowledged_ages=stored,
     )
 
 
 def shown(made):
-    return {each.metric.name: each.series for each in made.families()}
+    return {each.metric.name: each.series for each in made.collect()}
 
 
 def begun(*partitions):
@@ -92,7 +92,7 @@ def test_who_stays_assigned_goes_on_and_who_does_not_is_not_shown():
     _, made = begun(where(0), where(1))
     made.observe(where(0), gauge(4))
     made.observe(where(1), gauge(7))
-    made.assigned([where(1), where(2)])
+    made.set_assigned([where(1), where(2)])
     made.observe(where(0), gauge(9))
     counts = shown(made)[f"{LEGACY}record_count"]
     assert counts == {("A", "B", "A.orders", "1"): 7, ("A", "B", "A.orders", "2"): 0}
@@ -101,15 +101,15 @@ def test_who_stays_assigned_goes_on_and_who_does_not_is_not_shown():
 def test_it_is_read_while_it_is_told():
     _, made = begun(where())
     failed: list[ThreadDied] = []
-    readers = ThreadGroup(on_unasked_end=failed.append)
+    readers = ThreadGroup(on_unexpected_end=failed.append)
 
     def read(stop: threading.Event) -> None:
         while not stop.is_set():
-            made.families()
+            made.collect()
 
     readers.start("reader", read)
     for count in range(300):
-        made.assigned([where(each) for each in range(count % 5)])
+        made.set_assigned([where(each) for each in range(count % 5)])
         made.observe(where(), gauge(count))
     assert readers.stop_all(10.0) == []
     assert failed == []

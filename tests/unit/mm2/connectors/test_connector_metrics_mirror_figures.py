@@ -28,17 +28,17 @@ def gauge(
         source_end=end,
         log_start=0,
         age_ms=0,
-        oldest_ms=oldest_ms,
+        oldest_uncopied_ms=oldest_ms,
         transactional=False,
         reason="",
         cause="",
-        arrived=arrived,
-        stored=stored or latency.NO_AGES,
+        arrival_ages=arrived,
+        acknowledged_ages=stored or latency.NO_AGES,
     )
 
 
 def test_every_attribute_of_java_is_measured():
-    assert PartitionStatistics().numbers(0.0).keys() == (
+    assert PartitionStatistics().compute_attributes(0.0).keys() == (
         connector_metrics.SOURCE_METRICS.attributes.keys()
     )
     assert connector_metrics.compute_checkpoint_attributes(WindowedTimes(), 0.0).keys() == (
@@ -47,7 +47,7 @@ def test_every_attribute_of_java_is_measured():
 
 
 def test_before_the_first_record_there_are_counts_but_no_ages():
-    numbers = PartitionStatistics().numbers(5.0)
+    numbers = PartitionStatistics().compute_attributes(5.0)
     assert numbers["record-count"] == numbers["byte-rate"] == 0.0
     assert all(math.isnan(value) for name, value in numbers.items() if "-ms" in name)
 
@@ -59,11 +59,11 @@ def test_counts_go_on_over_copies():
     made.observe(gauge(30, 2500), 3.0)
     made.observe(gauge(0, 0), 4.0)
     made.observe(gauge(35, 9000), 5.0)
-    numbers = made.numbers(11.0)
+    numbers = made.compute_attributes(11.0)
     assert (numbers["record-count"], numbers["byte-count"]) == (65, 11500)
     assert numbers["record-rate"] == pytest.approx(65 / 40), "10 s, and one window counts as full"
-    assert made.numbers(100.0)["record-rate"] == 0.0
-    assert made.numbers(100.0)["record-count"] == 65
+    assert made.compute_attributes(100.0)["record-rate"] == 0.0
+    assert made.compute_attributes(100.0)["record-count"] == 65
 
 
 def test_ages_are_of_all_records_between_gauges():
@@ -72,7 +72,7 @@ def test_ages_are_of_all_records_between_gauges():
     made.observe(
         gauge(4, arrived=RecordAges(1, 10, 10, 10), stored=RecordAges(4, 800, 100, 300)), 2.0
     )
-    numbers = made.numbers(3.0)
+    numbers = made.compute_attributes(3.0)
     assert [numbers[f"record-age-ms{each}"] for each in ("", "-max", "-min", "-avg")] == [
         10,
         200,
@@ -117,7 +117,7 @@ def test_a_latency_does_not_stay_when_nothing_comes_any_more():
 def test_lags_are_known_or_not_and_never_negative(copied_to, end, oldest_ms, records, seconds):
     made = PartitionStatistics()
     made.observe(gauge(copied_to=copied_to, end=end, oldest_ms=oldest_ms), 1.0)
-    assert (made.lag_records, made.lag_s(WALL_MS)) == (records, seconds)
+    assert (made.lag_records, made.compute_lag_s(WALL_MS)) == (records, seconds)
 
 
 def test_who_stands_still_says_why_as_long_as_that_is_so():
@@ -125,5 +125,5 @@ def test_who_stands_still_says_why_as_long_as_that_is_so():
     found = []
     for phase, cause in (("copying", ""), ("stopped", "topic-recreated"), ("taking", "")):
         made.observe(dataclasses.replace(gauge(), phase=phase, cause=cause), 1.0)
-        found.append(made.stopped_by)
+        found.append(made.halt_reason)
     assert found == ["", "topic-recreated", ""]

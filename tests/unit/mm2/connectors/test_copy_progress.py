@@ -29,7 +29,7 @@ def stated(**changed):
 
 def test_an_incident_is_told_with_its_ranges_and_counted():
     found = IncidentCounts()
-    assert found.stored(*stated()) == (
+    assert found.record_stored(*stated()) == (
         "incident not-paired: orders-4, source offsets [0, 30), mirror offsets [40, 50): "
         "copied again"
     )
@@ -37,18 +37,18 @@ def test_an_incident_is_told_with_its_ranges_and_counted():
 
 
 def test_ranges_that_do_not_apply_are_left_out():
-    told = IncidentCounts().stored(*stated(source=None, target=None))
+    told = IncidentCounts().record_stored(*stated(source=None, target=None))
     assert told == "incident not-paired: orders-4: copied again"
 
 
 def test_a_statement_made_again_is_the_same_one():
     found = IncidentCounts()
-    found.stored(*stated())
-    assert found.stored(*stated(at_ms=2)) is None
-    assert found.stored(*stated(partition=5)) is not None
-    assert found.stored(*stated(id="not-paired-30-60")) is not None
+    found.record_stored(*stated())
+    assert found.record_stored(*stated(at_ms=2)) is None
+    assert found.record_stored(*stated(partition=5)) is not None
+    assert found.record_stored(*stated(id="not-paired-30-60")) is not None
     other = IncidentKind.SOURCE_GONE
-    assert found.stored(*stated(kind=other, id="source-gone-0-30")) is not None
+    assert found.record_stored(*stated(kind=other, id="source-gone-0-30")) is not None
     assert found.counts == {("orders", "not-paired"): 3, ("orders", "source-gone"): 1}
 
 
@@ -65,46 +65,46 @@ def gauge(
         "bytes": 10 * records,
         "phase": phase,
         "batches": 3,
-        "made": 2,
-        "spared": 1,
+        "reencoded_batches": 2,
+        "already_stored_records": 1,
     }
     return PartitionGauge(**{**copy_plane.PLAIN, **told, "reason": reason, "copied_to": records})
 
 
 def test_only_another_standing_is_news():
     figures = TaskCopyProgress([ZERO])
-    assert figures.note(gauge(0))
-    assert not figures.note(gauge(0, records=6))
-    assert figures.note(gauge(0, phase="stopped", reason="damaged"))
-    assert figures.note(gauge(0, phase="stopped", reason="refused"))
+    assert figures.record_gauge(gauge(0))
+    assert not figures.record_gauge(gauge(0, records=6))
+    assert figures.record_gauge(gauge(0, phase="stopped", reason="damaged"))
+    assert figures.record_gauge(gauge(0, phase="stopped", reason="refused"))
 
 
 def test_each_copy_counts_from_zero_and_the_share_goes_on():
     figures = TaskCopyProgress([ZERO, ONE])
-    figures.note(gauge(0))
-    figures.copy_ended("killed")
-    assert figures.all_totals() == {ZERO.name: (5, 50, 3, 2, 1), ONE.name: NONE}
-    figures.note(gauge(0, records=2))
-    assert figures.totals(0) == (7, 70, 6, 4, 2)
-    figures.copy_ended("killed")
-    figures.copy_ended("not even begun")
-    assert figures.totals(0) == (7, 70, 6, 4, 2)
+    figures.record_gauge(gauge(0))
+    figures.record_copy_end("killed")
+    assert figures.get_all_totals() == {ZERO.source_name: (5, 50, 3, 2, 1), ONE.source_name: NONE}
+    figures.record_gauge(gauge(0, records=2))
+    assert figures.get_totals(0) == (7, 70, 6, 4, 2)
+    figures.record_copy_end("killed")
+    figures.record_copy_end("not even begun")
+    assert figures.get_totals(0) == (7, 70, 6, 4, 2)
 
 
 def test_without_a_copy_nothing_moves_and_what_stopped_stays_so():
     figures = TaskCopyProgress([ZERO, ONE])
-    figures.note(gauge(0))
-    figures.note(gauge(1, phase="stopped", reason="damaged"))
-    figures.copy_ended("killed")
+    figures.record_gauge(gauge(0))
+    figures.record_gauge(gauge(1, phase="stopped", reason="damaged"))
+    figures.record_copy_end("killed")
     seen = [(each.phase, each.reason) for each in figures.gauges.values()]
     assert seen == [("waiting", "killed"), ("stopped", "damaged")]
 
 
 def test_what_another_share_copied_of_the_same_partitions_is_counted_on():
     before = TaskCopyProgress([ZERO, ONE])
-    before.note(gauge(1))
-    after = TaskCopyProgress([ONE, TWO], before=before)
-    assert after.all_totals() == {ONE.name: (5, 50, 3, 2, 1), TWO.name: NONE}
+    before.record_gauge(gauge(1))
+    after = TaskCopyProgress([ONE, TWO], previous=before)
+    assert after.get_all_totals() == {ONE.source_name: (5, 50, 3, 2, 1), TWO.source_name: NONE}
     assert after.gauges == {}
 
 
@@ -114,32 +114,32 @@ def pulse(records: int, **told: Any) -> LatencySnapshot:
 
 
 def test_pulses_of_copies_that_follow_each_other_are_one():
-    assert TaskCopyProgress([ZERO]).pulse is None
+    assert TaskCopyProgress([ZERO]).latency is None
     figures = TaskCopyProgress([ZERO])
-    life = figures.life
-    figures.note_pulse(pulse(5, crossed_s=100, idle_s=90), 0.0)
-    figures.copy_ended("killed")
-    assert figures.pulse == pulse(5, crossed_s=100, idle_s=90, life=life)
-    figures.note_pulse(pulse(2), 1.0)
-    assert figures.pulse == pulse(7, crossed_s=100, idle_s=90, life=life)
-    figures.note_pulse(pulse(3, crossed_s=200), 2.0)
-    assert figures.pulse == pulse(8, crossed_s=200, idle_s=90, life=life)
-    after = TaskCopyProgress([ZERO], before=figures)
-    after.note_pulse(pulse(1), 3.0)
-    assert after.pulse == pulse(9, crossed_s=200, idle_s=90, life=life)
+    life = figures.counter_generation
+    figures.record_latency(pulse(5, replicated_at_s=100, caught_up_at_s=90), 0.0)
+    figures.record_copy_end("killed")
+    assert figures.latency == pulse(5, replicated_at_s=100, caught_up_at_s=90, incarnation=life)
+    figures.record_latency(pulse(2), 1.0)
+    assert figures.latency == pulse(7, replicated_at_s=100, caught_up_at_s=90, incarnation=life)
+    figures.record_latency(pulse(3, replicated_at_s=200), 2.0)
+    assert figures.latency == pulse(8, replicated_at_s=200, caught_up_at_s=90, incarnation=life)
+    after = TaskCopyProgress([ZERO], previous=figures)
+    after.record_latency(pulse(1), 3.0)
+    assert after.latency == pulse(9, replicated_at_s=200, caught_up_at_s=90, incarnation=life)
 
 
 def test_what_counts_from_nothing_has_a_life_of_its_own():
     one, other = TaskCopyProgress([ZERO]), TaskCopyProgress([ZERO])
-    assert 0 < one.life < other.life
-    assert TaskCopyProgress([ONE], before=one).life == one.life
+    assert 0 < one.counter_generation < other.counter_generation
+    assert TaskCopyProgress([ONE], previous=one).counter_generation == one.counter_generation
 
 
 def test_clocks_that_were_ahead_are_told_of_for_a_while():
     figures = TaskCopyProgress([ZERO])
-    figures.note_pulse(pulse(0, ahead_ms=700), 0.0)
-    figures.note_pulse(pulse(0), 30.0)
-    assert figures.pulse is not None
-    assert figures.pulse.ahead_ms == 700
-    figures.note_pulse(pulse(0), 100.0)
-    assert figures.pulse.ahead_ms == 0
+    figures.record_latency(pulse(0, ahead_ms=700), 0.0)
+    figures.record_latency(pulse(0), 30.0)
+    assert figures.latency is not None
+    assert figures.latency.ahead_ms == 700
+    figures.record_latency(pulse(0), 100.0)
+    assert figures.latency.ahead_ms == 0

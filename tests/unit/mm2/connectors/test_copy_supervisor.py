@@ -106,33 +106,35 @@ class Supervised:
                 Any,
                 SimpleNamespace(
                     engine=SimpleNamespace(start=lambda job: self.handle),
-                    server=SimpleNamespace(open=lambda name, inbox: self.channel, address="here"),
-                    spares=SimpleNamespace(take=lambda name, inbox: None),
+                    server=SimpleNamespace(
+                        open_channel=lambda name, inbox: self.channel, address="here"
+                    ),
+                    standby=SimpleNamespace(assign=lambda name, inbox: None),
                 ),
             ),
             inbox=cast(Any, None),
         )
         around = CopySupervisorDeps(
-            place=place,
+            starter=place,
             ledger=self.ledger,
             random=random.Random(1),
-            log_broken=self.broken.append,
-            whose=lambda producers, answer: self.asked.append((producers, answer)),
-            may_take=lambda _: True,
-            may_live=lambda _: True,
-            streamed=lambda _: None,
-            gauged=lambda *_: None,
+            on_log_broken=self.broken.append,
+            query_producer_ids=lambda producers, answer: self.asked.append((producers, answer)),
+            may_acquire=lambda _: True,
+            may_keep_running=lambda _: True,
+            on_streamed=lambda _: None,
+            on_gauge=lambda *_: None,
         )
-        self.supervisor = CopySupervisor(settings, around, ahead=ahead)
+        self.supervisor = CopySupervisor(settings, around, early_copy=ahead)
         self.now_s = 1000.0
 
     def turn(self) -> None:
-        self.ledger.work(0.0)
+        self.ledger.run_once(0.0)
         self.supervisor.tick(self.now_s)
-        self.supervisor.tell_stored()
+        self.supervisor.acknowledge_stored()
 
     def stream(self, first: int, *items: FlowLogItem) -> None:
-        self.supervisor.received(control_messages.encode_log_items(first, items), self.now_s)
+        self.supervisor.handle_message(control_messages.encode_log_items(first, items), self.now_s)
 
     @property
     def log(self) -> list[bytes]:
@@ -205,7 +207,7 @@ def test_why_one_copy_ended_is_not_told_of_the_next():
     """Its engine may say that it has ended before its channel does."""
     made = Supervised()
     made.turn()
-    made.supervisor.received(
+    made.supervisor.handle_message(
         {"type": "ended", "reason": "", "fatal": "a wrong password"}, made.now_s
     )
     made.handle.state = CopyState.ENDED
@@ -214,7 +216,7 @@ def test_why_one_copy_ended_is_not_told_of_the_next():
     made.handle.state = CopyState.RUNNING
     made.now_s += 60.0
     made.turn()
-    made.supervisor.received({"type": "closed", "reason": "killed"}, made.now_s)
+    made.supervisor.handle_message({"type": "closed", "reason": "killed"}, made.now_s)
     made.now_s += copy_supervisor.LAST_MESSAGE_TIMEOUT_S
     made.turn()
     assert made.supervisor.reason == "lost the copy process (killed)"
@@ -229,8 +231,8 @@ def test_a_copy_that_follows_another_counts_on():
     first.turn()
     first.supervisor.restart("killed", first.now_s)
     around = first.supervisor._deps
-    later = CopySupervisor(first.supervisor.settings, around, before=first.supervisor)
-    assert later.incidents.stored(key, value) is None
+    later = CopySupervisor(first.supervisor.settings, around, previous=first.supervisor)
+    assert later.incidents.record_stored(key, value) is None
     assert later.incidents.counts == {("orders", "source-gone"): 1}
     assert later.restarts == 1
 
@@ -239,7 +241,7 @@ def test_a_copy_that_follows_another_counts_on():
 
 
 def closed(made: Supervised) -> None:
-    made.supervisor.received(
+    made.supervisor.handle_message(
         {"type": control_server.CLOSED_MESSAGE_TYPE, "reason": "reset"}, made.now_s
     )
 
@@ -293,12 +295,12 @@ def test_a_copy_that_lost_a_partition_settles_the_others():
     lost = {**copy_plane.PLAIN, "index": 0, "phase": "fenced", "reason": "another owner"}
     gauges = control_messages.encode_gauges(
         [PartitionGauge(**lost, copied_to=5)],
-        troubles={},
-        pulse=LatencySnapshot(),
+        connection_errors={},
+        latency=LatencySnapshot(),
         now_s=made.now_s,
     )
-    made.supervisor.received(gauges, made.now_s)
-    assert made.supervisor.taken_over == "another owner"
+    made.supervisor.handle_message(gauges, made.now_s)
+    assert made.supervisor.fenced_reason == "another owner"
     made.supervisor.stop(1.5)
     assert made.channel.sent[-1] == {"type": "stop", "deadline_s": 1.5}
 
@@ -306,7 +308,7 @@ def test_a_copy_that_lost_a_partition_settles_the_others():
 def test_a_copy_that_asks_whose_a_producer_is_gets_the_answer():
     made = Supervised()
     made.turn()
-    made.supervisor.received(
+    made.supervisor.handle_message(
         control_messages.encode_reverse_producers_request(3, [4, 5]), made.now_s
     )
     ((producers, answer),) = made.asked
@@ -319,7 +321,9 @@ def test_a_copy_that_asks_whose_a_producer_is_gets_the_answer():
 def test_a_copy_ahead_that_is_not_used_is_ended_and_never_started(ends):
     ended: list[str] = []
     channel = Channel()
-    ahead = SimpleNamespace(usable=ends != "usable", end=ended.append, channel=channel, handle=None)
+    ahead = SimpleNamespace(
+        is_usable=ends != "usable", end=ended.append, channel=channel, handle=None
+    )
     made = Supervised(ahead=ahead)
     if ends == "restart":
         made.supervisor.restart(copy_supervisor.GROUP_CONTACT_LOST, made.now_s)
@@ -333,7 +337,7 @@ def test_a_copy_ahead_that_is_not_used_is_ended_and_never_started(ends):
 
 
 ACCESS = ClusterAccess(alias="x", bootstrap=(), security={}, client_id="")
-REACH = CopyEndpoints(source=ACCESS, target=ACCESS, topics=(), mirrors=())
+REACH = CopyEndpoints(source=ACCESS, target=ACCESS, topics=(), remote_topics=())
 
 
 @pytest.fixture
@@ -351,29 +355,29 @@ def ahead(plane: FakePlane) -> EarlyCopyStart:
 
 def test_it_begins_once_and_is_taken_once(plane, ahead):
     assert ahead.take() is None
-    ahead.tend(0.0)
-    ahead.tend(1.0)
+    ahead.tick(0.0)
+    ahead.tick(1.0)
     taken = ahead.take()
     assert taken is not None
     assert taken.channel is cast(Any, plane.copy)
     assert (len(plane.handles), plane.handles[0].cancelled) == (1, False)
     assert ahead.take() is None
-    ahead.tend(2.0)
+    ahead.tick(2.0)
     assert len(plane.handles) == 1
 
 
 def test_it_does_not_wait_for_ever(plane, ahead):
-    ahead.tend(0.0)
-    ahead.tend(copy_supervisor.EARLY_START_TIMEOUT_S)
+    ahead.tick(0.0)
+    ahead.tick(copy_supervisor.EARLY_START_TIMEOUT_S)
     assert plane.handles[0].cancelled
     assert plane.copy.closed
-    ahead.tend(2 * copy_supervisor.EARLY_START_TIMEOUT_S)
+    ahead.tick(2 * copy_supervisor.EARLY_START_TIMEOUT_S)
     assert (ahead.take(), len(plane.handles)) == (None, 1)
 
 
 @pytest.mark.parametrize("how", ["handle", "channel"])
 def test_one_that_has_ended_is_not_taken(plane, ahead, how):
-    ahead.tend(0.0)
+    ahead.tick(0.0)
     if how == "handle":
         plane.handles[0].state = CopyState.ENDED
     else:
@@ -386,7 +390,7 @@ def test_a_task_lets_its_copy_begin_while_it_asks_its_clusters():
     found.turn()
     assert [each["type"] for each in found.plane.copy.sent] == ["reach"]
     told = control_messages.decode_endpoints(found.plane.copy.sent[0])
-    assert (told.topics, told.mirrors) == (("orders",), ("A.orders",))
+    assert (told.topics, told.remote_topics) == (("orders",), ("A.orders",))
     found.task.stop()
     assert found.plane.handles[0].cancelled
     assert found.plane.copy.closed == "the task is stopping"
@@ -403,7 +407,7 @@ def test_the_copy_that_has_begun_is_told_what_to_copy():
         found.plane.configured(),
     )
     assert (told.source, told.target) == (configured.source, configured.target)
-    assert told.mirrors == tuple({each.remote_topic for each in configured.partitions})
+    assert told.remote_topics == tuple({each.remote_topic for each in configured.partitions})
     found.task.stop()
 
 
@@ -417,29 +421,29 @@ def test_one_that_has_ended_meanwhile_is_followed_by_another():
 
 
 def test_nothing_is_stored_at_first():
-    assert StoredStreamPosition().news() is None
+    assert StoredStreamPosition().pop_advance() is None
 
 
 def test_a_gap_holds_back_what_is_stored_behind_it():
     stored = StoredStreamPosition()
     found = []
     for number in (2, 4, 1, 3, 5):
-        stored.stored(number)
-        found.append(stored.news())
+        stored.mark_stored(number)
+        found.append(stored.pop_advance())
     assert found == [None, None, 2, 4, 5]
 
 
 def test_news_are_told_once():
     stored = StoredStreamPosition()
-    stored.stored(1)
-    assert [stored.news(), stored.news()] == [1, None]
+    stored.mark_stored(1)
+    assert [stored.pop_advance(), stored.pop_advance()] == [1, None]
 
 
 @given(st.permutations(range(1, 9)))
 def test_all_up_to_through_are_stored_and_the_next_is_not(order):
     stored = StoredStreamPosition()
     for at, number in enumerate(order, 1):
-        stored.stored(number)
+        stored.mark_stored(number)
         so_far = set(order[:at])
         assert so_far.issuperset(range(1, stored.through + 1))
         assert stored.through + 1 not in so_far
@@ -447,6 +451,6 @@ def test_all_up_to_through_are_stored_and_the_next_is_not(order):
 
 def test_an_item_cannot_be_stored_again_behind_through():
     stored = StoredStreamPosition()
-    stored.stored(1)
+    stored.mark_stored(1)
     with pytest.raises(AssertionError):
-        stored.stored(1)
+        stored.mark_stored(1)

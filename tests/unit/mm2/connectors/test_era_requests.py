@@ -34,7 +34,7 @@ def test_more_than_fit_at_once_are_recorded_one_after_the_other():
         now=SystemClock(),
         new_id=lambda: f"r{next(numbers)}",
     )
-    found = [known.partition(each).request for each in MANY]
+    found = [known.get_partition(each).request for each in MANY]
     assert [each and each.request for each in found] == [f"r{n}" for n in range(50)]
     assert {each and each.position for each in found} == {"latest"}
 
@@ -42,14 +42,14 @@ def test_more_than_fit_at_once_are_recorded_one_after_the_other():
 def test_what_is_not_acknowledged_in_time_is_told():
     cluster, now = FakeCluster(), Clock()
     made = ledger(cluster)
-    work = made.work
+    work = made.run_once
 
     def work_in_vain(timeout_s: float) -> None:
         now.now += 10.0
         cluster.away = True
         work(timeout_s)
 
-    made.work = work_in_vain  # type: ignore[method-assign]  # the target goes away
+    made.run_once = work_in_vain  # type: ignore[method-assign]  # the target goes away
     with pytest.raises(
         RetriableError, match="not recorded: only the requests for 0 of 50 partitions were"
     ):

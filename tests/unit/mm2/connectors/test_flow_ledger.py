@@ -30,31 +30,31 @@ class Kept:
         self.clock = Clock()
         self.log = FakeFlowLog(self.cluster, source_alias="A")
         self.kept = TaskLedger(
-            FlowLedger(self.log, share=share),
+            FlowLedger(self.log, partitions=share),
             clock=self.clock,
             random=random.Random(1),
         )
 
     def tend(self, after_s: float = 0.0) -> bool:
         self.clock.now += after_s
-        self.kept.tend()
-        return self.kept.ready
+        self.kept.open_or_read()
+        return self.kept.is_ready
 
 
 def test_it_is_opened_and_read():
     made = Kept()
-    assert not made.kept.ready
-    assert made.kept.trouble
+    assert not made.kept.is_ready
+    assert made.kept.unavailable_reason
     assert made.tend()
-    assert made.kept.trouble == ""
-    assert made.kept.known() is not None
+    assert made.kept.unavailable_reason == ""
+    assert made.kept.read_map() is not None
 
 
 def test_while_the_target_is_away_it_is_tried_again_later(caplog):
     made = Kept()
     made.cluster.away = True
     assert not made.tend()
-    assert flow_ledger.LEDGER_UNAVAILABLE in made.kept.trouble
+    assert flow_ledger.LEDGER_UNAVAILABLE in made.kept.unavailable_reason
     made.cluster.away = False
     assert not made.tend(), "not at once"
     assert made.tend(60.0)
@@ -66,7 +66,9 @@ def test_a_topic_that_must_not_be_used_is_waited_for_with_its_remedy(caplog):
     name = naming.offset_map_topic("A")
     made.cluster.create(name, partitions=2, cleanup_policy="compact")
     assert not made.tend()
-    assert operator_commands.extract_remedy(made.kept.trouble).endswith(f"--delete --topic {name}")
+    assert operator_commands.extract_remedy(made.kept.unavailable_reason).endswith(
+        f"--delete --topic {name}"
+    )
     assert operator_commands.extract_remedy(caplog.messages[-1]).endswith(
         f"--delete --topic {name}"
     )
@@ -77,9 +79,9 @@ def test_a_topic_that_must_not_be_used_is_waited_for_with_its_remedy(caplog):
 def test_what_broke_is_opened_anew():
     made = Kept()
     made.tend()
-    made.kept.broken(FlowLogBrokenError("an append failed"))
-    assert not made.kept.ready
-    assert "an append failed" in made.kept.trouble
+    made.kept.mark_broken(FlowLogBrokenError("an append failed"))
+    assert not made.kept.is_ready
+    assert "an append failed" in made.kept.unavailable_reason
     assert made.tend(60.0)
 
 
@@ -89,7 +91,7 @@ def test_what_is_not_stored_when_it_closes_is_no_trouble(caplog):
     made.kept.close(0.0)
     with caplog.at_level("INFO"):
         for _ in range(5):
-            made.kept.broken(FlowLogBrokenError("closed before 5 were stored"))
+            made.kept.mark_broken(FlowLogBrokenError("closed before 5 were stored"))
     (line,) = caplog.records
     assert line.levelname == "INFO"
     assert "closed before 5" in line.getMessage()
@@ -108,8 +110,8 @@ def ask(made: Kept, number: int, *, topic: str = "orders") -> RecoveredState:
         target=None,
         answer=lambda *answer: told.append(answer),
     )
-    made.kept.ledger.want(wanted)
-    made.kept.work()
+    made.kept.ledger.request_recovered_state(wanted)
+    made.kept.run_once()
     ((found, failure),) = told
     assert failure == ""
     assert found is not None
@@ -150,5 +152,5 @@ def test_reading_that_takes_too_long_breaks_nothing(monkeypatch):
         raise RetriableError("not in time")
 
     monkeypatch.setattr(made.log, "read_to_end", late)
-    assert made.kept.known() is None
-    assert made.kept.ready
+    assert made.kept.read_map() is None
+    assert made.kept.is_ready

@@ -32,7 +32,7 @@ class World:
         self.topics = FakeCluster()
         self.ends: dict[TopicPartition, FakeLog] = {}
         self.topics.create("t", partitions=2)
-        self.table = CheckpointTable(takes_group=lambda _: True)
+        self.table = CheckpointTable(group_filter=lambda _: True)
         self.asked = FakeGroups(self.groups)
         self.sync = self.syncing()
 
@@ -227,7 +227,7 @@ def test_a_refusal_is_counted_as_long_as_it_lasts_and_told_again_where_it_comes_
     for _ in range(2):
         world.groups.failures[operation, "a"] = FORBIDDEN
         for _ in range(3):
-            assert world.sync.run(world.table).refused == 1
+            assert world.sync.run(world.table).failed == 1
         world.groups.failures.clear()
         assert world.sync.run(world.table) == (1, 0)
         world.groups.commit("a", {T0: 1})

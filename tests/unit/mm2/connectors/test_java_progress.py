@@ -28,7 +28,7 @@ class Kept:
             "A",
             [T0, T1],
             offsets=self.offsets,
-            syncs=self.tail if syncs else None,
+            connect_syncs=self.tail if syncs else None,
             clock=Clock(),
         )
 

@@ -52,7 +52,7 @@ class Source:
             self.tails.append(FakeTail(topic, log, self.refuses))
             return self.tails[-1]
 
-        return ReverseFlowCluster(asked=FakeAdmin(on), connect_tail=tail)
+        return ReverseFlowCluster(admin=FakeAdmin(on), connect_tail=tail)
 
     def sync(self, topic: str, *, on_source: bool = False) -> None:
         on, name = (self.cluster, SYNCS_THERE) if on_source else (self.target, SYNCS)
@@ -78,7 +78,7 @@ class Source:
         self._log(MAP).append((offset_map_records.encode_key(key), value))
 
     def topics(self) -> set[str]:
-        found = set(self.back.topics(5.0))
+        found = set(self.back.find_topics(5.0))
         assert all(each.closed for each in self.tails)
         return found
 
@@ -174,7 +174,7 @@ def test_a_source_that_does_not_answer_is_asked_again_by_whoever_asked(source):
     source.progress("t")
     source.refuses.append(UnreachableError("away"))
     with pytest.raises(UnreachableError):
-        source.back.topics(5.0)
+        source.back.find_topics(5.0)
     assert source.topics() == {"t"}
 
 
@@ -185,18 +185,18 @@ def plan() -> PartitionSetupPlan:
 
 def test_what_would_be_copied_back_is_a_finding(source):
     source.progress("t")
-    found = source.back.sift(plan(), 5.0)
+    found = source.back.exclude_loops(plan(), 5.0)
     assert [each.topic for each in found.partitions] == ["u"]
     (finding,) = found.findings
     assert (finding.partition, finding.cause) == (
         TopicPartition("t", 0),
         replication_loops.JAVA_LOOP_CAUSE,
     )
-    assert finding.spoils
+    assert finding.is_harmful
     assert finding.message.startswith("east->west t: Java MirrorMaker 2 mirrored west->east")
 
 
 def test_who_begins_at_the_latest_record_never_meets_it():
     source = Source(start=StartPosition(StartAt.LATEST))
     source.progress("t")
-    assert source.back.sift(plan(), 5.0) == plan()
+    assert source.back.exclude_loops(plan(), 5.0) == plan()

@@ -34,7 +34,7 @@ def gauge(phase="copying", log_start=0):
         source_end=0,
         log_start=log_start,
         age_ms=0,
-        oldest_ms=-1,
+        oldest_uncopied_ms=-1,
         transactional=False,
         reason="",
         cause="",
@@ -49,14 +49,16 @@ class Kept:
         self.clock = Clock()
         bounds = UnacknowledgedLimits(records=pending, bytes=1 << 20)
         self.ledger = TaskLedger(
-            FlowLedger(FakeFlowLog(self.cluster, source_alias="A", bounds=bounds), share=[HERE]),
+            FlowLedger(
+                FakeFlowLog(self.cluster, source_alias="A", bounds=bounds), partitions=[HERE]
+            ),
             clock=self.clock,
             random=random.Random(1),
         )
-        self.ledger.tend()
+        self.ledger.open_or_read()
         self.log = self.cluster.topics[naming.offset_map_topic("A")].log
-        self.held = copied_map.history(OWNERS).known.partition(HERE)
-        records = [*self.held.begun.items(), *self.held.segments.items()]
+        self.held = copied_map.history(OWNERS).known.get_partition(HERE)
+        records = [*self.held.era_records.items(), *self.held.segments.items()]
         self.log += [
             (offset_map_records.encode_key(k), offset_map_records.encode_value(v))
             for k, v in records
@@ -70,8 +72,8 @@ class Kept:
         """How many records were written in it."""
         before = len(self.log)
         self.clock.now += after_s
-        self.keeper.work(self.clock.now)
-        self.ledger.work()
+        self.keeper.run_once(self.clock.now)
+        self.ledger.run_once()
         return len(self.log) - before
 
     def round(self) -> int:
@@ -85,7 +87,7 @@ class Kept:
         known = OffsetMap()
         for key, value in self.log:
             known.apply(key, value)
-        return known.partition(HERE)
+        return known.get_partition(HERE)
 
 
 def test_what_the_source_no_longer_has_goes_from_its_map():
@@ -93,7 +95,7 @@ def test_what_the_source_no_longer_has_goes_from_its_map():
     made.keeper.observe(WHERE, gauge(log_start=600))
     assert made.round() > 5
     assert len(made.now.segments) < len(made.held.segments)
-    assert made.now.anchor == made.held.anchor
+    assert made.now.resume_point == made.held.resume_point
     written = len(made.log)
     made.round()
     assert len(made.log) == written, "once is enough"
@@ -121,7 +123,7 @@ def test_a_partition_that_is_not_copied_is_let_alone(phase):
 def test_of_a_copy_that_has_ended_nothing_is_touched():
     made = Kept()
     made.keeper.observe(WHERE, gauge(log_start=600))
-    made.keeper.forget()
+    made.keeper.clear()
     assert made.round() == 0
 
 
@@ -138,12 +140,12 @@ def test_what_is_not_stored_yet_is_waited_for():
     made = Kept()
     made.keeper.observe(WHERE, gauge(log_start=600))
     made.clock.now += map_compactor.COMPACTION_INTERVAL_S
-    made.keeper.work(made.clock.now)
-    assert made.ledger.ledger.busy
+    made.keeper.run_once(made.clock.now)
+    assert made.ledger.ledger.is_busy
     made.cluster.away = True
     assert made.turn() == 0
     made.cluster.away = False
-    made.ledger.work()
+    made.ledger.run_once()
     assert len(made.log) > made.given
 
 

@@ -39,7 +39,7 @@ class LateAdmin(FakeAdmin):
         if self.looks <= 0:
             return found
         self.looks -= 1
-        done, failed = dict(found.done), dict(found.failed)
+        done, failed = dict(found.succeeded), dict(found.failed)
         for name in done.keys() & self.late.keys():
             partitions = self.late[name]
             if partitions is None:
@@ -49,22 +49,24 @@ class LateAdmin(FakeAdmin):
                 done[name] = TopicDescription(
                     name=name, topic_id=done[name].topic_id, leaders=(1,) * partitions
                 )
-        return PerTopicResult(done=done, failed=failed)
+        return PerTopicResult(succeeded=done, failed=failed)
 
     def create_topics(
         self,
         topics: Collection[NewTopic],
         timeout_s: float,
         *,
-        only_try: bool = False,
+        validate_only: bool = False,
     ) -> PerTopicResult[None]:
-        created = super().create_topics(topics, timeout_s, only_try=only_try)
-        self.late.update(dict.fromkeys(created.done, None))
+        created = super().create_topics(topics, timeout_s, validate_only=validate_only)
+        self.late.update(dict.fromkeys(created.succeeded, None))
         return created
 
-    def grow_topics(self, partitions: Mapping[str, int], timeout_s: float) -> PerTopicResult[None]:
+    def add_partitions(
+        self, partitions: Mapping[str, int], timeout_s: float
+    ) -> PerTopicResult[None]:
         self.late.update({name: self._cluster.topics[name].partitions for name in partitions})
-        return super().grow_topics(partitions, timeout_s)
+        return super().add_partitions(partitions, timeout_s)
 
 
 class Pair:
@@ -82,7 +84,7 @@ class Pair:
             flow,
             source=FakeAdmin(self.source),
             target=self.target_admin,
-            now=self,
+            clock=self,
             pause=self._pause,
             stopped=lambda: self.ended,
         )
@@ -106,7 +108,7 @@ class Pair:
 
     def bring_about(self, timeout_s: float = 60.0) -> MirrorTopicsResult:
         end = Deadline.after(timeout_s, now_s=self.now)
-        return self.mirrors.bring_about(sorted(self.source.topics), end, sync_configs=True)
+        return self.mirrors.apply(sorted(self.source.topics), end, sync_configs=True)
 
     def sizes(self, found: MirrorTopicsResult) -> dict[str, int]:
         return {name: pair.mirror.partitions for name, pair in found.pairs.items()}
@@ -216,7 +218,7 @@ def test_a_failure_that_does_not_pass_in_time_is_its_topics_alone(pair):
     found = pair.bring_about()
     assert pair.sizes(found) == {"users": 1}
     problem = found.problems["orders"]
-    assert (problem.message, problem.passing) == ("east->west orders: NOT_CONTROLLER", True)
+    assert (problem.message, problem.is_transient) == ("east->west orders: NOT_CONTROLLER", True)
     assert (problem.partitions, problem.cause) == (4, "topic-refused")
     assert pair.waited_s == pytest.approx(mirror_topic_writer.TOPIC_RETRY_TIMEOUT_S, abs=1.1)
 
@@ -293,7 +295,7 @@ def test_settings_follow_where_mirrors_are_and_nothing_else_is_done(pair):
     pair.source.topics["orders"].overrides["retention.ms"] = "77"
     pair.target.topics["east.orders"].overrides["cleanup.policy"] = "compact"
     end = Deadline.after(60.0, now_s=pair.now)
-    pair.mirrors.follow_settings(["orders", "users"], end)
+    pair.mirrors.sync_configs(["orders", "users"], end)
     assert pair.target.topics["east.orders"].overrides["retention.ms"] == "77"
     assert "cleanup.policy" not in pair.target.topics["east.orders"].overrides
     assert pair.target.topics["east.orders"].partitions == 2
@@ -304,7 +306,7 @@ def test_settings_do_not_follow_any_more_once_the_flow_is_to_end(pair):
     pair.target.create("east.orders", partitions=4)
     pair.source.topics["orders"].overrides["retention.ms"] = "77"
     pair.ended = True
-    pair.mirrors.follow_settings(["orders"], Deadline.after(60.0, now_s=pair.now))
+    pair.mirrors.sync_configs(["orders"], Deadline.after(60.0, now_s=pair.now))
     assert pair.target.topics["east.orders"].overrides == {}
 
 
@@ -312,6 +314,6 @@ def test_what_is_about_to_follow_is_not_warned_of_and_waits_for_its_time(pair):
     pair.target.create("east.orders", partitions=4)
     pair.source.topics["orders"].overrides["cleanup.policy"] = "compact"
     end = Deadline.after(60.0, now_s=pair.now)
-    found = pair.mirrors.bring_about(["orders"], end, sync_configs=False)
+    found = pair.mirrors.apply(["orders"], end, sync_configs=False)
     assert dict(found.warnings) == {}
     assert "cleanup.policy" not in pair.target.topics["east.orders"].overrides

@@ -33,7 +33,7 @@ class Kept:
             leader_epoch=0,
             source_epoch=0,
             owner=taking.ME,
-            take_start=0,
+            acquired_from=0,
             through=through,
             target_next=through + 1,
             last_crc=None,
@@ -44,7 +44,7 @@ class Kept:
             value=offset_map_records.encode_value(value),
             incident=incident,
         )
-        self.emitter.note([item])
+        self.emitter.record_items([item])
 
     @property
     def written(self) -> list[tuple[int, int, int]]:
@@ -58,13 +58,13 @@ def test_what_is_due_is_written_and_the_rest_once_offsets_are_stored():
     kept = Kept()
     kept.anchor(0)
     kept.anchor(50)
-    kept.emitter.work()
+    kept.emitter.run_once()
     assert kept.written == [(0, 0, 1)]
-    kept.emitter.committed()
-    kept.emitter.work()
+    kept.emitter.handle_commit()
+    kept.emitter.run_once()
     assert kept.written == [(0, 0, 1), (0, 49, 50)]
-    kept.emitter.committed()
-    kept.emitter.work()
+    kept.emitter.handle_commit()
+    kept.emitter.run_once()
     assert len(kept.written) == 2
 
 
@@ -73,9 +73,9 @@ def test_other_records_of_the_stream_say_nothing():
     producer = MapProducerKey(topic="t", partition=0, producer_id=1)
     value = offset_map_records.encode_value(MapProducer(ordinal=1, era=1))
     key = offset_map_records.encode_key(producer)
-    kept.emitter.note([FlowLogItem(key=key, value=value), FlowLogItem(key=key, value=None)])
-    kept.emitter.note([FlowLogItem(key=b"incident", value=b"x", incident=True)])
-    kept.emitter.work()
+    kept.emitter.record_items([FlowLogItem(key=key, value=value), FlowLogItem(key=key, value=None)])
+    kept.emitter.record_items([FlowLogItem(key=b"incident", value=b"x", incident=True)])
+    kept.emitter.run_once()
     assert kept.written == []
 
 
@@ -85,15 +85,15 @@ def test_so_many_are_under_way_and_no_more():
     for partition in range(offset_syncs.IN_FLIGHT_SYNCS_MAX + 3):
         kept.anchor(0, partition=partition)
         kept.anchor(1, partition=partition)
-    kept.emitter.work()
-    kept.emitter.work()
+    kept.emitter.run_once()
+    kept.emitter.run_once()
     assert len(kept.written) == offset_syncs.IN_FLIGHT_SYNCS_MAX
-    assert kept.emitter.busy
+    assert kept.emitter.is_busy
     kept.writer.silent = False
-    kept.emitter.work()
-    kept.emitter.work()
+    kept.emitter.run_once()
+    kept.emitter.run_once()
     assert len(kept.written) == offset_syncs.IN_FLIGHT_SYNCS_MAX + 3
-    assert not kept.emitter.busy
+    assert not kept.emitter.is_busy
 
 
 def test_what_could_not_be_written_is_told_and_tried_at_the_next_commit(caplog):
@@ -101,14 +101,14 @@ def test_what_could_not_be_written_is_told_and_tried_at_the_next_commit(caplog):
     kept.writer.failure = RetriableError("no leader")
     kept.anchor(0)
     kept.anchor(1)
-    kept.emitter.work()
-    kept.emitter.work()
+    kept.emitter.run_once()
+    kept.emitter.run_once()
     assert "no leader" in caplog.text
     kept.writer.failure = None
-    kept.emitter.work()
+    kept.emitter.run_once()
     assert len(kept.written) == 1
-    kept.emitter.committed()
-    kept.emitter.work()
+    kept.emitter.handle_commit()
+    kept.emitter.run_once()
     assert kept.written == [(0, 0, 1)] * 2
 
 

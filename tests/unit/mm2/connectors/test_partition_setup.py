@@ -33,7 +33,7 @@ class Pair:
             Flow(source="east", target="west", **flow),
             source=self.admins[0],
             target=self.admins[1],
-            now=self,
+            clock=self,
         )
 
     def now_s(self) -> float:
@@ -50,7 +50,7 @@ class Pair:
 
     def look(self, *partitions: int, topic: str = "orders") -> PartitionSetupPlan:
         wanted = [TopicPartition(topic, number) for number in partitions]
-        found = self.setups.look(wanted, 60.0, pause=self._pause)
+        found = self.setups.build_plan(wanted, 60.0, pause=self._pause)
         assert not CHANGES.intersection(self.admins[0].calls, self.admins[1].calls)
         return found
 
@@ -157,7 +157,7 @@ def test_a_setting_that_would_spoil_the_mirror_stops_it_until_somebody_changes_i
     found = pair.look(0)
     (finding,) = found.findings
     assert found.partitions == ()
-    assert (finding.cause, finding.spoils) == (mirror_topic_writer.TARGET_SETTING_CAUSE, True)
+    assert (finding.cause, finding.is_harmful) == (mirror_topic_writer.TARGET_SETTING_CAUSE, True)
 
 
 def test_a_topic_is_not_copied_into_itself():
@@ -168,7 +168,7 @@ def test_a_topic_is_not_copied_into_itself():
     made.target.identity = made.source.identity
     found = made.look(0, 1)
     assert found.partitions == ()
-    assert {(each.cause, each.spoils) for each in found.findings} == {("same-topic", True)}
+    assert {(each.cause, each.is_harmful) for each in found.findings} == {("same-topic", True)}
     assert found.warnings == ("both aliases denote the same cluster",)
 
 

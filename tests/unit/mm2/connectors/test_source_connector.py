@@ -106,7 +106,7 @@ class Running:
         )
 
     def shown(self) -> ConnectorSnapshot | None:
-        return status_registry.REGISTRY.seen().connectors.get(FLOW)
+        return status_registry.REGISTRY.snapshot().connectors.get(FLOW)
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_no_topics_no_tasks(running):
 
 def test_an_internal_topic_that_would_lose_facts_is_waited_for(running):
     running.target.create("mm2-offset-map.A.internal", cleanup_policy="delete")
-    starting = OwnedThread("start", lambda _: running.start(), on_unasked_end=lambda end: None)
+    starting = OwnedThread("start", lambda _: running.start(), on_unexpected_end=lambda end: None)
 
     def waits() -> bool:
         shown = running.shown()
@@ -418,13 +418,13 @@ def test_before_topics_are_known_there_is_no_answer(running, caplog):
     assert "refreshing topics: list_topics: nobody answers; retrying" in caplog.text
     shown = running.shown()
     assert shown is not None
-    assert (shown.planned, shown.reason) == (False, "list_topics: nobody answers")
+    assert (shown.is_planned, shown.reason) == (False, "list_topics: nobody answers")
     running.source.failures.clear()
     assert running.reconfigured(1)
     assert running.tasks() == ["orders-0", "orders-1"]
     shown = running.shown()
     assert shown is not None
-    assert shown.planned
+    assert shown.is_planned
 
 
 def _away_at_first(clusters):
@@ -451,7 +451,7 @@ def test_who_is_told_to_stop_while_it_starts_does_not_wait(running):
 def test_a_broken_thread_fails_the_connector(running):
     running.start()
     running.source.failures["describe_topics", "orders"] = AWAY
-    running.connector._watcher._refresher.look = lambda *_, **__: 1 // 0
+    running.connector._watcher._refresher.refresh = lambda *_, **__: 1 // 0
     assert clock.wait_until(lambda: bool(running.context.errors), timeout_s=WAIT_S)
     assert isinstance(running.context.errors.pop(), ZeroDivisionError)
 
@@ -551,7 +551,7 @@ def test_partitions_that_we_have_copied_begin_anew_where_offsets_are_altered_to(
     asked = {
         number: request and request.position
         for number in (0, 1, 2, 9)
-        for request in [known.partition(TopicPartition("orders", number)).request]
+        for request in [known.get_partition(TopicPartition("orders", number)).request]
     }
     assert asked == {0: "offset:8", 1: "latest", 2: None, 9: None}
 
@@ -582,7 +582,7 @@ def _carries(place: SnapshotPublisher[TaskSnapshot], number: int, **counts: int)
         status = task_status.build_finding_status(nothing, task=number)
         shown.append(dataclasses.replace(status, bytes=count))
     running = TaskStatus(index=number, state=TaskState.RUNNING, reason="", restarts=0)
-    place.put(TaskSnapshot(status=running, partitions=tuple(shown)))
+    place.publish(TaskSnapshot(status=running, partitions=tuple(shown)))
 
 
 def test_a_task_that_carries_too_much_for_long_gives_something_away(running):
@@ -614,4 +614,4 @@ def test_a_task_that_carries_too_much_for_long_gives_something_away(running):
         assert running.tasks(4) == evened, "what was published stands"
     finally:
         for each in places:
-            each.leave()
+            each.remove()

@@ -61,7 +61,7 @@ def test_it_runs_once_its_copy_has_reported(running):
     found.turn(0.1)
     assert (found.told.state, found.told.reason) == (State.RUNNING, "")
     wanted = found.plane.configured()
-    assert [each.name for each in wanted.partitions] == ["orders-0", "orders-1"]
+    assert [each.source_name for each in wanted.partitions] == ["orders-0", "orders-1"]
     assert all(each.in_group for each in wanted.partitions)
     assert (wanted.flow, wanted.task, wanted.owner) == ("A->B", 3, source_task._OWNER_ID)
     assert found.clusters.task == 3
@@ -108,16 +108,16 @@ def test_why_nothing_is_copied_yet_is_its_reason(running):
     assert found.told.state is State.STARTING
     assert not any(each.told("configure") for each in found.plane.channels)
     found.turn(1.0)
-    (stopped, _) = status_registry.REGISTRY.seen().tasks["A->B"][3].partitions
-    assert stopped.stopped
+    (stopped, _) = status_registry.REGISTRY.snapshot().tasks["A->B"][3].partitions
+    assert stopped.is_halted
 
 
 def left_open(began_ms, number=0):
     """A worker of Java ran it, and never said that it had ended it."""
-    run = ForeignTaskRun(worker_id="java:1", began_ms=began_ms)
+    run = ForeignTaskRun(worker_id="java:1", started_ms=began_ms)
     config = {"task.assigned.partitions": "orders-0"}
-    given = {number: [DatedTaskConfig(config=config, at_ms=0)]}
-    return LastTaskRuns(others={number: run}, given=given)
+    given = {number: [DatedTaskConfig(config=config, published_ms=0)]}
+    return LastTaskRuns(foreign={number: run}, configs=given)
 
 
 def waits_for_java(found: Running) -> Running:
@@ -136,7 +136,7 @@ def test_what_java_may_still_send_is_waited_for(running):
     found = running()
     found.context.runs = left_open(1)
     waits_for_java(found)
-    shown = status_registry.REGISTRY.seen().tasks["A->B"][3].status.reason
+    shown = status_registry.REGISTRY.snapshot().tasks["A->B"][3].status.reason
     assert shown == f"{found.told.reason} (119 s left)"
     found.turn(118.0)
     assert found.plane.channels == []
@@ -161,8 +161,8 @@ def test_a_copy_that_runs_does_not_wait_and_says_that_java_is_there_too(running)
         found.turn(1.0)
     assert found.told.state is State.RUNNING
     assert "at-least-once guarantee" in found.told.reason
-    assert status_registry.REGISTRY.seen().tasks["A->B"][3].beside_java == found.told.reason
-    found.context.runs = LastTaskRuns(ours={0: 1, 1: 1})
+    assert status_registry.REGISTRY.snapshot().tasks["A->B"][3].java_warning == found.told.reason
+    found.context.runs = LastTaskRuns(own_start_ms={0: 1, 1: 1})
     found.turn(1.0)
     found.turn(1.0)
     assert found.told.reason == ""
@@ -271,11 +271,14 @@ def test_what_can_be_copied_later_is_copied_by_a_copy_that_counts_on(running, mo
     monkeypatch.setattr(mirror_topic_writer, "METADATA_PROPAGATION_TIMEOUT_S", 0.0)
     found = running(**{"refresh.topics.interval.seconds": "1"}, mirrored=1)
     found.begins()
-    assert [each.name for each in found.plane.configured().partitions] == ["orders-0"]
+    assert [each.source_name for each in found.plane.configured().partitions] == ["orders-0"]
     found.plane.gauges()
     found.turn(0.6)
-    shown = {each.partition.partition: each for each in found.task._runner.report.shown.partitions}
-    assert (shown[0].stopped, shown[1].stopped) == (False, True)
+    shown = {
+        each.partition.partition: each
+        for each in found.task._runner.status_builder.snapshot.partitions
+    }
+    assert (shown[0].is_halted, shown[1].is_halted) == (False, True)
     found.clusters.target_cluster.topics["A.orders"].partitions = 2
 
     def asked() -> bool:
@@ -287,7 +290,10 @@ def test_what_can_be_copied_later_is_copied_by_a_copy_that_counts_on(running, mo
     found.plane.handles[0].state = CopyState.ENDED
     found.turn(0.1)
     found.turn(0.1)
-    assert [each.name for each in found.plane.configured().partitions] == ["orders-0", "orders-1"]
+    assert [each.source_name for each in found.plane.configured().partitions] == [
+        "orders-0",
+        "orders-1",
+    ]
     found.plane.gauges()
     found.turn(1.5)
     assert found.told.records_total == 15, "5 of the first copy are not forgotten"
@@ -370,7 +376,7 @@ def test_a_copy_without_a_slot_waits_and_is_shown(running):
     assert found.told.state is State.WAITING
     assert found.told.reason == "waiting for a slot; 1 more needed to run all tasks"
     found.turn(1.0)
-    assert status_registry.REGISTRY.seen().tasks["A->B"][3].slots_missing == 1
+    assert status_registry.REGISTRY.snapshot().tasks["A->B"][3].slots_missing == 1
 
 
 def test_facts_carry_what_java_stored(running):
@@ -398,7 +404,7 @@ def anchored(found: Running, through: int, target: int, *runs: tuple[int, int]) 
         leader_epoch=0,
         source_epoch=0,
         owner=taking.ME,
-        take_start=0,
+        acquired_from=0,
         through=through,
         target_next=target,
         last_crc=None,
@@ -437,12 +443,12 @@ def test_a_flow_without_syncs_writes_none(running):
 def test_it_is_on_the_board_until_it_stops(running):
     found = running().runs()
     found.turn(1.0)
-    shown = status_registry.REGISTRY.seen().tasks["A->B"][3]
+    shown = status_registry.REGISTRY.snapshot().tasks["A->B"][3]
     assert [each.partition.partition for each in shown.partitions] == [0, 1]
     found.turn(1.0)
-    assert status_registry.REGISTRY.seen().tasks["A->B"][3] is shown
+    assert status_registry.REGISTRY.snapshot().tasks["A->B"][3] is shown
     found.task.stop()
-    assert 3 not in status_registry.REGISTRY.seen().tasks.get("A->B", {})
+    assert 3 not in status_registry.REGISTRY.snapshot().tasks.get("A->B", {})
     assert found.plane.released == 1
 
 
@@ -476,11 +482,15 @@ def test_metrics_are_shown_by_partition(running):
 def test_its_copys_pulse_is_on_the_board_until_it_stops(running):
     found = running()
     found.turn(1.0)
-    assert 3 not in status_registry.REGISTRY.seen().pulses.get("A->B", {})
+    assert 3 not in status_registry.REGISTRY.snapshot().latencies.get("A->B", {})
     found.runs()
     found.turn(1.0)
-    pulse = status_registry.REGISTRY.seen().pulses["A->B"][3]
-    assert pulse == LatencySnapshot(life=pulse.life)
-    assert pulse.life == status_registry.REGISTRY.seen().tasks["A->B"][3].status.life > 0
+    pulse = status_registry.REGISTRY.snapshot().latencies["A->B"][3]
+    assert pulse == LatencySnapshot(incarnation=pulse.incarnation)
+    assert (
+        pulse.incarnation
+        == status_registry.REGISTRY.snapshot().tasks["A->B"][3].status.counter_generation
+        > 0
+    )
     found.task.stop()
-    assert 3 not in status_registry.REGISTRY.seen().pulses.get("A->B", {})
+    assert 3 not in status_registry.REGISTRY.snapshot().latencies.get("A->B", {})

@@ -34,7 +34,7 @@ from tests.support import statuses
     ],
 )
 def test_a_flow_is_empty_where_it_is_known_to_have_nothing_to_copy(flow, empty):
-    assert flow.empty is empty
+    assert flow.is_empty is empty
 
 
 def shown(index: int, reason: str = "") -> TaskSnapshot:
@@ -46,66 +46,66 @@ def shown(index: int, reason: str = "") -> TaskSnapshot:
 def test_parts_are_seen_by_flow_and_number():
     on = StatusRegistry()
     one, two = shown(0), shown(1)
-    on.task("A->B", 0).put(one)
-    on.task("A->B", 1).put(two)
-    on.task("B->A", 0).put(one)
-    on.connector("A->B").put(ConnectorSnapshot(planned=True))
-    seen = on.seen()
+    on.task("A->B", 0).publish(one)
+    on.task("A->B", 1).publish(two)
+    on.task("B->A", 0).publish(one)
+    on.connector("A->B").publish(ConnectorSnapshot(is_planned=True))
+    seen = on.snapshot()
     assert seen.tasks == {"A->B": {0: one, 1: two}, "B->A": {0: one}}
     assert seen.tasks["A->B"][1] is two
-    assert seen.connectors["A->B"].planned
+    assert seen.connectors["A->B"].is_planned
 
 
 def test_who_comes_later_has_the_place():
     on = StatusRegistry()
     old = on.task("A->B", 0)
-    old.put(shown(0, "old"))
+    old.publish(shown(0, "old"))
     new = on.task("A->B", 0)
-    new.put(shown(0, "new"))
-    old.put(shown(0, "late"))
-    old.leave()
-    assert on.seen().tasks["A->B"][0].status.reason == "new"
-    new.leave()
-    new.leave()
-    assert on.seen() == RegistrySnapshot()
+    new.publish(shown(0, "new"))
+    old.publish(shown(0, "late"))
+    old.remove()
+    assert on.snapshot().tasks["A->B"][0].status.reason == "new"
+    new.remove()
+    new.remove()
+    assert on.snapshot() == RegistrySnapshot()
 
 
 def test_a_snapshot_stays_as_it_was():
     on = StatusRegistry()
     place = on.task("A->B", 0)
-    place.put(shown(0))
-    seen = on.seen()
-    place.leave()
+    place.publish(shown(0))
+    seen = on.snapshot()
+    place.remove()
     assert 0 in seen.tasks["A->B"]
 
 
 def test_groups_are_seen_by_flow_and_the_number_of_their_task():
     on = StatusRegistry()
-    found = GroupSearchResult(known=0, matching=0, groups={})
-    part = CheckpointGroupsSnapshot(round_s=5, find=lambda *_: found)
+    found = GroupSearchResult(total_count=0, matching_count=0, groups={})
+    part = CheckpointGroupsSnapshot(last_round_s=5, find_groups=lambda *_: found)
     place = on.groups("A->B", 3)
-    place.put(part)
-    assert on.seen().groups == {"A->B": {3: part}}
-    place.leave()
-    assert on.seen() == RegistrySnapshot()
+    place.publish(part)
+    assert on.snapshot().groups == {"A->B": {3: part}}
+    place.remove()
+    assert on.snapshot() == RegistrySnapshot()
 
 
 def test_groups_are_as_old_as_what_was_done_longest_ago_or_is_waited_for():
-    found = GroupSearchResult(known=0, matching=0, groups={})
-    new = CheckpointGroupsSnapshot(round_s=None, since_s=3, find=lambda *_: found)
-    read = dataclasses.replace(new, round_s=9)
-    assert [(each.done_s, each.waits) for each in (new, read)] == [(3, True), (9, False)]
-    writes = dataclasses.replace(read, writes=True)
-    assert (writes.done_s, writes.waits) == (3, True)
-    written = dataclasses.replace(writes, written_s=7)
-    assert (written.done_s, written.waits) == (7, False)
+    found = GroupSearchResult(total_count=0, matching_count=0, groups={})
+    new = CheckpointGroupsSnapshot(last_round_s=None, started_s=3, find_groups=lambda *_: found)
+    read = dataclasses.replace(new, last_round_s=9)
+    assert [(each.done_s, each.is_waiting) for each in (new, read)] == [(3, True), (9, False)]
+    writes = dataclasses.replace(read, writes_offsets=True)
+    assert (writes.done_s, writes.is_waiting) == (3, True)
+    written = dataclasses.replace(writes, last_write_s=7)
+    assert (written.done_s, written.is_waiting) == (7, False)
 
 
 def test_pulses_are_apart_from_their_tasks():
     on = StatusRegistry()
-    place = on.pulse("A->B", 3)
-    place.put(LatencySnapshot(crossed_s=5.0))
-    assert on.seen().pulses == {"A->B": {3: LatencySnapshot(crossed_s=5.0)}}
-    assert on.seen().tasks == {}
-    place.leave()
-    assert on.seen() == RegistrySnapshot()
+    place = on.latency("A->B", 3)
+    place.publish(LatencySnapshot(replicated_at_s=5.0))
+    assert on.snapshot().latencies == {"A->B": {3: LatencySnapshot(replicated_at_s=5.0)}}
+    assert on.snapshot().tasks == {}
+    place.remove()
+    assert on.snapshot() == RegistrySnapshot()

@@ -30,7 +30,7 @@ def partition(number: int, count: int) -> PartitionStatus:
         copied_to=0,
         source_end=0,
         age_ms=0,
-        oldest_ms=-1,
+        oldest_uncopied_ms=-1,
         transactional=False,
     )
 
@@ -39,17 +39,17 @@ class Here:
     def __init__(self) -> None:
         self.board = StatusRegistry()
         self.places: dict[int, SnapshotPublisher[TaskSnapshot]] = {}
-        self.loads = TaskByteRates(FLOW, seen=self.board)
+        self.loads = TaskByteRates(FLOW, registry=self.board)
 
     def put(self, task: int, **counts: int) -> None:
         if task not in self.places:
             self.places[task] = self.board.task(FLOW, task)
         status = TaskStatus(index=task, state=TaskState.RUNNING, reason="", restarts=0)
         shown = tuple(partition(int(key[1:]), count) for key, count in counts.items())
-        self.places[task].put(TaskSnapshot(status=status, partitions=shown))
+        self.places[task].publish(TaskSnapshot(status=status, partitions=shown))
 
     def rates(self, now_s: float, tasks: int = 2) -> dict[str, float] | None:
-        found = self.loads.rates(tasks, now_s)
+        found = self.loads.compute_rates(tasks, now_s)
         return None if found is None else {str(name): rate for name, rate in found.items()}
 
 

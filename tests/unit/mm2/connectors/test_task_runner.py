@@ -49,7 +49,7 @@ def finding(partition: int, *, spoils: bool = False) -> PartitionFinding:
         partition=TopicPartition("orders", partition),
         cause="x",
         message=f"orders-{partition} is wrong",
-        spoils=spoils,
+        is_harmful=spoils,
     )
 
 
@@ -144,7 +144,7 @@ def test_what_a_later_look_does_not_find_is_copied_on():
     later = task_runner.merge_running(running, plan(where(0), findings=(finding(1), finding(2))))
     assert [each.partition for each in later.partitions] == [0, 1]
     assert [each.partition.partition for each in later.findings] == [2]
-    assert later.troubles == ("orders-1 is wrong",)
+    assert later.warnings == ("orders-1 is wrong",)
 
 
 def test_what_would_spoil_the_mirror_ends():
@@ -152,7 +152,7 @@ def test_what_would_spoil_the_mirror_ends():
     later = task_runner.merge_running(running, plan(where(0), findings=(finding(1, spoils=True),)))
     assert [each.partition for each in later.partitions] == [0]
     assert [each.partition.partition for each in later.findings] == [1]
-    assert later.troubles == ()
+    assert later.warnings == ()
 
 
 def test_what_is_well_again_is_copied():
@@ -202,7 +202,7 @@ def looking(clusters):
         looks = TopicPoller(
             dataclasses.replace(FLOW, **changed),
             SHARE,
-            admins=clusters.admins,
+            create_admins=clusters.admins,
             operator=operator_commands.GENERIC_COMMANDS,
             clock=SystemClock(),
             name="mirror-0",
@@ -217,14 +217,14 @@ def looking(clusters):
 
 
 def found(looks: TopicPoller) -> PartitionSetupPlan:
-    taken = eventually.eventually(looks.take, WAIT_S, lambda: looks.reason)
+    taken = eventually.eventually(looks.pop_result, WAIT_S, lambda: looks.reason)
     assert taken is not None
     return taken
 
 
 def test_what_is_found_is_taken_once_and_looked_at_again(clusters, looking):
     looks = looking()
-    assert [each.name for each in found(looks).partitions] == ["orders-0"]
+    assert [each.source_name for each in found(looks).partitions] == ["orders-0"]
     assert found(looks).findings == (), "at the next interval"
     eventually.eventually(lambda: all("close" in each.calls for each in clusters.made[:4]), WAIT_S)
 
@@ -234,7 +234,7 @@ def test_without_an_interval_there_is_one_look(clusters, looking):
     found(looks)
     made = len(clusters.made)
     with pytest.raises(AssertionError):
-        eventually.eventually(looks.take, 0.5)
+        eventually.eventually(looks.pop_result, 0.5)
     assert len(clusters.made) == made
 
 
@@ -253,7 +253,7 @@ def test_who_is_refused_at_first_is_told(clusters, looking):
     clusters.admins = lambda: (_ for _ in ()).throw(refusal)
     looks = looking()
     eventually.eventually(lambda: looks.failure is refusal, WAIT_S)
-    assert looks.take() is None
+    assert looks.pop_result() is None
 
 
 def test_who_is_refused_later_goes_on(clusters, looking, caplog):
@@ -280,7 +280,7 @@ def test_an_error_of_ours_fails_the_task(clusters, looking):
     looks = TopicPoller(
         FLOW,
         SHARE,
-        admins=lambda: 1 / 0,  # type: ignore[arg-type, return-value]  # that is the error
+        create_admins=lambda: 1 / 0,  # type: ignore[arg-type, return-value]  # that is the error
         operator=operator_commands.GENERIC_COMMANDS,
         clock=SystemClock(),
         name="x",
@@ -338,7 +338,7 @@ def fails(*_: object, **__: object) -> None:
     raise Broken
 
 
-@pytest.mark.parametrize("part", ["_topic_poller.stop", "_handle_messages", "_ledger.work"])
+@pytest.mark.parametrize("part", ["_topic_poller.stop", "_handle_messages", "_ledger.run_once"])
 def test_whatever_fails_as_it_stops_the_copy_ends_and_all_is_closed(part, monkeypatch):
     found = MirrorTask().runs()
     found.context.stop_timeout_s = 5.0

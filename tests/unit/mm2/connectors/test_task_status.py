@@ -28,9 +28,9 @@ class Task:
     def __init__(self, *gauges: PartitionGauge, **where: Any) -> None:
         partitions = tuple(taking.where(partition=each, **where) for each in (0, 1))
         self.settings = SimpleNamespace(task=3, partitions=partitions)
-        self.figures = TaskCopyProgress(partitions)
+        self.progress = TaskCopyProgress(partitions)
         for each in gauges:
-            self.figures.note(each)
+            self.progress.record_gauge(each)
         self.state, self.reason, self.restarts = TaskState.RUNNING, "", 2
         self.incidents = IncidentCounts()
 
@@ -41,32 +41,32 @@ class Task:
 
 def test_without_a_copy_the_reason_is_shown():
     report = TaskStatusBuilder(3)
-    report.make(None, reason="reading topic metadata of")
-    assert report.shown.status.reason == "reading topic metadata of"
-    assert report.shown.status.state is TaskState.STARTING
-    before = report.shown
-    report.make(None, reason="reading topic metadata of")
-    assert report.shown is before
-    assert before.status.life == 0
+    report.update(None, reason="reading topic metadata of")
+    assert report.snapshot.status.reason == "reading topic metadata of"
+    assert report.snapshot.status.state is TaskState.STARTING
+    before = report.snapshot
+    report.update(None, reason="reading topic metadata of")
+    assert report.snapshot is before
+    assert before.status.counter_generation == 0
     task = Task(gauge(0))
-    report.make(task.made, reason="")
-    assert report.shown.status.life == task.figures.life
+    report.update(task.made, reason="")
+    assert report.snapshot.status.counter_generation == task.progress.counter_generation
 
 
 def test_partitions_are_made_anew_only_where_they_moved():
     report, task = TaskStatusBuilder(3), Task(gauge(0), gauge(1, records=7))
-    report.make(task.made, reason="")
-    before = report.shown
+    report.update(task.made, reason="")
+    before = report.snapshot
     assert [each.records for each in before.partitions] == [5, 7]
-    report.make(task.made, reason="")
-    assert report.shown is before
-    task.figures.gauges[1] = gauge(1, copied_to=9)
-    report.make(task.made, reason="")
-    assert report.shown.partitions[0] is before.partitions[0]
-    assert report.shown.partitions[1].copied_to == 9
-    report.forget()
-    report.make(task.made, reason="")
-    assert report.shown.partitions[0] == before.partitions[0]
+    report.update(task.made, reason="")
+    assert report.snapshot is before
+    task.progress.gauges[1] = gauge(1, copied_to=9)
+    report.update(task.made, reason="")
+    assert report.snapshot.partitions[0] is before.partitions[0]
+    assert report.snapshot.partitions[1].copied_to == 9
+    report.clear_cache()
+    report.update(task.made, reason="")
+    assert report.snapshot.partitions[0] == before.partitions[0]
 
 
 def test_what_must_not_be_copied_is_shown_as_stopped():
@@ -74,29 +74,32 @@ def test_what_must_not_be_copied_is_shown_as_stopped():
     found = PartitionFinding(
         partition=TopicPartition("t", 7), cause="mirror-too-small", message="it is too small"
     )
-    report.found([found])
-    report.make(task.made, reason="", slots_missing=1)
-    first, *others = report.shown.partitions
-    assert (first.stopped, first.task, first.cause) == (True, 3, "mirror-too-small")
+    report.set_findings([found])
+    report.update(task.made, reason="", slots_missing=1)
+    first, *others = report.snapshot.partitions
+    assert (first.is_halted, first.task, first.cause) == (True, 3, "mirror-too-small")
     assert [each.phase for each in others] == ["copying", "waiting"]
-    assert report.shown.slots_missing == 1
+    assert report.snapshot.slots_missing == 1
 
 
 def test_the_right_that_is_lacking_is_told_while_it_is():
     report, task = TaskStatusBuilder(3), Task(gauge(0, fenced=False), gauge(1))
-    report.make(task.made, reason="")
-    assert "TransactionalId" in report.shown.fencing or "transactional-id" in report.shown.fencing
-    task.figures.gauges[0] = gauge(0)
-    report.make(task.made, reason="")
-    assert report.shown.fencing == ""
+    report.update(task.made, reason="")
+    assert (
+        "TransactionalId" in report.snapshot.fencing_command
+        or "transactional-id" in report.snapshot.fencing_command
+    )
+    task.progress.gauges[0] = gauge(0)
+    report.update(task.made, reason="")
+    assert report.snapshot.fencing_command == ""
     wanted = Task(gauge(0, fenced=False), delivery=DeliveryMode.AT_LEAST_ONCE)
-    report.make(wanted.made, reason="")
-    assert report.shown.fencing == ""
+    report.update(wanted.made, reason="")
+    assert report.snapshot.fencing_command == ""
 
 
 def test_incidents_are_counted():
     report, task = TaskStatusBuilder(3), Task(gauge(0))
     task.incidents.counts["t", "source-gone"] += 2
-    report.make(task.made, reason="")
-    (count,) = report.shown.status.incidents
+    report.update(task.made, reason="")
+    (count,) = report.snapshot.status.incidents
     assert dataclasses.astuple(count) == ("t", "source-gone", 2)

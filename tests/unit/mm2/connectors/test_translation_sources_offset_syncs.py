@@ -29,10 +29,10 @@ def syncs(clusters):
 
 def test_nothing_translates_before_the_topic_was_read(clusters, syncs):
     clusters.synced(T0, 5, 3)
-    assert not syncs.ready
+    assert not syncs.is_ready
     assert syncs.translate(T0, 5) is Untranslated.NOT_READY
     syncs.refresh(1.0)
-    assert syncs.ready
+    assert syncs.is_ready
     assert syncs.translate(T0, 5) == ExactOffset(downstream=3)
 
 
@@ -62,7 +62,7 @@ def test_a_topic_that_was_made_anew_is_read_anew(clusters, syncs):
     clusters.synced(T0, 7, 1)
     clusters.syncs_failures.append(LogTruncatedError("gone"))
     syncs.refresh(1.0)
-    assert not syncs.ready
+    assert not syncs.is_ready
     syncs.refresh(1.0)
     assert syncs.translate(T0, 7) == ExactOffset(downstream=1)
     assert syncs.translate(T0, 5) is Untranslated.TOO_OLD

@@ -24,7 +24,8 @@ class Questions(BlockingClient):
         self._clock = self.time
         self._poller = cast(Any, SimpleNamespace(poll=lambda wait_s: None))
         self._cluster = cast(
-            Any, SimpleNamespace(troubles=dict, tick=lambda now_s: 1.0, refresh_metadata=int)
+            Any,
+            SimpleNamespace(connection_errors=dict, tick=lambda now_s: 1.0, refresh_metadata=int),
         )
 
     def leader(self, topic: str, partition: int = 0) -> int:
@@ -33,8 +34,10 @@ class Questions(BlockingClient):
     def topic_id(self, topic: str) -> bytes:
         return bytes(16)
 
-    def spoken(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int | None:
-        return asked[0]
+    def negotiate_version(
+        self, node_id: int, api_key: int, version_range: tuple[int, int]
+    ) -> int | None:
+        return version_range[0]
 
     def _send_raw(self, *_: Any, **__: Any) -> Any:
         self.time.now += 1.0
@@ -72,7 +75,7 @@ def test_why_a_leader_is_not_found_is_told_as_the_broker_says_it(
     questions = Questions()
     view = SimpleNamespace(leader=lambda *_: None, topic=lambda _: SimpleNamespace(error_code=code))
     monkeypatch.setattr(questions._cluster, "view", view, raising=False)
-    monkeypatch.setattr(questions._cluster, "want_topics", len, raising=False)
+    monkeypatch.setattr(questions._cluster, "request_topics", len, raising=False)
     monkeypatch.setattr(
         questions._poller, "poll", lambda _: setattr(questions.time, "now", questions.time.now + 1)
     )

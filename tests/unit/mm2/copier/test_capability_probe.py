@@ -21,20 +21,20 @@ class Broker:
         self.next_sequence: dict[ProducerIdAndEpoch, int] = {}
         self.sends = self.moves_at = 0
 
-    def new_owner(self) -> ProducerIdAndEpoch | BrokerRefusal:
+    def init_transactional_producer(self) -> ProducerIdAndEpoch | BrokerRefusal:
         if "denied" in self.faults:
             return BrokerRefusal(code=53)
         self.owner = ProducerIdAndEpoch(id=7, epoch=self.owner.epoch + 1)
         return self.owner
 
-    def new_plain_owner(self) -> ProducerIdAndEpoch | BrokerRefusal:
+    def init_idempotent_producer(self) -> ProducerIdAndEpoch | BrokerRefusal:
         return (
             BrokerRefusal(code=31)
             if "plain denied" in self.faults
             else ProducerIdAndEpoch(id=9, epoch=0)
         )
 
-    def commit_empty(self, owner: ProducerIdAndEpoch) -> BrokerRefusal | None:
+    def commit_empty_transaction(self, owner: ProducerIdAndEpoch) -> BrokerRefusal | None:
         if "scratch topic denied" in self.faults:
             return BrokerRefusal(code=29)
         if "scratch topic unheard of" in self.faults:
@@ -43,13 +43,13 @@ class Broker:
         self.fenced_below = owner.epoch
         return None
 
-    def marker_seen(self, owner: ProducerIdAndEpoch) -> bool:
+    def is_marker_readable(self, owner: ProducerIdAndEpoch) -> bool:
         return "marker lost" not in self.faults
 
-    def end(self) -> int:
+    def find_end_offset(self) -> int:
         return len(self.log)
 
-    def send(self, owner: ProducerIdAndEpoch, sequence: int) -> int | BrokerRefusal:
+    def produce_record(self, owner: ProducerIdAndEpoch, sequence: int) -> int | BrokerRefusal:
         self.sends += 1
         if self.sends == self.moves_at:
             return BrokerRefusal(code=6)
@@ -68,14 +68,14 @@ class Broker:
         self.log.append((owner, sequence))
         return len(self.log) - 1 + ("other offsets" in self.faults)
 
-    def unchanged(self, offset: int) -> bool:
+    def is_stored_unchanged(self, offset: int) -> bool:
         return "rewrites" not in self.faults
 
 
 def found(*faults: str) -> dict[CapabilityCheck, CapabilityCheckResult]:
     probe = TargetProbe(Broker(*faults))
     probe.run()
-    return probe.answers
+    return probe.results
 
 
 def test_a_broker_without_faults_holds_everything():
@@ -131,9 +131,9 @@ def test_a_leader_that_moves_meanwhile_fails_nothing(moves_at):
     broker.moves_at = moves_at
     probe = TargetProbe(broker)
     probe.run()
-    outcomes = [answer.outcome for answer in probe.answers.values()]
+    outcomes = [answer.outcome for answer in probe.results.values()]
     assert CheckOutcome.FAILS not in outcomes
-    (unknown,) = {a.detail for a in probe.answers.values() if a.outcome is CheckOutcome.UNKNOWN}
+    (unknown,) = {a.detail for a in probe.results.values() if a.outcome is CheckOutcome.UNKNOWN}
     assert unknown.startswith(
         "the broker returned NOT_LEADER_OR_FOLLOWER (6), a transient error: probe again"
     )

@@ -133,7 +133,7 @@ def test_a_frame_beyond_the_bound_is_refused_before_it_arrives():
 
 def test_the_bound_can_grow_once_the_peer_is_known():
     decoder = ControlFrameDecoder(max_frame_bytes=4)
-    decoder.allow(control_frames.MAX_FRAME_BYTES)
+    decoder.set_max_frame_bytes(control_frames.MAX_FRAME_BYTES)
     assert decoder.feed(frame_of({"type": "a"})) == [{"type": "a"}]
 
 

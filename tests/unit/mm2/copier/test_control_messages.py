@@ -56,7 +56,9 @@ def test_what_is_told_is_what_is_read():
         )
         for alias in ("a", "b")
     )
-    wanted = CopyEndpoints(source=source, target=target, topics=("t", "u"), mirrors=("a.t", "a.u"))
+    wanted = CopyEndpoints(
+        source=source, target=target, topics=("t", "u"), remote_topics=("a.t", "a.u")
+    )
     told = control_messages.encode_endpoints(wanted)
     assert told["type"] == "reach"
     assert control_messages.decode_endpoints(json.loads(json.dumps(told))) == wanted
@@ -137,7 +139,7 @@ anchors = st.builds(
         leader_epoch=I32,
         source_epoch=I32,
         owner=st.binary(min_size=8, max_size=8),
-        take_start=NUMBERS,
+        acquired_from=NUMBERS,
         through=NUMBERS,
         target_next=NUMBERS,
         last_crc=st.none() | st.integers(0, (1 << 32) - 1),
@@ -149,7 +151,7 @@ known = st.builds(
     era_number=I32,
     era=st.none() | eras,
     anchor=st.none() | anchors,
-    untaken=st.booleans(),
+    is_era_empty=st.booleans(),
     era_ordinal=I32,
     producers=st.dictionaries(NUMBERS, I32, max_size=3),
     request=st.none() | st.builds(NewEraRequest, request=TEXTS, position=TEXTS),
@@ -179,12 +181,12 @@ gauges = st.builds(
     source_end=NUMBERS,
     log_start=NUMBERS,
     age_ms=NUMBERS,
-    oldest_ms=NUMBERS,
+    oldest_uncopied_ms=NUMBERS,
     transactional=st.booleans(),
-    arrived=st.builds(RecordAges, NUMBERS, NUMBERS, NUMBERS, NUMBERS),
+    arrival_ages=st.builds(RecordAges, NUMBERS, NUMBERS, NUMBERS, NUMBERS),
     reason=TEXTS,
     cause=TEXTS,
-    unrecorded_s=st.sampled_from([None, math.inf, 0.0, 4.5]),
+    unrecorded_since_s=st.sampled_from([None, math.inf, 0.0, 4.5]),
 )
 WHERE = PartitionSetup(
     flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
@@ -247,7 +249,11 @@ def test_the_ordered_stream_survives_json(sent, first):
 
 
 PULSE = LatencySnapshot(
-    counts=tuple(range(latency.BUCKET_COUNT)), sum_ms=3, ahead_ms=4, crossed_s=5.0, idle_s=6.0
+    counts=tuple(range(latency.BUCKET_COUNT)),
+    sum_ms=3,
+    ahead_ms=4,
+    replicated_at_s=5.0,
+    caught_up_at_s=6.0,
 )
 
 
@@ -255,7 +261,7 @@ PULSE = LatencySnapshot(
 @given(st.lists(gauges, max_size=5))
 def test_gauges_survive_json(sent):
     message = over_the_channel(
-        control_messages.encode_gauges(sent, troubles={}, pulse=PULSE, now_s=9.0)
+        control_messages.encode_gauges(sent, connection_errors={}, latency=PULSE, now_s=9.0)
     )
     assert message["type"] == "gauges"
     assert control_messages.decode_gauges(message, 0.0) == sent
@@ -264,15 +270,17 @@ def test_gauges_survive_json(sent):
 
 def test_moments_are_moved_to_the_clock_of_who_reads_them():
     """Each process, and each machine, has a monotonic clock of its own."""
-    gauge = dataclasses.replace(gauge_of(copy_of(WHERE)), unrecorded_s=7.0)
+    gauge = dataclasses.replace(gauge_of(copy_of(WHERE)), unrecorded_since_s=7.0)
     message = over_the_channel(
-        control_messages.encode_gauges([gauge], troubles={}, pulse=PULSE, now_s=9.0)
+        control_messages.encode_gauges([gauge], connection_errors={}, latency=PULSE, now_s=9.0)
     )
     (found,) = control_messages.decode_gauges(message, 991.0)
-    assert found.unrecorded_s == 998.0
+    assert found.unrecorded_since_s == 998.0
     pulse = control_messages.decode_latency_snapshot(message, 991.0)
-    assert (pulse.crossed_s, pulse.idle_s) == (996.0, 997.0)
-    empty = control_messages.encode_gauges([], troubles={}, pulse=LatencySnapshot(), now_s=9.0)
+    assert (pulse.replicated_at_s, pulse.caught_up_at_s) == (996.0, 997.0)
+    empty = control_messages.encode_gauges(
+        [], connection_errors={}, latency=LatencySnapshot(), now_s=9.0
+    )
     assert (
         control_messages.decode_latency_snapshot(over_the_channel(empty), 991.0)
         == LatencySnapshot()
@@ -285,12 +293,15 @@ def test_a_message_that_is_read_late_makes_no_moment_younger():
     def read(*, sent_s: float, read_s: float) -> float:
         message = over_the_channel(
             control_messages.encode_gauges(
-                [], troubles={}, pulse=LatencySnapshot(crossed_s=100.0), now_s=sent_s
+                [],
+                connection_errors={},
+                latency=LatencySnapshot(replicated_at_s=100.0),
+                now_s=sent_s,
             )
         )
         return control_messages.decode_latency_snapshot(
-            message, shift.note(message, read_s)
-        ).crossed_s
+            message, shift.record(message, read_s)
+        ).replicated_at_s
 
     assert read(sent_s=100.0, read_s=1_000.0) == 1_000.0
     assert read(sent_s=101.0, read_s=1_300.0) == 1_000.0, "the reader stood still for 299 s"
@@ -309,8 +320,8 @@ def copy_of(where):
     return PartitionReplicator(
         where,
         owner=b"12345678",
-        held=MemoryBudget(limit_bytes=1000),
-        joining=BatchMergeLimits(),
+        memory_budget=MemoryBudget(limit_bytes=1000),
+        merge_limits=BatchMergeLimits(),
         random=Random(1),
         wall_ms=lambda: 0,
     )
@@ -325,25 +336,25 @@ def test_the_gauge_of_a_copy_that_has_not_begun():
     assert (found.index, found.phase, found.reason) == (4, "waiting", "not started")
     assert (found.copied_to, found.source_end, found.log_start) == (-1, -1, -1)
     assert (found.records, found.bytes, found.cause) == (0, 0, "")
-    assert (found.batches, found.made, found.spared) == (0, 0, 0)
-    assert (found.newest_ms, found.unrecorded_s) == (-1, None)
+    assert (found.batches, found.reencoded_batches, found.already_stored_records) == (0, 0, 0)
+    assert (found.newest_copied_ms, found.unrecorded_since_s) == (-1, None)
     assert not found.transactional
 
 
 def test_ages_are_told_by_one_gauge_alone():
     copy = copy_of(WHERE)
     some = RecordAges(records=2, sum_ms=30, min_ms=10, max_ms=20)
-    copy.counters.arrived = copy.counters.stored = some
+    copy.counters.fetched_ages = copy.counters.acknowledged_ages = some
     told = gauge_of(copy)
-    assert (told.arrived, told.stored) == (some, some)
+    assert (told.arrival_ages, told.acknowledged_ages) == (some, some)
     after = gauge_of(copy)
-    assert (after.arrived, after.stored) == (latency.NO_AGES, latency.NO_AGES)
+    assert (after.arrival_ages, after.acknowledged_ages) == (latency.NO_AGES, latency.NO_AGES)
 
 
 def test_the_gauge_of_a_copy_names_why_it_stopped():
     copy = copy_of(WHERE)
-    copy.standing.stop = halts.halt_unreadable_batch(
-        WHERE, UnreadableBatch(offset=5, why="damaged")
+    copy.state.halt = halts.halt_unreadable_batch(
+        WHERE, UnreadableBatch(offset=5, reason="damaged")
     )
     assert gauge_of(copy).cause == "corrupt-batch"
 

@@ -96,7 +96,7 @@ class Copy:
             str(server.address),
             token,
             self.poller,
-            now=CLOCK,
+            clock=CLOCK,
             on_message=self.received.append,
             on_closed=self.closed.append,
         )
@@ -130,7 +130,7 @@ def numbers(messages):
 
 
 def test_messages_go_both_ways_in_order(server, copies):
-    channel = server.open("east->west task 3")
+    channel = server.open_channel("east->west task 3")
     channel.send({"type": "settings", "n": 0})
     assert not channel.connected
     copy = copies(server, channel.token).connect()
@@ -146,7 +146,7 @@ def test_messages_go_both_ways_in_order(server, copies):
 
 
 def test_many_copies_connect_at_once(server, copies):
-    channels = [server.open(f"task {n}") for n in range(64)]
+    channels = [server.open_channel(f"task {n}") for n in range(64)]
     crowd = [copies(server, channel.token).connect() for channel in channels]
     for n, copy in enumerate(crowd):
         copy.client.send({"type": "gauge", "n": n})
@@ -156,21 +156,21 @@ def test_many_copies_connect_at_once(server, copies):
 
 def test_channels_may_share_an_inbox(server, copies):
     inbox = ChannelInbox()
-    channels = [server.open(name, inbox=inbox) for name in ("a", "b")]
+    channels = [server.open_channel(name, inbox=inbox) for name in ("a", "b")]
     for channel in channels:
         copy = copies(server, channel.token).connect()
         copy.client.send({"type": "gauge", "n": channel.name})
         copy.client.drain(1.0)
-    taken = list(filter(None, [inbox.take(5.0) for _ in range(2)]))
+    taken = list(filter(None, [inbox.pop(5.0) for _ in range(2)]))
     assert sorted((channel.name, message["n"]) for channel, message in taken) == [
         ("a", "a"),
         ("b", "b"),
     ]
-    assert inbox.take(0.0) is None
+    assert inbox.pop(0.0) is None
 
 
 def test_a_token_opens_once(server, copies):
-    channel = server.open("task 0")
+    channel = server.open_channel("task 0")
     copies(server, channel.token).connect()
     with pytest.raises(DriverConnectError, match="unknown or was already used"):
         copies(server, channel.token).connect()
@@ -180,7 +180,7 @@ def test_a_token_opens_once(server, copies):
 
 
 def test_a_closed_channel_takes_its_token_with_it(server, copies):
-    channel = server.open("task 0")
+    channel = server.open_channel("task 0")
     channel.close("not needed")
     assert channel.receive(5.0) == {"type": "closed", "reason": "not needed"}
     with pytest.raises(DriverConnectError, match="unknown or was already used"):
@@ -190,7 +190,7 @@ def test_a_closed_channel_takes_its_token_with_it(server, copies):
 
 
 def test_the_worker_closes_and_the_copy_notices(server, copies):
-    channel = server.open("task 0")
+    channel = server.open_channel("task 0")
     copy = copies(server, channel.token).connect()
     channel.close()
     assert copy.poll_until(lambda: copy.closed)
@@ -200,7 +200,7 @@ def test_the_worker_closes_and_the_copy_notices(server, copies):
 
 
 def test_the_copy_leaves_and_its_last_words_arrive(server, copies):
-    channel = server.open("task 0")
+    channel = server.open_channel("task 0")
     copy = copies(server, channel.token).connect()
     copy.client.send({"type": "error", "n": 1, "pad": "x" * 3_000_000})
     assert copy.client.drain(5.0)
@@ -215,18 +215,18 @@ def test_the_copy_leaves_and_its_last_words_arrive(server, copies):
 
 
 def test_closing_the_server_ends_every_copy(server, copies):
-    channels = [server.open(f"task {n}") for n in range(3)]
+    channels = [server.open_channel(f"task {n}") for n in range(3)]
     crowd = [copies(server, channel.token).connect() for channel in channels[:2]]
     server.close()
     assert all(copy.poll_until(lambda copy=copy: copy.closed) for copy in crowd)
     assert [channel.receive(1.0)["type"] for channel in channels] == ["closed"] * 3
     with pytest.raises(FatalError, match="the control server was closed"):
-        server.open("task 9")
+        server.open_channel("task 9")
 
 
 def test_a_copy_that_nobody_listens_to_is_held_back(server, copies):
     """Nothing grows without bound: the inbox fills, the socket fills, the copy sees its bytes."""
-    channel = server.open("task 0")
+    channel = server.open_channel("task 0")
     copy = copies(server, channel.token).connect()
     sent = 0
     while sent < 60_000:
@@ -248,7 +248,7 @@ def test_a_copy_that_nobody_listens_to_is_held_back(server, copies):
 
 
 def test_one_stuck_channel_does_not_hold_up_another(server, copies):
-    stuck, lively = server.open("stuck"), server.open("lively")
+    stuck, lively = server.open_channel("stuck"), server.open_channel("lively")
     flood = copies(server, stuck.token).connect()
     for n in range(control_server.MAX_UNDELIVERED_MESSAGES * 3):
         flood.client.send({"type": "run", "n": n})
@@ -261,7 +261,7 @@ def test_one_stuck_channel_does_not_hold_up_another(server, copies):
 
 
 def test_a_copy_that_does_not_read_is_refused_more(server, copies):
-    channel = server.open("task 0")
+    channel = server.open_channel("task 0")
     copies(server, channel.token).connect()
 
     def flood():
@@ -270,11 +270,11 @@ def test_a_copy_that_does_not_read_is_refused_more(server, copies):
 
     with pytest.raises(ChannelFullError, match="the maximum is"):
         flood()
-    assert channel.outbox.pending_bytes <= control_server.DRIVER_SEND_QUEUE_BYTES
+    assert channel.send_queue.pending_bytes <= control_server.DRIVER_SEND_QUEUE_BYTES
 
 
 def test_senders_on_many_threads_lose_nothing(server, copies):
-    channel = server.open("task 0")
+    channel = server.open_channel("task 0")
     copy = copies(server, channel.token).connect()
 
     def send(start):
@@ -334,7 +334,7 @@ def unix_server(tmp_path):
     ],
 )
 def test_a_stranger_is_cut_off_and_others_live(unix_server, copies, greeting):
-    channel = unix_server.open("task 0")
+    channel = unix_server.open_channel("task 0")
     with raw_connection(unix_server) as stranger:
         stranger.sendall(greeting)
         assert stranger.recv(1) == b""
@@ -393,8 +393,8 @@ def test_a_listener_that_cannot_accept_rests_and_goes_on(tmp_path, copies, caplo
     path = str(tmp_path / "listens")
     listener = Listener(path, errno.EMFILE, errno.ENOBUFS)
     address = UnixAddress(path=path)
-    server = ControlServer(cast(Any, listener), address=address, now=CLOCK)
-    channel = server.open("task 0")
+    server = ControlServer(cast(Any, listener), address=address, clock=CLOCK)
+    channel = server.open_channel("task 0")
     copies(server, channel.token).connect()
     assert channel.connected
     assert listener.calls <= 5
@@ -413,7 +413,7 @@ def test_another_certificate_is_refused_before_the_token_is_sent(certificate, co
         bind=("127.0.0.1", 0),
         advertised_host="127.0.0.1",
     )
-    channel = server.open("task 0")
+    channel = server.open_channel("task 0")
     with pytest.raises(DriverConnectError, match="the certificate is not the driver"):
         copies(server, channel.token).connect()
     assert not channel.connected
@@ -451,7 +451,7 @@ def test_a_worker_that_never_answers_costs_the_timeout_only(tmp_path):
             str(UnixAddress(path=path)),
             b"t",
             selector,
-            now=CLOCK,
+            clock=CLOCK,
             on_message=lambda _message: None,
             on_closed=lambda _reason: None,
         )
@@ -461,14 +461,14 @@ def test_a_worker_that_never_answers_costs_the_timeout_only(tmp_path):
 
 
 def test_a_fault_of_the_server_is_said_and_ends_the_copies(unix_server, copies, monkeypatch):
-    channel = unix_server.open("task 0")
+    channel = unix_server.open_channel("task 0")
     copy = copies(unix_server, channel.token).connect()
     monkeypatch.setattr(channel, "deliver", None)
     copy.client.send({"type": "gauge"})
     assert copy.poll_until(lambda: copy.closed)
     assert "control server has failed" in channel.receive(5.0)["reason"]
     with pytest.raises(FatalError, match="has failed"):
-        unix_server.open("task 1")
+        unix_server.open_channel("task 1")
 
 
 WALL_MS = 1_790_000_000_000

@@ -29,11 +29,11 @@ class Cluster:
         self.answered: float | None = None
         """When its broker last answered; None: it always answers."""
 
-    def answered_s(self, node_id):
+    def last_response_s(self, node_id):
         return float("inf") if self.answered is None else self.answered
 
-    def want_topics(self, topics):
-        assert topics == set(self.view.wanted())
+    def request_topics(self, topics):
+        assert topics == set(self.view.list_requested_topics())
 
     def refresh_metadata(self):
         self.view.request_refresh()
@@ -41,13 +41,13 @@ class Cluster:
     def tick(self, now_s):
         return 1.0
 
-    def version_for(self, node_id, api_key, low, high):
+    def choose_version(self, node_id, api_key, low, high):
         return None
 
-    def trouble(self, node_id):
+    def connection_error(self, node_id):
         return None
 
-    def troubles(self):
+    def connection_errors(self):
         return {}
 
     def call(self, to, message, **how):
@@ -77,13 +77,13 @@ class Loop:
             cast(Any, settings),
             source=cast(Any, self.source),
             target=cast(Any, self.target),
-            link=DriverClient(cast(Any, SimpleNamespace(send=self.sent.append))),
-            selector=cast(Any, SimpleNamespace(poll=self.poll)),
-            now=cast(Any, SimpleNamespace(now_s=lambda: self.now_s, wall_ms=lambda: 50_000)),
+            driver=DriverClient(cast(Any, SimpleNamespace(send=self.sent.append))),
+            poller=cast(Any, SimpleNamespace(poll=self.poll)),
+            clock=cast(Any, SimpleNamespace(now_s=lambda: self.now_s, wall_ms=lambda: 50_000)),
             random=random.Random(1),
         )
         self.world = World()
-        self.world.copy = self.loop.copies[0]
+        self.world.copy = self.loop.partitions[0]
         self.world.tick()
         assert self.world.standing.phase is Phase.COPYING
 
@@ -167,11 +167,11 @@ def test_a_source_topic_that_metadata_miss_ends_the_copying():
 def test_a_source_topic_that_is_missed_at_a_boundary_is_looked_at_again():
     loop = Loop()
     loop.turn()
-    loop.world.standing.cross()
+    loop.world.standing.begin_boundary()
     metadata.say(loop.source.view, error_code=3)
     loop.turn()
     assert loop.world.standing.phase is Phase.BOUNDARY
-    loop.world.standing.copy()
+    loop.world.standing.begin_copying()
     loop.turn(copy_loop.SWEEP_INTERVAL_S)
     assert "missing (deleted?)" in loop.world.standing.reason
 
@@ -192,9 +192,9 @@ def test_a_mirror_that_is_missing_is_no_refusal_of_the_source():
 def test_larger_batches_are_joined_while_the_loop_waits_for_slow_acknowledgements(
     monkeypatch, slow_acks, while_waiting
 ):
-    monkeypatch.setattr(BatchProducer, "slow_acks", slow_acks)
+    monkeypatch.setattr(BatchProducer, "has_slow_acks", slow_acks)
     loop = Loop()
-    joining = loop.world.copy.outbox.limits.joining
+    joining = loop.world.copy.send_queue.limits.merge_limits
     found = []
     for waits_s in (0.0, 1.0, 0.0):
         loop.waits_s = waits_s
@@ -212,25 +212,25 @@ def test_nothing_is_left_to_copy_as_long_as_the_source_says_so(monkeypatch):
     loop = Loop()
     copy = loop.world.copy
     loop.turn()
-    assert loop.pulse.idle_s == latency.NEVER_S, "it is not known where the source ends"
+    assert loop.pulse.caught_up_at_s == latency.NEVER_S, "it is not known where the source ends"
     heard_s = loop.now_s - 2.0
-    monkeypatch.setattr(loop.loop._fetcher, "heard_s", lambda: heard_s)
+    monkeypatch.setattr(loop.loop._fetcher, "oldest_response_s", lambda: heard_s)
     copy.source.end = control_messages.compute_copied_to(copy)
     loop.loop._handle_arrived(copy)
     loop.turn()
-    assert loop.pulse.idle_s == heard_s
+    assert loop.pulse.caught_up_at_s == heard_s
     copy.source.end += 1
     loop.loop._handle_arrived(copy)
-    monkeypatch.setattr(loop.loop._fetcher, "heard_s", lambda: loop.now_s)
+    monkeypatch.setattr(loop.loop._fetcher, "oldest_response_s", lambda: loop.now_s)
     loop.turn()
-    assert loop.pulse.idle_s == heard_s, "that was the last moment"
+    assert loop.pulse.caught_up_at_s == heard_s, "that was the last moment"
 
 
 def test_a_paused_partition_is_not_known_to_have_nothing_left(monkeypatch):
     loop = Loop()
     copy = loop.world.copy
-    monkeypatch.setattr(loop.loop._fetcher, "heard_s", lambda: loop.now_s)
+    monkeypatch.setattr(loop.loop._fetcher, "oldest_response_s", lambda: loop.now_s)
     copy.source.end = control_messages.compute_copied_to(copy)
     loop.loop.pause(paused=True, topics=())
     loop.turn()
-    assert loop.pulse.idle_s == latency.NEVER_S
+    assert loop.pulse.caught_up_at_s == latency.NEVER_S

@@ -40,11 +40,11 @@ def test_a_budget_that_changed_while_the_copy_waited_for_its_slot_holds():
 
 def test_clusters_that_were_reached_ahead_are_those_of_the_settings_or_left_again():
     made = CopyProcess("unix:/nowhere", b"token")
-    wanted = CopyEndpoints(source=NEAR, target=NEAR, topics=("t",), mirrors=("x.t",))
+    wanted = CopyEndpoints(source=NEAR, target=NEAR, topics=("t",), remote_topics=("x.t",))
     made._on_message(control_messages.encode_endpoints(wanted))
     made._connect_early()
     before = made._clusters
-    assert [each.view.wanted() for each in before] == [("t",), ("x.t",)]
+    assert [each.view.list_requested_topics() for each in before] == [("t",), ("x.t",)]
     same = dataclasses.replace(SETTINGS, source=NEAR, target=NEAR)
     made._build_loop(same)
     assert made._clusters == before

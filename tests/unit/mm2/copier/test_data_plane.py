@@ -70,7 +70,7 @@ def test_the_first_opens_it_and_all_share_it(planes):
     assert one.server is two.server
     assert one.engine.state is EngineState.READY
     assert two.settings == INLINE
-    assert one.server.open("a copy").token
+    assert one.server.open_channel("a copy").token
 
 
 def test_it_is_kept_while_nobody_has_it(planes):
@@ -123,7 +123,7 @@ def test_closing_ends_engine_and_server(planes):
     planes.close(1.0)
     assert one.engine.state is EngineState.STOPPED
     with pytest.raises(FatalError):
-        one.server.open("a copy")
+        one.server.open_channel("a copy")
     one.release()
     assert not planes.acquire(INLINE, CLOCK).failure
 

@@ -42,9 +42,9 @@ def copy():
 
 
 def test_each_question_has_a_number_and_its_own_answer(copy):
-    copy.link.read_facts(taking.where(), 9, answered=copy.answered("facts"))
-    copy.link.ask_may_take(answered=copy.answered("may take"))
-    copy.link.ask_opposite([4, 5], answered=copy.answered("opposite"))
+    copy.link.request_recovered_state(taking.where(), 9, on_answer=copy.answered("facts"))
+    copy.link.request_acquisition(on_answer=copy.answered("may take"))
+    copy.link.request_reverse_producers([4, 5], on_answer=copy.answered("opposite"))
     assert [each["id"] for each in copy.sent] == [1, 2, 3]
     assert copy.sent[2] == control_messages.encode_reverse_producers_request(3, [4, 5])
     for message in (
@@ -52,7 +52,7 @@ def test_each_question_has_a_number_and_its_own_answer(copy):
         {"type": "may_take", "id": 2},
         control_messages.encode_recovered_state(1, RecoveredState()),
     ):
-        assert copy.link.received(message)
+        assert copy.link.handle_message(message)
     assert copy.told() == [
         ("opposite", THEIRS),
         ("may take", scripts.DONE),
@@ -61,31 +61,31 @@ def test_each_question_has_a_number_and_its_own_answer(copy):
 
 
 def test_what_nobody_can_say_is_an_answer_too(copy):
-    copy.link.ask_opposite([4], answered=copy.answered("opposite"))
-    copy.link.received(
+    copy.link.request_reverse_producers([4], on_answer=copy.answered("opposite"))
+    copy.link.handle_message(
         control_messages.encode_reverse_producers(1, None, failure="the source is away")
     )
     assert copy.told() == [("opposite", NoResponse(reason="the source is away"))]
 
 
 def test_an_answer_that_nobody_waits_for_is_dropped(copy):
-    copy.link.ask_opposite([4], answered=copy.answered("opposite"))
+    copy.link.request_reverse_producers([4], on_answer=copy.answered("opposite"))
     for number in (7, 1, 1):
-        assert copy.link.received(control_messages.encode_reverse_producers(number, {4}))
-    assert copy.link.received({"type": "may_take", "id": 1})
+        assert copy.link.handle_message(control_messages.encode_reverse_producers(number, {4}))
+    assert copy.link.handle_message({"type": "may_take", "id": 1})
     assert copy.told() == [("opposite", THEIRS)]
 
 
 def test_other_messages_are_not_for_it(copy):
-    assert not copy.link.received({"type": "pause"})
+    assert not copy.link.handle_message({"type": "pause"})
 
 
 def test_items_are_stored_in_order_and_told_when_all_of_them_are(copy):
     item = FlowLogItem(key=b"k", value=b"v")
-    copy.link.record([item, item], answered=copy.answered("two"))
-    copy.link.record([item], answered=copy.answered("one"))
-    copy.link.received({"type": "recorded", "through": 1})
+    copy.link.append_to_log([item, item], on_stored=copy.answered("two"))
+    copy.link.append_to_log([item], on_stored=copy.answered("one"))
+    copy.link.handle_message({"type": "recorded", "through": 1})
     assert copy.told() == []
-    copy.link.received({"type": "recorded", "through": 3})
+    copy.link.handle_message({"type": "recorded", "through": 3})
     assert copy.told() == [("two", scripts.DONE), ("one", scripts.DONE)]
     assert [each["first"] for each in copy.sent] == [1, 3]

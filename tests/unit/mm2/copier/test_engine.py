@@ -30,11 +30,11 @@ def test_progress_only_goes_forward():
     progress = CopyProgress()
     assert state_of(progress) is CopyState.WAITING_FOR_SLOT
     assert not progress.wait(0.0)
-    progress.running()
+    progress.set_running()
     assert state_of(progress) is CopyState.RUNNING
-    assert progress.ended("first")
-    assert not progress.ended("second")
-    progress.running()
+    assert progress.set_ended("first")
+    assert not progress.set_ended("second")
+    progress.set_running()
     assert state_of(progress) is CopyState.ENDED
     assert progress.error == "first"
     assert progress.wait(0.0)

@@ -40,12 +40,12 @@ def sides(lent_bytes):
     world = copying.begun()
     side = Fetcher(
         cast(Any, SimpleNamespace(lent_bytes=lent_bytes)),
-        held=world.budget,
-        carry=lambda copy, found: None,
-        arrived=lambda copy: None,
-        now=cast(Any, SimpleNamespace(now_s=lambda: 1000.0)),
+        memory_budget=world.budget,
+        execute=lambda copy, found: None,
+        on_arrived=lambda copy: None,
+        clock=cast(Any, SimpleNamespace(now_s=lambda: 1000.0)),
         throttles=throttle.create_limits(0, {}),
-        limits=client_properties.read_fetch_limits({}),
+        limits=client_properties.parse_fetch_limits({}),
         can_send=lambda copy: True,
     )
     return world, side
@@ -107,11 +107,11 @@ class Source:
             leader=lambda topic, partition: PartitionLeader(self.leader, 5),
         )
 
-    def version_for(self, node_id, api_key, low, high):
+    def choose_version(self, node_id, api_key, low, high):
         self.offered.append((low, high))
         return None if node_id in self.unreachable else low
 
-    def trouble(self, node_id):
+    def connection_error(self, node_id):
         return ConnectionError() if node_id in self.unreachable else None
 
     def refresh_metadata(self):
@@ -137,26 +137,26 @@ class Reading:
         copy = self.world.copy
         self.side = Fetcher(
             cast(Any, self.source),
-            held=self.world.budget,
-            carry=lambda copy, found: self.refused.append(len(found)),
-            arrived=lambda copy: None,
-            now=cast(Any, SimpleNamespace(now_s=lambda: self.now_s)),
+            memory_budget=self.world.budget,
+            execute=lambda copy, found: self.refused.append(len(found)),
+            on_arrived=lambda copy: None,
+            clock=cast(Any, SimpleNamespace(now_s=lambda: self.now_s)),
             throttles=throttle.create_limits(0, {}),
-            limits=client_properties.read_fetch_limits({"client.rack": rack} if rack else {}),
+            limits=client_properties.parse_fetch_limits({"client.rack": rack} if rack else {}),
             can_send=lambda copy: True,
         )
         self.side.add(copy)
-        self.side.place(copy)
+        self.side.update_partition(copy)
 
     def asked(self) -> tuple[int, str]:
         """(broker, our rack as it was told) of the one fetch under way."""
-        self.side.pump(self.now_s)
+        self.side.send_fetches(self.now_s)
         (found,) = self.source.fetches
         return found.node_id, found.rack
 
     def answer(self, *, error=0, named=-1, diverging=-1, records=b"", end=0, whole=0) -> None:
         """`error` is the partition's, `whole` the response's, which then names no partition."""
-        topic, index = self.world.copy.where.topic, self.world.copy.where.partition
+        topic, index = self.world.copy.setup.topic, self.world.copy.setup.partition
         part = RESPONSE.PartitionData(
             partition_index=index,
             error_code=ErrorCode(error),
@@ -200,7 +200,7 @@ def test_the_replica_that_the_leader_names_is_read():
     reading.follow()
     batch = copying.batch(0)
     reading.answer(records=batch, end=5)
-    assert reading.world.copy.outbox.queued == 1
+    assert reading.world.copy.send_queue.queued_batches == 1
     assert reading.asked()[0] == NEAR
 
 
@@ -212,10 +212,10 @@ def test_the_replica_that_the_leader_names_is_read():
 def test_what_a_replica_says_against_us_is_asked_of_the_leader(answer):
     reading = Reading()
     reading.follow()
-    before = reading.world.copy.standing.phase
+    before = reading.world.copy.state.phase
     reading.answer(**answer)
     assert reading.asked() == (LEADER, "")
-    assert (reading.refused, reading.world.copy.standing.phase) == ([], before)
+    assert (reading.refused, reading.world.copy.state.phase) == ([], before)
     reading.answer(error=OUT_OF_RANGE)
     assert reading.refused, "the leader's word counts"
 
@@ -230,7 +230,7 @@ def test_a_replica_that_breaks_off_or_cannot_be_reached_is_left():
     assert other.asked() == (LEADER, "b")
     other.source.unreachable.add(NEAR)
     other.answer(named=NEAR)
-    other.side.pump(other.now_s)
+    other.side.send_fetches(other.now_s)
     assert other.asked() == (LEADER, "")
 
 
@@ -253,10 +253,10 @@ def test_a_replica_that_the_metadata_do_not_have_yet_holds_nothing_up():
     assert reading.source.refreshes == 1
     assert reading.asked() == (LEADER, "")
     reading.answer(records=copying.batch(0), end=5)
-    assert reading.world.copy.outbox.queued == 1
+    assert reading.world.copy.send_queue.queued_batches == 1
     reading.source.view.brokers = {1, 2, 3}
     reading.now_s += follower_fetching.LEADER_ONLY_INITIAL_S
-    reading.side.place_all()
+    reading.side.update_all_partitions()
     reading.answer()
     reading.follow()
 
@@ -265,25 +265,27 @@ def test_a_new_leader_is_asked_itself():
     reading = Reading()
     reading.follow()
     reading.source.leader = 3
-    reading.side.place_all()
+    reading.side.update_all_partitions()
     reading.answer(records=copying.batch(0), end=1)
-    assert reading.world.copy.outbox.queued == 0, "it was asked of another broker meanwhile"
+    assert reading.world.copy.send_queue.queued_batches == 0, (
+        "it was asked of another broker meanwhile"
+    )
     assert reading.asked() == (3, "b")
 
 
 def test_a_topic_with_a_spent_budget_is_not_asked_for_until_it_has_earned_more():
     reading = Reading(rack="")
-    topic = reading.world.copy.where.topic
+    topic = reading.world.copy.setup.topic
     batch = copying.batch(0)
-    reading.side.throttle(throttle.create_limits(0, {topic: len(batch), "other": 1}))
+    reading.side.set_throttles(throttle.create_limits(0, {topic: len(batch), "other": 1}))
     reading.asked()
     reading.answer(records=batch, end=10)
     assert reading.source.fetches == []
     reading.now_s += 0.7
-    reading.side.pump(reading.now_s)
+    reading.side.send_fetches(reading.now_s)
     assert reading.source.fetches == []
     reading.now_s += 0.1
-    reading.side.pump(reading.now_s)
+    reading.side.send_fetches(reading.now_s)
     assert len(reading.source.fetches) == 1
 
 
@@ -296,32 +298,32 @@ def test_one_answer_does_not_overdraw_a_budget_for_long(monkeypatch):
 
     monkeypatch.setattr(fetch, "encode_fetch_request", keep)
     reading = Reading(rack="")
-    topic = reading.world.copy.where.topic
+    topic = reading.world.copy.setup.topic
     others = [copying.begun(partition=number) for number in range(10, 13)]
     for each in others:
         reading.side.add(each.copy)
-    reading.side.throttle(throttle.create_limits(400_000, {topic: 160_000}))
+    reading.side.set_throttles(throttle.create_limits(400_000, {topic: 160_000}))
     for _ in range(2):  # only then the first ones know of the last
-        reading.side.place_all()
-    reading.side.pump(reading.now_s)
+        reading.side.update_all_partitions()
+    reading.side.send_fetches(reading.now_s)
     assert asked == [(200_000, {20_000})]
     for each in others:
         each.copy.paused = True
-    reading.side.place_all()
-    reading.side.place_all()
+    reading.side.update_all_partitions()
+    reading.side.update_all_partitions()
     reading.answer(end=5)
     assert asked[1:] == [(200_000, {80_000})]
 
 
 def test_a_budget_that_is_lifted_is_lifted_at_once():
     reading = Reading(rack="")
-    topic = reading.world.copy.where.topic
-    reading.side.throttle(throttle.create_limits(0, {topic: 1}))
+    topic = reading.world.copy.setup.topic
+    reading.side.set_throttles(throttle.create_limits(0, {topic: 1}))
     reading.asked()
     reading.answer(records=copying.batch(0), end=10)
     assert reading.source.fetches == []
-    reading.side.throttle(throttle.create_limits(0, {}))
-    reading.side.pump(reading.now_s)
+    reading.side.set_throttles(throttle.create_limits(0, {}))
+    reading.side.send_fetches(reading.now_s)
     assert len(reading.source.fetches) == 1
 
 
@@ -343,7 +345,7 @@ def test_what_a_broker_says_to_a_whole_request_it_says_of_its_partitions():
     reading = Reading(rack="")
     reading.asked()
     reading.answer(whole=UNKNOWN_SERVER_ERROR)
-    assert reading.world.standing.phase is PartitionPhase.STOPPED
+    assert reading.world.standing.phase is PartitionPhase.HALTED
     assert "error -1" in reading.world.standing.reason
     assert reading.source.fetches == []
 
@@ -355,7 +357,7 @@ def test_who_does_not_lead_any_more_is_not_asked_again_at_once(code):
     reading.answer(error=code)
     assert (reading.source.fetches, reading.source.refreshes) == ([], 1)
     reading.now_s += fetcher.FETCH_RETRY_DELAY_S / 2
-    reading.side.pump(reading.now_s)
+    reading.side.send_fetches(reading.now_s)
     assert reading.source.fetches == []
     reading.now_s += fetcher.FETCH_RETRY_DELAY_S
     assert reading.asked() == (LEADER, "")
@@ -366,7 +368,7 @@ def test_another_leader_is_asked_at_once():
     reading.asked()
     reading.answer(error=6)
     reading.source.leader = 3
-    reading.side.place_all()
+    reading.side.update_all_partitions()
     assert reading.asked() == (3, "")
 
 
@@ -384,18 +386,18 @@ def test_a_session_that_a_broker_has_forgotten_begins_anew_at_once(code):
 
 def test_a_source_is_heard_of_as_long_as_each_of_its_brokers_answers():
     reading = Reading()
-    assert reading.side.heard_s() == -math.inf
+    assert reading.side.oldest_response_s() == -math.inf
     assert reading.asked()[0] == LEADER
     reading.answer()
     reading.source.fetches = [each for each in reading.source.fetches if "tail" in each.lane]
-    assert reading.side.heard_s() == -math.inf, "what it has from now on is not known yet"
+    assert reading.side.oldest_response_s() == -math.inf, "what it has from now on is not known yet"
     reading.now_s = 1001.0
     reading.answer()
     reading.now_s = 1002.0
-    assert reading.side.heard_s() == 1001.0
+    assert reading.side.oldest_response_s() == 1001.0
     reading.source.fetches = [each for each in reading.source.fetches if "tail" in each.lane]
     reading.answer(whole=UNKNOWN_SERVER_ERROR)
-    assert reading.side.heard_s() == -math.inf, "it refuses"
+    assert reading.side.oldest_response_s() == -math.inf, "it refuses"
 
 
 def test_of_a_partition_that_is_not_read_nothing_is_heard():
@@ -403,5 +405,5 @@ def test_of_a_partition_that_is_not_read_nothing_is_heard():
     assert reading.asked()[0] == LEADER
     reading.answer()
     reading.world.copy.paused = True
-    reading.side.place(reading.world.copy)
-    assert reading.side.heard_s() == -math.inf
+    reading.side.update_partition(reading.world.copy)
+    assert reading.side.oldest_response_s() == -math.inf

@@ -23,10 +23,10 @@ def state_of(handle) -> CopyState:
 @pytest.fixture
 def start(tmp_path):
     server = control_server.listen_unix(CLOCK, parent=tmp_path)
-    running: CopyEngine = InlineEngine(now=CLOCK, slots=2)
+    running: CopyEngine = InlineEngine(clock=CLOCK, slots=2)
     running.open()
     assert running.state is EngineState.READY
-    assert running.warm
+    assert running.is_warm
     starter = Starter(running, server)
     yield starter
     starter.end_all()
@@ -48,8 +48,8 @@ def test_a_copy_without_a_slot_waits_for_one(start):
     first, _second, third = start(), start(), start()
     first.message()
     assert state_of(third.handle) is CopyState.WAITING_FOR_SLOT
-    assert start.engine.slots() == SlotUsage(total=2, used=2, waiting=1)
-    assert start.engine.slots().missing == 1
+    assert start.engine.get_slot_usage() == SlotUsage(total=2, used=2, waiting=1)
+    assert start.engine.get_slot_usage().missing == 1
     first.stop()
     third.message()
     assert state_of(third.handle) is CopyState.RUNNING

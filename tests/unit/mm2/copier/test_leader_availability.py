@@ -84,7 +84,7 @@ class Brokers:
         self.answers: dict[int, float] = {}
         self.probes: list[tuple[int, Any]] = []
 
-    def answered_s(self, node_id):
+    def last_response_s(self, node_id):
         return self.answers.get(node_id, -inf)
 
     def call(self, to, message, *, done, timeout_s=None):
@@ -96,7 +96,7 @@ def check_for(watch, leaders, *, seconds, begun_s=0.0):
     """The last answer of checks once a second."""
     found = {}
     for second in range(seconds + 1):
-        found = watch.check(leaders, begun_s + second)
+        found = watch.find_silent_leaders(leaders, begun_s + second)
     return found
 
 
@@ -106,16 +106,16 @@ def test_a_broker_is_silent_once_its_last_answer_is_older_than_the_limit():
     brokers.answers = {1: 0.0, 2: 0.0}
     assert check_for(watch, {1, 2}, seconds=10) == {}
     brokers.answers[2] = 10.5
-    assert watch.check({1, 2}, 11.0) == {1: 0.0}
+    assert watch.find_silent_leaders({1, 2}, 11.0) == {1: 0.0}
     brokers.answers[1] = 11.5
-    assert watch.check({1, 2}, 12.0) == {}
+    assert watch.find_silent_leaders({1, 2}, 12.0) == {}
 
 
 def test_a_broker_that_never_answered_counts_from_when_it_became_a_leader():
     watch = LeaderMonitor(Brokers(), unreachable_after_s=10)
     assert check_for(watch, {1}, seconds=10, begun_s=100.0) == {}
-    assert watch.check({1}, 111.0) == {1: 100.0}
-    assert watch.check({2}, 112.0) == {}
+    assert watch.find_silent_leaders({1}, 111.0) == {1: 100.0}
+    assert watch.find_silent_leaders({2}, 112.0) == {}
 
 
 def test_a_quiet_broker_is_asked_once_and_again_only_after_the_answer():
@@ -124,12 +124,12 @@ def test_a_quiet_broker_is_asked_once_and_again_only_after_the_answer():
     brokers.answers = {1: 0.0}
     assert check_for(watch, {1}, seconds=2) == {}
     assert brokers.probes == []
-    watch.check({1}, 3.0)
-    watch.check({1}, 4.0)
+    watch.find_silent_leaders({1}, 3.0)
+    watch.find_silent_leaders({1}, 4.0)
     [(node_id, done)] = brokers.probes
     assert node_id == 1
     done(None)
-    watch.check({1}, 5.0)
+    watch.find_silent_leaders({1}, 5.0)
     assert len(brokers.probes) == 2
 
 
@@ -138,7 +138,7 @@ def test_time_in_which_the_process_stood_still_makes_no_broker_silent():
     watch = LeaderMonitor(brokers, unreachable_after_s=10)
     brokers.answers = {1: 0.0}
     assert check_for(watch, {1}, seconds=1) == {}
-    assert watch.check({1}, 500.0) == {}
+    assert watch.find_silent_leaders({1}, 500.0) == {}
     for second in range(1, 11):
-        assert watch.check({1}, 500.0 + second) == {}
-    assert watch.check({1}, 511.0) == {1: 0.0}
+        assert watch.find_silent_leaders({1}, 500.0 + second) == {}
+    assert watch.find_silent_leaders({1}, 511.0) == {1: 0.0}

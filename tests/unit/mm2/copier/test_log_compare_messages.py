@@ -22,9 +22,11 @@ def sent(message):
 def test_what_is_asked_arrives():
     bounds = (
         LogCompareRange(partition=ORDERS),
-        LogCompareRange(partition=ORDERS, source_to=5, target_to=7, opposite=frozenset({9, 4})),
+        LogCompareRange(
+            partition=ORDERS, source_end=5, target_end=7, reverse_producers=frozenset({9, 4})
+        ),
     )
-    asked = LogCompareRequest(bounds=bounds, memory_bytes=7_000, all_differ=True)
+    asked = LogCompareRequest(ranges=bounds, memory_bytes=7_000, all_differ=True)
     assert (
         log_compare_messages.decode_request(sent(log_compare_messages.encode_request(asked)))
         == asked
@@ -50,14 +52,18 @@ def test_what_was_found_arrives():
     matched = LogAlignment(
         first_source=0,
         first_target=1,
-        stretches=stretches,
-        matched=8,
-        unsure=3,
-        tail=2,
-        writers=(7, -1),
+        ranges=stretches,
+        matched_offsets=8,
+        bounded_offsets=3,
+        unmatched_tail=2,
+        producer_ids=(7, -1),
     )
-    found = LogCompareResult(partition=ORDERS, matched=matched, source=11, target=12)
-    nothing = LogCompareResult(partition=ORDERS, source=1, target=2, why="it is damaged")
+    found = LogCompareResult(
+        partition=ORDERS, alignment=matched, source_records=11, target_records=12
+    )
+    nothing = LogCompareResult(
+        partition=ORDERS, source_records=1, target_records=2, failure="it is damaged"
+    )
     assert answered(found, nothing, found) == [found, nothing, found]
 
 
@@ -66,15 +72,15 @@ def test_long_stretches_come_in_pieces():
     matched = LogAlignment(
         first_source=0,
         first_target=0,
-        stretches=(AlignedRange(0, 60_000, 60_001, runs),),
-        matched=1,
-        unsure=0,
-        tail=0,
-        writers=(),
+        ranges=(AlignedRange(0, 60_000, 60_001, runs),),
+        matched_offsets=1,
+        bounded_offsets=0,
+        unmatched_tail=0,
+        producer_ids=(),
     )
-    found = LogCompareResult(partition=ORDERS, matched=matched)
+    found = LogCompareResult(partition=ORDERS, alignment=matched)
     assert len(list(log_compare_messages.encode_result(found))) == 4
     (got,) = answered(found)
-    assert got.matched is not None
-    assert sum((each.runs for each in got.matched.stretches), ()) == runs
-    assert got.matched.through == 60_000
+    assert got.alignment is not None
+    assert sum((each.runs for each in got.alignment.ranges), ()) == runs
+    assert got.alignment.through == 60_000

@@ -40,7 +40,7 @@ class Questions:
     def leader(self, topic, partition):
         return 1
 
-    def ask(self, to, message):
+    def request(self, to, message):
         request = message.build(11, BUILT)
         latest = request.topics[0].partitions[0].timestamp == -1
         offset = self.stable if latest else 0
@@ -62,33 +62,33 @@ def compared(
         clock.now += wait_s
 
     cast(Any, made)._poll_channel = turn
-    bounds = LogCompareRange(partition=PLACE, target_to=target_to)
+    bounds = LogCompareRange(partition=PLACE, target_end=target_to)
     sides = cast(Any, (source, target))
-    asked = LogCompareRequest(bounds=(bounds,), memory_bytes=memory_bytes)
+    asked = LogCompareRequest(ranges=(bounds,), memory_bytes=memory_bytes)
     return made._compare_partition(bounds, WHERE, None, sides=sides, request=asked)
 
 
 def test_both_are_read_up_to_where_it_was_told():
     source = Questions(b"a", b"b", b"c", stable=3)
     found = compared(source, Questions(b"a", b"b", b"c", stable=3), target_to=2)
-    assert (found.why, found.source, found.target) == ("", 3, 2)
-    assert found.matched is not None
-    assert found.matched.through == 2
+    assert (found.failure, found.source_records, found.target_records) == ("", 3, 2)
+    assert found.alignment is not None
+    assert found.alignment.through == 2
 
 
 def test_a_mirror_that_can_be_read_in_part_only_is_not_compared():
     source, target = Questions(b"a", b"b", stable=2), Questions(b"a", b"b", stable=1)
     found = compared(source, target, target_to=2)
-    assert found.matched is None
-    assert "only up to offset 1, not 2" in found.why
+    assert found.alignment is None
+    assert "only up to offset 1, not 2" in found.failure
 
 
 def test_what_would_take_more_memory_than_it_may_is_left():
     source, target = Questions(b"a", b"b", stable=2), Questions(b"a", b"b", stable=2)
-    assert compared(source, target, target_to=2, memory_bytes=860).why == ""
+    assert compared(source, target, target_to=2, memory_bytes=860).failure == ""
     found = compared(source, target, target_to=2, memory_bytes=859)
-    assert found.matched is None
-    assert "more than 1 records" in found.why
+    assert found.alignment is None
+    assert "more than 1 records" in found.failure
 
 
 def data(offset, *values, producer=-1, transactional=False, last=None):
@@ -104,28 +104,28 @@ def marker(offset, producer, *, commit):
 
 
 def log(*held, start=0, upto=100, aborted=(), records_max=100, **more):
-    found = ComparedLog(start=start, upto=upto, records_max=records_max, **more)
+    found = ComparedLog(start=start, end=upto, max_records=records_max, **more)
     found.add(memoryview(b"".join(held)), aborted)
     return found
 
 
 def offsets(found):
-    return list(found.items.offsets)
+    return list(found.digests.offsets)
 
 
 def holes(found):
-    return [at for at in range(len(found.items)) if found.items.has_hole(at, at)]
+    return [at for at in range(len(found.digests)) if found.digests.has_hole(at, at)]
 
 
 def test_every_record_has_its_offset_digest_and_writer():
     one = log(data(0, b"a", b"b", producer=7), data(2, b"a"))
-    digests = list(one.items.digests)
+    digests = list(one.digests.digests)
     assert offsets(one) == [0, 1, 2]
     assert digests[0] == digests[2] != digests[1]
-    assert list(one.items.writers) == [7, 7, -1]
-    assert (one.at, one.complete) == (3, False)
+    assert list(one.digests.producer_ids) == [7, 7, -1]
+    assert (one.next_offset, one.is_complete) == (3, False)
     other = log(data(40, b"a"), start=40)
-    assert list(other.items.digests) == digests[:1]
+    assert list(other.digests.digests) == digests[:1]
 
 
 def test_batches_go_on_where_the_last_fetch_ended():
@@ -138,7 +138,7 @@ def test_markers_are_no_holes_and_what_the_cleaner_took_is_one():
     found = log(
         data(0, b"a"), marker(1, 7, commit=True), data(2, b"b"), data(5, b"c", b"d", last=4)
     )
-    assert (offsets(found), holes(found), found.at) == ([0, 2, 5, 6], [2], 10)
+    assert (offsets(found), holes(found), found.next_offset) == ([0, 2, 5, 6], [2], 10)
     found.add(memoryview(data(10, b"e")), ())
     assert holes(found) == [2, 4]
 
@@ -153,38 +153,38 @@ def test_what_was_aborted_counts_where_it_may_have_been_copied(optional, expecte
         optional_aborted=optional,
     )
     assert (offsets(found), holes(found)) == (expected, [])
-    assert [found.items.is_needed(at) for at in range(len(expected))][-1]
-    assert found.items.is_needed(0) is not optional
+    assert [found.digests.is_needed(at) for at in range(len(expected))][-1]
+    assert found.digests.is_needed(0) is not optional
 
 
 def test_what_a_flow_back_wrote_is_nobodys():
-    found = log(data(0, b"a", producer=9), data(1, b"b"), opposite=frozenset({9}))
+    found = log(data(0, b"a", producer=9), data(1, b"b"), reverse_producers=frozenset({9}))
     assert (offsets(found), holes(found)) == ([1], [])
 
 
 def test_it_ends_where_it_is_told_to():
     found = log(data(0, b"a", b"b", b"c"), data(3, b"d"), upto=2)
-    assert (offsets(found), found.at, found.complete) == ([0, 1], 2, True)
-    assert log(data(0, b"a"), data(1, b"b"), upto=1).complete
-    assert not log(data(0, b"a"), upto=9).complete
+    assert (offsets(found), found.next_offset, found.is_complete) == ([0, 1], 2, True)
+    assert log(data(0, b"a"), data(1, b"b"), upto=1).is_complete
+    assert not log(data(0, b"a"), upto=9).is_complete
 
 
 def test_what_a_transform_left_out_is_no_hole_and_what_it_changed_counts_as_changed():
     found = log(data(0, b"a", b"b", b"c"), transform=Filter(b"b", change=b"x"))
     there = log(data(0, b"xa", b"xc"))
     assert (offsets(found), holes(found)) == ([0, 2], [])
-    assert list(found.items.digests) == list(there.items.digests)
+    assert list(found.digests.digests) == list(there.digests.digests)
 
 
 def test_what_cannot_be_read_is_told():
     broken = bytearray(data(0, b"a"))
     broken[-1] ^= 1
-    found = ComparedLog(start=0, upto=9, records_max=100)
+    found = ComparedLog(start=0, end=9, max_records=100)
     with pytest.raises(log_compare_process.UNREADABLE_LOG_ERRORS):
         found.add(memoryview(bytes(broken)), ())
 
 
 def test_more_records_than_may_be_held_are_not_compared():
-    assert len(log(data(0, b"a", b"b"), records_max=2).items) == 2
+    assert len(log(data(0, b"a", b"b"), records_max=2).digests) == 2
     with pytest.raises(LogTooLargeError, match=r"more than 1 records.*--memory-gb"):
         log(data(0, b"a", b"b"), records_max=1)

@@ -34,7 +34,7 @@ class Questions:
     def leader(self, topic, partition):
         return 1
 
-    def ask(self, to, message):
+    def request(self, to, message):
         end = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
         found = SimpleNamespace(error_code=0, offset=end)
         return SimpleNamespace(topics=[SimpleNamespace(partitions=[found])])
@@ -54,31 +54,31 @@ def log_of(questions):
     def turn(wait_s):
         clock.now += wait_s
 
-    return PartitionLogReader(cast(Any, questions), PLACE, clock=clock, turn=turn)
+    return PartitionLogReader(cast(Any, questions), PLACE, clock=clock, wait=turn)
 
 
 def read(questions, *, upto):
-    into = ComparedLog(start=0, upto=upto, records_max=100)
+    into = ComparedLog(start=0, end=upto, max_records=100)
     log_of(questions).read(into)
     return into
 
 
 def test_it_is_read_to_its_end():
     questions = Questions(data(0, b"a", b"b"), data(2, b"c"))
-    assert len(read(questions, upto=3).items) == 3
+    assert len(read(questions, upto=3).digests) == 3
     assert questions.asked == [0, 2]
 
 
 def test_answers_that_bring_nothing_are_no_end():
     questions = Questions(data(0, b"a"), *[b""] * 20, data(1, b"b"))
-    assert list(read(questions, upto=2).items.offsets) == [0, 1]
+    assert list(read(questions, upto=2).digests.offsets) == [0, 1]
     with pytest.raises(RetriableError, match="orders-3 at offset 1: no records arrived"):
         read(Questions(data(0, b"a")), upto=2)
 
 
 def test_a_broker_that_is_troubled_is_asked_again_for_a_while():
     moved = RetriableError("NOT_LEADER_OR_FOLLOWER")
-    assert len(read(Questions(moved, moved, data(0, b"a")), upto=1).items) == 1
+    assert len(read(Questions(moved, moved, data(0, b"a")), upto=1).digests) == 1
     with pytest.raises(RetriableError, match="at offset 0: NOT_LEADER"):
         read(Questions(*[moved] * 1000), upto=1)
 
@@ -92,7 +92,7 @@ def test_what_is_refused_is_not_asked_again():
 
 def test_what_is_not_decided_yet_is_waited_for():
     questions = Questions(ends=[4, 4, 6, 9])
-    log_of(questions).stable_to(6)
+    log_of(questions).wait_until_stable(6)
     assert questions.ends == [9]
     with pytest.raises(RetriableError, match="only up to offset 5, not 6"):
-        log_of(Questions(ends=[5])).stable_to(6)
+        log_of(Questions(ends=[5])).wait_until_stable(6)

@@ -27,7 +27,7 @@ class Target:
         self.view = SimpleNamespace(leader=lambda topic, number: SimpleNamespace(node_id=1))
         self.sent = []
 
-    def version_for(self, node_id, api_key, low, high):
+    def choose_version(self, node_id, api_key, low, high):
         return VERSION
 
     def call_raw(self, node_id, *, lane, done, **request):
@@ -50,14 +50,14 @@ class World:
         self.copies = [copying.begun(*LOG, partition=each) for each in range(partitions)]
         self.side = BatchProducer(
             cast(Any, self.target),
-            carry=lambda copy, found: None,
-            now=clock_at(1000.0),
-            settled=lambda copy: None,
-            may_send=lambda: self.may_send,
+            execute=lambda copy, found: None,
+            clock=clock_at(1000.0),
+            on_result=lambda copy: None,
+            can_record=lambda: self.may_send,
         )
         for each in self.copies:
             each.offer(*LOG)
-            self.side.offer(each.copy)
+            self.side.mark_ready(each.copy)
 
     def answer(self, *, elapsed_s, lane="produce-0"):
         """The oldest request of a lane is acknowledged."""
@@ -80,14 +80,14 @@ class World:
             module.PartitionProduceResponse(
                 index=number,
                 error_code=ErrorCode(0),
-                base_offset=each.copy.window._in_flight[0].target,
+                base_offset=each.copy.in_flight._in_flight[0].target,
                 log_append_time=None,
                 log_start_offset=0,
                 record_errors=(),
                 error_message=None,
             )
             for number, each in enumerate(self.copies)
-            if each.copy.window.in_flight
+            if each.copy.in_flight.count
         )
         topic = module.TopicProduceResponse(name="a.orders", partition_responses=partitions)
         answer = module.ProduceResponse(responses=(topic,), throttle_time=scripted_broker.NO_TIME)
@@ -96,25 +96,25 @@ class World:
 
 def test_one_request_carries_a_batch_of_every_partition_that_is_ready():
     world = World(3)
-    world.side.pump(1000.0)
+    world.side.send_ready(1000.0)
     assert world.target.lanes() == ["produce-0"] * producer.MAX_IN_FLIGHT_REQUESTS
-    assert [each.copy.window.in_flight for each in world.copies] == [5, 5, 5]
+    assert [each.copy.in_flight.count for each in world.copies] == [5, 5, 5]
 
 
 @pytest.fixture
 def slowed():
     """Two partitions whose broker has just become slow."""
     world = World(2)
-    world.side.pump(1000.0)
-    while world.side._get_concurrency(1).lanes == 1:
+    world.side.send_ready(1000.0)
+    while world.side._get_concurrency(1).connections == 1:
         world.answer(elapsed_s=1.0)
-    assert world.side._get_concurrency(1).lanes == in_flight.PRODUCE_CONNECTIONS_MAX
+    assert world.side._get_concurrency(1).connections == in_flight.PRODUCE_CONNECTIONS_MAX
     return world
 
 
 def test_a_partition_changes_its_connection_only_when_nothing_of_it_is_under_way(slowed):
     second = slowed.copies[1].copy
-    while second.window.in_flight > 1:
+    while second.in_flight.count > 1:
         slowed.answer(elapsed_s=1.0)
         assert "produce-1" not in slowed.target.lanes()
     slowed.answer(elapsed_s=1.0)
@@ -124,14 +124,14 @@ def test_a_partition_changes_its_connection_only_when_nothing_of_it_is_under_way
 def test_the_other_one_stays_where_it_is(slowed):
     first = slowed.copies[0].copy
     slowed.answer(elapsed_s=1.0)
-    assert first.window.in_flight == producer.MAX_IN_FLIGHT_REQUESTS
+    assert first.in_flight.count == producer.MAX_IN_FLIGHT_REQUESTS
 
 
 def test_nothing_is_sent_while_the_record_of_what_was_copied_is_full():
     world = World(1)
     world.may_send = False
-    world.side.pump(1000.0)
+    world.side.send_ready(1000.0)
     assert world.target.sent == []
     world.may_send = True
-    world.side.pump(1000.0)
+    world.side.send_ready(1000.0)
     assert world.target.sent

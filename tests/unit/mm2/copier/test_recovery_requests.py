@@ -80,11 +80,11 @@ class Side:
     def call_raw(self, node_id, *, done, **more):
         self.raw.append((node_id, done))
 
-    def version_for(self, node_id, api_key, low, high):
+    def choose_version(self, node_id, api_key, low, high):
         self.offered.append((low, high))
         return self.version
 
-    def trouble(self, node_id):
+    def connection_error(self, node_id):
         return self.unreachable
 
     def refresh_metadata(self):
@@ -116,16 +116,16 @@ class World:
         self.questions = RecoveryRequests(
             source=cast(Any, self.source),
             target=cast(Any, self.target),
-            link=cast(Any, None),
-            answered=lambda copy, answer: self.answers.append((copy.where.partition, answer)),
-            now=cast(Any, SimpleNamespace(now_s=lambda: self.now_s)),
+            driver=cast(Any, None),
+            on_answer=lambda copy, answer: self.answers.append((copy.setup.partition, answer)),
+            clock=cast(Any, SimpleNamespace(now_s=lambda: self.now_s)),
             granted=granted,
         )
         self.copies = [
             cast(
                 Any,
                 SimpleNamespace(
-                    where=taking.where(partition=each), script=SimpleNamespace(token=1)
+                    setup=taking.where(partition=each), script_runner=SimpleNamespace(token=1)
                 ),
             )
             for each in range(partitions)
@@ -133,7 +133,7 @@ class World:
 
     def ask(self, instruction, *partitions, flush=True):
         for each in partitions or (0,):
-            self.questions.ask(self.copies[each], instruction, 10.0)
+            self.questions.submit(self.copies[each], instruction, 10.0)
         if flush:
             self.questions.flush(10.0)
 
@@ -145,7 +145,7 @@ class World:
 
 def entity(message, version):
     """What would be sent."""
-    return message.entity(version)
+    return message.build_entity(version)
 
 
 # What the worker answers
@@ -155,7 +155,10 @@ def test_the_worker_is_asked_whose_producer_ids_are():
     world = World()
     asked: list[Any] = []
     world.questions._driver = cast(
-        Any, SimpleNamespace(ask_opposite=lambda ids, answered: asked.append((ids, answered)))
+        Any,
+        SimpleNamespace(
+            request_reverse_producers=lambda ids, on_answer: asked.append((ids, on_answer))
+        ),
     )
     world.ask(FindReverseFlowProducers(producers=(4, 5)))
     ((producers, answered),) = asked
@@ -169,7 +172,7 @@ def test_what_the_group_has_just_confirmed_needs_no_question_the_first_time():
     world = World(granted=True)
     asked: list[Any] = []
     world.questions._driver = cast(
-        Any, SimpleNamespace(ask_may_take=lambda answered: asked.append(answered))
+        Any, SimpleNamespace(request_acquisition=lambda on_answer: asked.append(on_answer))
     )
     world.ask(RequestAcquisition(), 0, 1)
     assert world.answered() == {0: InstructionDone(), 1: InstructionDone()}
@@ -189,7 +192,7 @@ def test_where_a_log_ends_is_asked_once_its_topic_was_heard_of():
     world.ask(FindTargetEnd(), 0, 1)
     assert world.answered() == {}
     assert world.target.asked == []
-    world.copies[1].script.token += 1  # it was given up meanwhile
+    world.copies[1].script_runner.token += 1  # it was given up meanwhile
     world.questions.flush(11.0)
     world.target.heard = True
     world.questions.flush(12.0)
@@ -204,7 +207,7 @@ def test_where_a_log_ends_is_asked_once_its_topic_was_heard_of():
 def test_an_abandoned_scripts_question_is_dropped_unanswered():
     world = World()
     world.ask(InitProducer())
-    world.copies[0].script.token = 2
+    world.copies[0].script_runner.token = 2
     world.target.answer(SimpleNamespace(error_code=0, producer_id=7, producer_epoch=3))
     assert world.answered() == {}
 
@@ -227,9 +230,9 @@ def test_who_computes_for_long_whenever_it_wakes_leaves_the_loop_its_turn():
     woken = []
 
     def answered(copy, answer):
-        woken.append(copy.where.partition)
+        woken.append(copy.setup.partition)
         world.now_s += 0.6 * recovery_requests.MAX_COMPUTE_TIME_S
-        world.questions.ask(copy, Delay(delay_s=0.0), world.now_s)
+        world.questions.submit(copy, Delay(delay_s=0.0), world.now_s)
 
     world.questions._on_answer = answered
     world.ask(Delay(delay_s=0.0), 0, 1, 2, 3, 4, flush=False)
@@ -442,7 +445,9 @@ def test_where_one_such_question_is_lost_the_next_is_asked():
 def test_a_broker_that_does_not_know_the_question_refuses_it():
     world = World()
     world.ask(FindOpenTransactions())
-    unknown = UnsupportedVersion("describe_producers", ours=(0, 0), theirs=None, address="a:9092")
+    unknown = UnsupportedVersion(
+        "describe_producers", client_versions=(0, 0), broker_versions=None, address="a:9092"
+    )
     world.target.answer(None, failure=unknown)
     assert world.answered() == {0: InstructionRefused(code=35, message=str(unknown))}
 
@@ -529,7 +534,7 @@ def test_what_is_read_ends_where_its_reader_may_see(of_target, end, stable):
     side.answer_raw(fetched(topic, (0, 0, 2, b"batches")))
     found = world.answered()
     assert (bytes(found[0].records), found[0].log_start, found[0].end) == (b"batches", 2, end)
-    assert found[0].last_stable == stable
+    assert found[0].last_stable_offset == stable
     assert found[1] == NoResponse(reason="the response does not contain the partition")
 
 
@@ -537,7 +542,7 @@ def test_a_last_stable_offset_that_the_broker_does_not_know_is_not_told():
     world = World()
     world.ask(ReadTarget(offset=3))
     world.target.answer_raw(fetched("a.orders", (0, 0, 2, b""), stable=-1))
-    assert world.answered()[0].last_stable is None
+    assert world.answered()[0].last_stable_offset is None
 
 
 def test_a_topic_without_an_id_is_read_by_name():
@@ -545,7 +550,7 @@ def test_a_topic_without_an_id_is_read_by_name():
     world.ask(ReadTarget(offset=3))
     world.ask(ReadSource(offset=3))
     assert (world.target.offered, world.source.offered) == ([(12, 12)], [(12, 12)])
-    world.copies[0].where = taking.where(partition=0, target_topic_id=b"2" * 16)
+    world.copies[0].setup = taking.where(partition=0, target_topic_id=b"2" * 16)
     world.target.answer_raw(fetched("a.orders", (0, 0, 0, b"")))
     world.ask(ReadTarget(offset=3))
     assert world.target.offered[1:] == [api_versions.FETCH_VERSIONS]

@@ -27,7 +27,7 @@ def test_a_held_one_is_left_in_peace(tmp_path):
 def test_one_that_was_left_goes_with_the_next_of_its_kind(tmp_path):
     left = run_directory.create("mm2-x-", parent=tmp_path)
     (left.path / "spark.log").write_text("why")
-    left.leave()
+    left.keep()
     run_directory.create("mm2-y-", parent=tmp_path)
     assert (left.path / "spark.log").exists()
     run_directory.create("mm2-x-", parent=tmp_path)
@@ -58,20 +58,20 @@ def test_what_has_no_lock_is_not_ours(tmp_path):
 def test_the_newest_that_were_left_may_be_kept(tmp_path):
     left = []
     for at_s in range(4):
-        each = run_directory.create("run-", parent=tmp_path, kept=2)
+        each = run_directory.create("run-", parent=tmp_path, keep_count=2)
         os.utime(each.path / "lock", (at_s, at_s))
-        each.leave()
+        each.keep()
         left.append(each.path)
-    running = run_directory.create("run-", parent=tmp_path, kept=2)
+    running = run_directory.create("run-", parent=tmp_path, keep_count=2)
     assert [each.exists() for each in left] == [False, False, True, True]
     running.remove()
 
 
 def test_those_that_are_held_are_not_counted_among_the_kept(tmp_path):
     left = run_directory.create("mm2-x-", parent=tmp_path)
-    held = [run_directory.create("mm2-x-", parent=tmp_path, kept=2) for _ in range(2)]
-    left.leave()
-    run_directory.remove_stale("mm2-x-", tmp_path, kept=1)
+    held = [run_directory.create("mm2-x-", parent=tmp_path, keep_count=2) for _ in range(2)]
+    left.keep()
+    run_directory.remove_stale("mm2-x-", tmp_path, keep_count=1)
     assert left.path.exists()
     for each in held:
         each.remove()

@@ -39,10 +39,10 @@ class Log:
     first: int = 0
     asked: list[int] = field(default_factory=list)
 
-    def start(self) -> int:
+    def find_start_offset(self) -> int:
         return self.first
 
-    def batches(self, offset: int) -> list[tuple[BatchHeader, memoryview]]:
+    def read_batches(self, offset: int) -> list[tuple[BatchHeader, memoryview]]:
         self.asked.append(offset)
         self.clock.s += 1.0
         number = offset // 2
@@ -55,7 +55,7 @@ class Log:
 
 
 def scan(log: Log, start: int, end: int, *, within_s: float = 100.0) -> tuple[bool, Provenance]:
-    found = Provenance(ours={OURS}, start=start, end=end)
+    found = Provenance(flow_producers={OURS}, start=start, end=end)
     limit = Deadline.after(within_s, now_s=log.clock.now_s())
     return divergence.scan_log(log, found, clock=log.clock, end=limit), found
 
@@ -63,7 +63,7 @@ def scan(log: Log, start: int, end: int, *, within_s: float = 100.0) -> tuple[bo
 def test_all_of_a_stretch_is_read():
     log = Log(Clock(), [OURS, OTHERS, OURS, OURS])
     whole, found = scan(log, 2, 6)
-    assert (whole, found.mine, sum(each.records for each in found.others)) == (True, 2, 2)
+    assert (whole, found.flow_records, sum(each.records for each in found.foreign)) == (True, 2, 2)
     assert log.asked == [2, 4]
 
 
@@ -92,7 +92,7 @@ def test_no_more_than_so_many_bytes_are_read(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(divergence, "MAX_SCAN_BYTES", 100)
     whole, found = scan(Log(Clock(), [OURS] * 50), 0, 100)
     assert not whole
-    assert 0 < found.mine < 100
+    assert 0 < found.flow_records < 100
 
 
 def test_all_scans_share_the_room_for_what_they_keep():
@@ -101,18 +101,20 @@ def test_all_scans_share_the_room_for_what_they_keep():
 
     def scan_for(batches_: int) -> tuple[bool, int]:
         log = Log(Clock(), [OTHERS, OURS] * batches_)
-        found = Provenance(ours={OURS}, start=0, end=4 * batches_)
-        return divergence.scan_log(log, found, clock=log.clock, end=end, room=room), found.held
+        found = Provenance(flow_producers={OURS}, start=0, end=4 * batches_)
+        return divergence.scan_log(
+            log, found, clock=log.clock, end=end, budget=room
+        ), found.range_count
 
     assert scan_for(3) == (True, 3)
     assert scan_for(3) == (False, 3)  # and what it had is free again
     assert scan_for(2) == (True, 2)
-    assert not room.takes(1)
+    assert not room.reserve(1)
 
 
 def test_a_scan_that_ends_too_early_keeps_no_room():
     room, log = ScanBudget(5), Log(Clock(), [OTHERS, OURS] * 10)
-    found = Provenance(ours={OURS}, start=0, end=40)
+    found = Provenance(flow_producers={OURS}, start=0, end=40)
     end = Deadline.after(4.0, now_s=0.0)
-    assert not divergence.scan_log(log, found, clock=log.clock, end=end, room=room)
-    assert room.takes(5)
+    assert not divergence.scan_log(log, found, clock=log.clock, end=end, budget=room)
+    assert room.reserve(5)

@@ -33,35 +33,35 @@ def batch(base, count=1, *, producer=OTHER, transactional=False, last=None):
 
 
 def found(*batches, start=0, end=100):
-    result = Provenance(ours=[OURS], start=start, end=end)
+    result = Provenance(flow_producers=[OURS], start=start, end=end)
     for each in batches:
         header, control = each if isinstance(each, tuple) and len(each) == 2 else (each, None)
-        result.take(header, control)
+        result.add_batch(header, control)
     return result
 
 
 def test_own_records_are_counted_and_others_named():
     result = found(batch(0, 3, producer=OURS), batch(3, 2), batch(6, producer=-1))
-    assert (result.mine, result.mine_end) == (3, 3)
-    assert [each[:3] for each in result.others] == [(3, 4, 2), (6, 6, 1)]
-    assert result.others[0][3:] == (103, 203)
+    assert (result.flow_records, result.flow_end) == (3, 3)
+    assert [each[:3] for each in result.foreign] == [(3, 4, 2), (6, 6, 1)]
+    assert result.foreign[0][3:] == (103, 203)
 
 
 def test_a_transaction_counts_once_it_is_committed():
     open_one = batch(0, 2, transactional=True)
-    assert found(open_one).others == []
-    assert found(open_one, (batch(2), ABORT)).others == []
-    assert [each[:3] for each in found(open_one, (batch(2), COMMIT)).others] == [(0, 1, 2)]
+    assert found(open_one).foreign == []
+    assert found(open_one, (batch(2), ABORT)).foreign == []
+    assert [each[:3] for each in found(open_one, (batch(2), COMMIT)).foreign] == [(0, 1, 2)]
 
 
 def test_a_marker_of_another_producer_decides_nothing():
     open_one = batch(0, 2, transactional=True)
-    assert found(open_one, (batch(2, producer=OURS), COMMIT)).others == []
+    assert found(open_one, (batch(2, producer=OURS), COMMIT)).foreign == []
 
 
 def test_a_marker_at_the_end_or_behind_does_not_count():
     open_one = batch(0, 2, transactional=True)
-    assert found(open_one, (batch(2), COMMIT), end=2).others == []
+    assert found(open_one, (batch(2), COMMIT), end=2).foreign == []
 
 
 @pytest.mark.parametrize(
@@ -69,17 +69,17 @@ def test_a_marker_at_the_end_or_behind_does_not_count():
     [(0, 100, (10, 14, 5)), (12, 100, (12, 14, 3)), (0, 12, (10, 11, 2)), (12, 13, (12, 12, 1))],
 )
 def test_what_is_outside_does_not_count(start, end, expected):
-    (stretch,) = found(batch(10, 5), start=start, end=end).others
+    (stretch,) = found(batch(10, 5), start=start, end=end).foreign
     assert stretch[:3] == expected
 
 
 @pytest.mark.parametrize(("start", "end"), [(15, 100), (0, 10)])
 def test_what_is_wholly_outside_is_passed_over(start, end):
-    assert found(batch(10, 5), start=start, end=end).others == []
+    assert found(batch(10, 5), start=start, end=end).foreign == []
 
 
 def test_compacted_batches_hold_fewer_records_than_offsets():
-    (stretch,) = found(batch(10, 2, last=19), start=12).others
+    (stretch,) = found(batch(10, 2, last=19), start=12).foreign
     assert stretch[:3] == (12, 19, 2)
 
 
@@ -109,16 +109,16 @@ def test_records_within(start, end, count):
 
 
 def test_the_flows_records_end_behind_the_last_of_them():
-    assert found(start=7).mine_end == 7
-    assert found(batch(8, 2, producer=OURS), batch(10, 4), start=7).mine_end == 10
+    assert found(start=7).flow_end == 7
+    assert found(batch(8, 2, producer=OURS), batch(10, 4), start=7).flow_end == 10
 
 
 def test_neighbours_are_one_stretch():
-    (stretch,) = found(batch(3, 2), batch(5, producer=-1), batch(6, 4)).others
+    (stretch,) = found(batch(3, 2), batch(5, producer=-1), batch(6, 4)).foreign
     assert stretch == (3, 9, 7, 103, 206)
     (stretch,) = found(
         batch(3, 2, transactional=True), batch(5, 2, transactional=True), (batch(7), COMMIT)
-    ).others
+    ).foreign
     assert stretch[:3] == (3, 6, 4)
 
 
@@ -131,21 +131,24 @@ def test_neighbours_are_one_stretch():
     ],
 )
 def test_what_would_no_longer_be_counted_exactly_stays_apart(second):
-    assert len(found(batch(3, 2), second, end=2_000).others) == 2
+    assert len(found(batch(3, 2), second, end=2_000).foreign) == 2
 
 
 def test_so_many_tiny_batches_as_a_tail_may_have_are_few_stretches():
     result = found(*(batch(number) for number in range(5_000)), end=5_000)
-    assert (result.held, divergence.count_records_within(result.others, 0, 5_000)) == (5, 5_000)
-    assert divergence.skip_records(result.others, 1_001)[0][:3] == (1_001, 1_999, 999)
+    assert (result.range_count, divergence.count_records_within(result.foreign, 0, 5_000)) == (
+        5,
+        5_000,
+    )
+    assert divergence.skip_records(result.foreign, 1_001)[0][:3] == (1_001, 1_999, 999)
 
 
 def test_others_need_not_be_kept():
-    result = Provenance(ours=[OURS], start=0, end=100, keeps_others=False)
-    result.take(batch(0, 2), None)
-    result.take(batch(2, 2, transactional=True), None)
-    result.take(batch(4, 3, producer=OURS), None)
-    result.take(batch(7, 2, producer=OURS, transactional=True), None)
-    assert (result.mine, result.held) == (3, 1)
-    result.take(batch(9, producer=OURS), COMMIT)
-    assert (result.mine, result.mine_end, result.held) == (5, 9, 0)
+    result = Provenance(flow_producers=[OURS], start=0, end=100, collects_foreign=False)
+    result.add_batch(batch(0, 2), None)
+    result.add_batch(batch(2, 2, transactional=True), None)
+    result.add_batch(batch(4, 3, producer=OURS), None)
+    result.add_batch(batch(7, 2, producer=OURS, transactional=True), None)
+    assert (result.flow_records, result.range_count) == (3, 1)
+    result.add_batch(batch(9, producer=OURS), COMMIT)
+    assert (result.flow_records, result.flow_end, result.range_count) == (5, 9, 0)

@@ -19,7 +19,7 @@ def final(**places: int) -> FinalPositions:
         place: OffsetAndMetadata(offset=to)
         for place, to in zip((HERE, OTHER), places.values(), strict=False)
     }
-    return FinalPositions(positions=positions, back=frozenset())
+    return FinalPositions(positions=positions, set_back=frozenset())
 
 
 def at(offset: int | None) -> OffsetAndMetadata | None:

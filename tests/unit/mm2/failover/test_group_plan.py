@@ -49,10 +49,12 @@ def move(
         position = OffsetAndMetadata(offset=committed, metadata="note")
     group = GroupSnapshot(
         name="g",
-        origin=PositionBasis.COMMITTED,
+        basis=PositionBasis.COMMITTED,
         positions={HERE: position},
-        there=there,
-        pairs={} if pair is None else {HERE: CheckpointPair(upstream=pair[0], downstream=pair[1])},
+        target=there,
+        checkpoints={}
+        if pair is None
+        else {HERE: CheckpointPair(upstream=pair[0], downstream=pair[1])},
     )
     place = None
     if outcome is not None:
@@ -61,10 +63,12 @@ def move(
         group,
         lambda _partition, _offset: place,
         mirrored={
-            HERE: MirroredPartition(partition=HERE, mirror=THERE, copied_to=copied_to, tail=tail)
+            HERE: MirroredPartition(
+                partition=HERE, mirror=THERE, copied_to=copied_to, unrecorded=tail
+            )
         },
         logs={} if log is None else {THERE: LogBounds(start=log[0], end=log[1], pending=pending)},
-        unheard={THERE: unheard} if unheard else {},
+        unanswered={THERE: unheard} if unheard else {},
         sets_back=sets_back,
     )
 
@@ -76,9 +80,9 @@ def only(**kwargs):
 
 def test_a_position_moves_with_its_note_and_reads_nothing_again():
     found = move()
-    assert found.write == {THERE: OffsetAndMetadata(offset=90, metadata="note")}
-    assert found.expected == {THERE: 90}
-    assert (found.again_max, found.unmirrored, found.unread) == (0, 0, 410)
+    assert found.offsets_to_write == {THERE: OffsetAndMetadata(offset=90, metadata="note")}
+    assert found.minimum_offsets == {THERE: 90}
+    assert (found.max_rereads, found.unreplicated, found.unread) == (0, 0, 410)
 
 
 @pytest.mark.parametrize(
@@ -107,46 +111,50 @@ def test_a_position_moves_with_its_note_and_reads_nothing_again():
     ],
 )
 def test_what_becomes_of_a_position(given, way):
-    assert only(**given).way is way
+    assert only(**given).action is way
     moves = move(**given)
-    assert bool(moves.write) == (way is Way.MOVES)
-    assert bool(moves.expected) == (way in {Way.MOVES, Way.IS_THERE, Way.IS_AHEAD})
-    assert bool(moves.sets_back) == bool(given.get("sets_back"))
+    assert bool(moves.offsets_to_write) == (way is Way.MOVES)
+    assert bool(moves.minimum_offsets) == (way in {Way.MOVES, Way.IS_THERE, Way.IS_AHEAD})
+    assert bool(moves.set_back_partitions) == bool(given.get("sets_back"))
 
 
 def test_where_nobody_answers_for_the_mirror_the_map_says_the_place():
     """Who had no position there would begin by auto.offset.reset: latest passes all over."""
     found = only(log=None, **AWAY)
-    assert (found.to, found.unread, found.unheard) == (90, None, "it has no leader")
+    assert (found.target_offset, found.unread, found.unanswered_reason) == (
+        90,
+        None,
+        "it has no leader",
+    )
 
 
 def test_who_stands_beyond_the_end_of_a_log_that_was_cut_is_set_back():
     found = move(at=501, log=(0, 480), pending=20)
-    assert found.write[THERE].offset == 90
-    assert found.sets_back == {THERE}
+    assert found.offsets_to_write[THERE].offset == 90
+    assert found.set_back_partitions == {THERE}
 
 
 def test_what_is_read_again_is_counted():
-    assert only(outcome=EarlierOffset(downstream=80, again_max=20)).again_max == 20
+    assert only(outcome=EarlierOffset(downstream=80, reread_max=20)).max_rereads == 20
 
 
 def test_what_was_read_and_never_arrived_is_told():
-    assert only(copied_to=60).unmirrored == 40
+    assert only(copied_to=60).unreplicated == 40
 
 
 @pytest.mark.parametrize(
     ("again", "tail", "capped"), [(40, 0, 0), (40, 5, 5), (40, 60, 40), (47, 5, 12)]
 )
 def test_beyond_what_is_recorded_no_more_is_read_again_than_can_have_arrived(again, tail, capped):
-    outcome = EarlierOffset(downstream=80, again_max=again)
-    mirrored = MirroredPartition(partition=HERE, mirror=THERE, copied_to=60, tail=tail)
+    outcome = EarlierOffset(downstream=80, reread_max=again)
+    mirrored = MirroredPartition(partition=HERE, mirror=THERE, copied_to=60, unrecorded=tail)
     found = group_plan.cap_rereads(outcome, 100, mirrored)
-    assert (found.downstream, getattr(found, "again_max", 0)) == (80, capped)
+    assert (found.downstream, getattr(found, "reread_max", 0)) == (80, capped)
 
 
 @pytest.mark.parametrize("copied_to", [None, 100])
 def test_what_is_recorded_is_not_capped(copied_to):
-    outcome = EarlierOffset(downstream=80, again_max=40)
+    outcome = EarlierOffset(downstream=80, reread_max=40)
     mirrored = MirroredPartition(partition=HERE, mirror=THERE, copied_to=copied_to)
     assert group_plan.cap_rereads(outcome, 100, mirrored) == outcome
 
@@ -154,29 +162,44 @@ def test_what_is_recorded_is_not_capped(copied_to):
 @pytest.mark.parametrize("tail", [0, 5])
 def test_what_others_have_bounded_stays_bounded_so(tail):
     """A place among records of both clusters, and a checkpoint."""
-    shared = EarlierOffset(downstream=20, again_max=70)
-    assert only(outcome=shared, copied_to=60, tail=tail).again_max == 70
+    shared = EarlierOffset(downstream=20, reread_max=70)
+    assert only(outcome=shared, copied_to=60, tail=tail).max_rereads == 70
     unknown = Untranslated.UNKNOWN
-    assert only(outcome=unknown, pair=(90, 70), copied_to=60, tail=tail).again_max == 430
+    assert only(outcome=unknown, pair=(90, 70), copied_to=60, tail=tail).max_rereads == 430
 
 
 def test_what_was_deleted_there_before_it_was_read_is_counted():
     found = only(log=(95, 500))
-    assert (found.to, found.gone, found.unread, found.way) == (95, 5, 405, Way.MOVES)
+    assert (found.target_offset, found.deleted, found.unread, found.action) == (
+        95,
+        5,
+        405,
+        Way.MOVES,
+    )
 
 
 def test_who_is_older_than_all_that_is_known_goes_on_at_the_first_that_is_left():
     found = only(outcome=Untranslated.TOO_OLD, log=(40, 500))
-    assert (found.oldest, found.to, found.again_max, found.way) == (True, 40, 460, Way.MOVES)
+    assert (found.is_before_map, found.target_offset, found.max_rereads, found.action) == (
+        True,
+        40,
+        460,
+        Way.MOVES,
+    )
     held = only(outcome=Untranslated.TOO_OLD, log=(40, 480), pending=20)
-    assert held.again_max == 460
+    assert held.max_rereads == 460
 
 
 @pytest.mark.parametrize("pair", [(100, 70), (99, 70)])
 @pytest.mark.parametrize("outcome", ["UNKNOWN", "TOO_OLD"])
 def test_a_checkpoint_says_what_the_map_does_not_know(pair, outcome):
     found = only(outcome=Untranslated[outcome], pair=pair, known_from=70)
-    assert (found.oldest, found.to, found.again_max, found.way) == (False, 70, 430, Way.MOVES)
+    assert (found.is_before_map, found.target_offset, found.max_rereads, found.action) == (
+        False,
+        70,
+        430,
+        Way.MOVES,
+    )
 
 
 @pytest.mark.parametrize("known_from", [69, None])
@@ -184,7 +207,12 @@ def test_a_checkpoint_behind_what_the_map_still_knows_is_of_a_mirror_before(know
     """Who went on there would miss what stands between."""
     old = Untranslated.TOO_OLD
     found = only(outcome=old, pair=(100, 70), known_from=known_from)
-    assert (found.oldest, found.to, found.again_max, found.way) == (True, 0, 500, Way.MOVES)
+    assert (found.is_before_map, found.target_offset, found.max_rereads, found.action) == (
+        True,
+        0,
+        500,
+        Way.MOVES,
+    )
 
 
 @pytest.mark.parametrize(
@@ -192,22 +220,22 @@ def test_a_checkpoint_behind_what_the_map_still_knows_is_of_a_mirror_before(know
     [(Untranslated.UNKNOWN, (101, 70)), (Untranslated.NOT_READY, (99, 70))],
 )
 def test_a_checkpoint_of_later_says_nothing(outcome, pair):
-    assert only(outcome=outcome, pair=pair).way is Way.UNTRANSLATED
+    assert only(outcome=outcome, pair=pair).action is Way.UNTRANSLATED
 
 
 def test_the_map_counts_before_checkpoints():
-    assert only(pair=(100, 70)).to == 90
+    assert only(pair=(100, 70)).target_offset == 90
 
 
 @pytest.mark.parametrize("state", [State.ACTIVE, State.FOREIGN, State.UNKNOWN])
 def test_nothing_is_written_of_a_group_that_is_not_idle_there(state):
     found = move(state=state)
-    assert found.barred is state
-    assert found.write == {}
+    assert found.blocking_state is state
+    assert found.offsets_to_write == {}
 
 
 def test_positions_of_a_group_that_is_active_there_count_for_nothing():
-    assert only(at=91, state=State.ACTIVE).at is None
+    assert only(at=91, state=State.ACTIVE).current_offset is None
 
 
 @pytest.mark.parametrize(("origin", "again"), [("CHECKPOINTED", 410 + 25), ("COMMITTED", 0)])
@@ -216,14 +244,14 @@ def test_a_partition_it_was_reset_to_nowhere_in_may_have_been_read_since(origin,
     other = TopicPartition("t", 1)
     group = GroupSnapshot(
         name="g",
-        origin=PositionBasis[origin],
+        basis=PositionBasis[origin],
         positions={HERE: OffsetAndMetadata(offset=100), other: None},
     )
     there = LogBounds(start=0, end=25)
     found = group_plan.plan_group(
         group,
         lambda _partition, _offset: TranslatedPosition(partition=THERE, outcome=EXACT),
-        mirrored={other: MirroredPartition(partition=other, mirror=other, there=there)},
+        mirrored={other: MirroredPartition(partition=other, mirror=other, mirror_bounds=there)},
         logs={THERE: LogBounds(start=0, end=500)},
     )
-    assert found.again_max == again
+    assert found.max_rereads == again

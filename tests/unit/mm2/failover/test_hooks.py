@@ -17,7 +17,7 @@ WANTED = MoveRequest(origin="east", destination="west", kind=MoveKind.PLANNED)
 
 def run(code: str, timeout_s: float = 30.0) -> str:
     hook = HookCommand(command=(sys.executable, "-c", code), timeout_s=timeout_s)
-    return hooks.run_hook(hook, MoveStep.START_CONSUMERS, wanted=WANTED, flow="east->west")
+    return hooks.run_hook(hook, MoveStep.START_CONSUMERS, request=WANTED, flow="east->west")
 
 
 def test_it_is_told_what_the_move_is():
@@ -44,4 +44,4 @@ def test_it_has_a_deadline():
 def test_a_command_that_is_not_there_is_told():
     hook = HookCommand(command=("/no/such/command",))
     with pytest.raises(FatalError, match=r"no/such/command.* cannot be run"):
-        hooks.run_hook(hook, MoveStep.START_CONSUMERS, wanted=WANTED, flow="east->west")
+        hooks.run_hook(hook, MoveStep.START_CONSUMERS, request=WANTED, flow="east->west")

@@ -27,7 +27,7 @@ WANTED = MoveRequest(origin="east", destination="west", kind=MoveKind.PLANNED)
 
 
 def fenced(epoch: int) -> dict[str, Any]:
-    each = FencingResult(partition=HERE, marker=1, order=(1, epoch), tail=0)
+    each = FencingResult(partition=HERE, marker=1, owner_order=(1, epoch), tail=0)
     return dict(step_details.encode_fencing_result(each))
 
 
@@ -35,7 +35,7 @@ def noted(*, again: int | None = None, end: int | None = None) -> MoveJournal:
     """HERE was fenced with epoch 3, or `again` with a later one; both agreed on `end`."""
     found = MoveJournal()
     found.details[Step.FENCE] = {"partitions": [fenced(3)]}
-    found.details[Step.LOOK_AGAIN] = {"fenced_again": [] if again is None else [fenced(again)]}
+    found.details[Step.FINAL_POSITIONS] = {"fenced_again": [] if again is None else [fenced(again)]}
     if end is not None:
         found.details[Step.AGREE] = {"ends": step_details.encode_offsets({HERE: end})}
     return found
@@ -50,12 +50,12 @@ def known(epoch: int) -> OffsetMap:
 
 def mirrored(end: int | None) -> MirroredPartition:
     here = None if end is None else LogBounds(start=0, end=end)
-    return MirroredPartition(partition=HERE, mirror=HERE, here=here)
+    return MirroredPartition(partition=HERE, mirror=HERE, source_bounds=here)
 
 
 def why(found: MoveJournal, *, epoch: int = 3, **given: Any) -> str:
     return interrupted_move.explain_change(
-        found, **{"known": known(epoch), "to_fence": {HERE}, "mirrored": (), **given}
+        found, **{"offset_map": known(epoch), "to_fence": {HERE}, "mirrored": (), **given}
     )
 
 
@@ -83,7 +83,7 @@ def test_an_end_that_moved_is_told(end, said):
 
 def test_fences_of_a_look_that_no_longer_counts_hold():
     found = noted(again=5)
-    found.voided[Step.LOOK_AGAIN] = found.details.pop(Step.LOOK_AGAIN)
+    found.voided[Step.FINAL_POSITIONS] = found.details.pop(Step.FINAL_POSITIONS)
     assert why(found, epoch=5) == ""
     assert why(found, epoch=6) == "orders-0 was acquired by another process"
 
@@ -99,8 +99,8 @@ REST = (Step.STOP_PRODUCERS, Step.STOP_CONSUMERS, Step.IDLE, Step.AGREE)
         ((Step.RECORD, *REST[:2]), REST[:2]),
         ((Step.RECORD, *REST), REST),
         ((Step.RECORD, *REST, Step.STOP_FLOW, Step.FENCE), ()),
-        ((*REST, Step.STOP_FLOW, Step.FENCE, Step.LOOK_AGAIN), (Step.LOOK_AGAIN,)),
-        ((*REST, Step.STOP_FLOW, Step.FENCE, Step.LOOK_AGAIN, Step.MOVE_GROUPS), ()),
+        ((*REST, Step.STOP_FLOW, Step.FENCE, Step.FINAL_POSITIONS), (Step.FINAL_POSITIONS,)),
+        ((*REST, Step.STOP_FLOW, Step.FENCE, Step.FINAL_POSITIONS, Step.MOVE_GROUPS), ()),
     ],
 )
 def test_what_may_have_changed_is_done_again(done, again):
@@ -108,28 +108,28 @@ def test_what_may_have_changed_is_done_again(done, again):
     assert tuple(interrupted_move.find_outdated_steps(found)) == again
 
 
-@pytest.mark.parametrize(("moved", "again"), [({"a"}, [Step.LOOK_AGAIN]), ({"a", "b"}, [])])
+@pytest.mark.parametrize(("moved", "again"), [({"a"}, [Step.FINAL_POSITIONS]), ({"a", "b"}, [])])
 def test_positions_are_taken_again_as_long_as_a_group_is_left(moved, again):
     looked = {"groups": [{"group": "a"}, {"group": "b"}]}
-    found = MoveJournal(details={Step.STOP_FLOW: {}, Step.LOOK_AGAIN: looked}, moved=moved)
+    found = MoveJournal(details={Step.STOP_FLOW: {}, Step.FINAL_POSITIONS: looked}, moved=moved)
     assert interrupted_move.find_outdated_steps(found) == again
 
 
 def test_what_is_said_of_groups_that_were_moved_is_past():
     def finding(group: str) -> PlanFinding:
-        return PlanFinding(weight=PlanSeverity.FORBIDS, code="x", text="x", group=group)
+        return PlanFinding(severity=PlanSeverity.FORBIDS, code="x", text="x", group=group)
 
     def group(name: str) -> GroupMove:
         return GroupMove(
             group=name,
-            origin=PositionBasis.COMMITTED,
+            basis=PositionBasis.COMMITTED,
             state=GroupState.EMPTY,
-            barred=None,
+            blocking_state=None,
             partitions=(),
         )
 
     whole = MovePlan(
-        wanted=WANTED,
+        request=WANTED,
         at_ms=0,
         flow="east->west",
         mirrored=(),
@@ -156,7 +156,7 @@ def test_what_is_said_of_groups_that_were_moved_is_past():
 )
 def test_it_is_given_up_as_long_as_no_group_was_moved(begun, moved, said):
     found = MoveJournal(
-        begun=MoveIdentity(wanted=WANTED, flow="east->west"),
+        identity=MoveIdentity(request=WANTED, flow="east->west"),
         started_ms=dict.fromkeys(begun, 1),
         moved=moved,
     )

@@ -9,7 +9,7 @@ from mm2.failover.move_steps import MoveStep
 
 Step = MoveStep
 BEGUN = MoveIdentity(
-    wanted=MoveRequest(
+    request=MoveRequest(
         origin="east",
         destination="west",
         kind=MoveKind.EMERGENCY,
@@ -26,13 +26,13 @@ FIRST = journal.encode_begun(BEGUN, at_ms=5)
 
 def test_what_was_begun_is_read_again():
     found = journal.read_journal(FIRST)
-    assert (found.begun, found.begun_at_ms) == (BEGUN, 5)
+    assert (found.identity, found.begun_at_ms) == (BEGUN, 5)
     assert found.next_step is Step.RECORD
 
 
 def test_it_goes_on_with_the_first_step_that_is_not_done():
     text = FIRST
-    for step in BEGUN.order:
+    for step in BEGUN.steps:
         assert journal.read_journal(text).next_step is step
         text += journal.encode_started(step, at_ms=6)
         assert journal.read_journal(text).next_step is step
@@ -45,9 +45,9 @@ def test_it_goes_on_with_the_first_step_that_is_not_done():
 
 def test_what_is_accepted_later_counts_as_if_it_had_been():
     found = journal.read_journal(FIRST + journal.encode_accepted(["lag"], at_ms=6))
-    assert found.begun is not None
-    assert found.begun.wanted.accepted == {"stopped", "lag"}
-    assert found.begun.wanted.groups == BEGUN.wanted.groups
+    assert found.identity is not None
+    assert found.identity.request.accepted == {"stopped", "lag"}
+    assert found.identity.request.groups == BEGUN.request.groups
 
 
 def test_groups_that_were_moved_are_known():

@@ -16,7 +16,7 @@ from mm2.failover.move_steps import MoveStep
 
 Step = MoveStep
 BEGUN = MoveIdentity(
-    wanted=MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY),
+    request=MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY),
     flow="east->west",
 )
 FIRST = journal.encode_begun(BEGUN, at_ms=5)
@@ -30,10 +30,10 @@ def path(tmp_path: Path) -> Path:
 def test_what_was_noted_is_there_the_next_time(path):
     with JournalFile(path, begin=FIRST) as file:
         file.append(journal.encode_done(Step.RECORD, {"n": 1}, at_ms=6))
-        assert file.found.next_step is Step.STOP_FLOW
+        assert file.journal.next_step is Step.STOP_FLOW
     with JournalFile(path) as file:
-        assert file.found.begun == BEGUN
-        assert file.found.next_step is Step.STOP_FLOW
+        assert file.journal.identity == BEGUN
+        assert file.journal.next_step is Step.STOP_FLOW
 
 
 def test_a_line_that_was_cut_off_gives_way_to_the_next(path):

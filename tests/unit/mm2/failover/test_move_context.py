@@ -30,7 +30,7 @@ class Growing:
             for key, value in (self.left.pop(0) if self.left else ())
         ]
 
-    def feed_to_end(self, timeout_s: float, take: RecordHandler) -> None:
+    def read_each_to_end(self, timeout_s: float, take: RecordHandler) -> None:
         for each in self.read_to_end(timeout_s):
             take(each)
 
@@ -42,16 +42,18 @@ def about(tail: Growing | None = None, told: list[str] | None = None) -> MoveCon
     both, clock = FakeSides(Flow(source="east", target="west")), Clock()
     unused: Any = None
     return MoveContext(
-        both=both,
+        clusters=both,
         map_reader=OffsetMapReader(lambda: tail or Growing(), where="west"),
-        planner=MovePlanner(both=both, find=lambda _: {}, clock=clock, timeout_s=10.0),
-        stop=unused,
-        running=unused,
-        fence=unused,
-        export=unused,
+        planner=MovePlanner(
+            clusters=both, find_unreplicated=lambda _: {}, clock=clock, timeout_s=10.0
+        ),
+        stop_connectors=unused,
+        list_running_tasks=unused,
+        fence_partitions=unused,
+        export_records=unused,
         clock=clock,
-        pause=clock.pause,
-        tell=(lambda _: None) if told is None else told.append,
+        sleep=clock.pause,
+        print_line=(lambda _: None) if told is None else told.append,
         wait_s=10.0,
     )
 
@@ -62,9 +64,12 @@ def test_the_map_is_brought_up_to_date_and_not_read_anew():
         copied_map.log(here, through=9, delta=1), copied_map.log(other, through=4, delta=1)
     )
     made = about(tail)
-    assert made.known().partition(here).copied_to == 9
-    known = made.known()
-    assert (known.partition(here).copied_to, known.partition(other).copied_to) == (9, 4)
+    assert made.read_offset_map().get_partition(here).replicated_to == 9
+    known = made.read_offset_map()
+    assert (known.get_partition(here).replicated_to, known.get_partition(other).replicated_to) == (
+        9,
+        4,
+    )
     made.close()
     assert tail.closed == 1
 
@@ -78,7 +83,7 @@ def test_what_fails_and_may_heal_is_waited_for():
             raise found
         return bool(found)
 
-    made.await_(done, lambda: "never")
+    made.wait_until(done, lambda: "never")
     assert tries == []
 
 
@@ -87,13 +92,13 @@ def test_what_fails_and_may_heal_is_waited_for():
 )
 def test_what_never_comes_is_told(most_s: float | None, said: str):
     with pytest.raises(RetriableError, match=said):
-        about().await_(lambda: False, lambda: "not yet", most_s=most_s)
+        about().wait_until(lambda: False, lambda: "not yet", max_wait_s=most_s)
 
 
 def test_what_is_waited_for_and_how_long_still_is_told_now_and_then():
     told: list[str] = []
     with pytest.raises(RetriableError):
-        about(told=told).await_(lambda: False, lambda: "not yet")
+        about(told=told).wait_until(lambda: False, lambda: "not yet")
     assert told == ["waiting, up to 5 s more: not yet"]
 
 
@@ -102,4 +107,4 @@ def test_what_failed_last_is_told():
         raise RetriableError("its coordinator is away")
 
     with pytest.raises(RetriableError, match="after 10 s: its coordinator is away"):
-        about().await_(done, lambda: "not yet")
+        about().wait_until(done, lambda: "not yet")

@@ -26,19 +26,22 @@ State, Verdict, Weight = GroupState, PlanVerdict, PlanSeverity
 
 
 def mirrored(**changed: Any):
-    given: dict[str, Any] = {"copied_to": 100, "here": LogBounds(start=0, end=100)} | changed
+    given: dict[str, Any] = {
+        "copied_to": 100,
+        "source_bounds": LogBounds(start=0, end=100),
+    } | changed
     return MirroredPartition(
-        partition=HERE, mirror=THERE, **{"there": LogBounds(start=0, end=120), **given}
+        partition=HERE, mirror=THERE, **{"mirror_bounds": LogBounds(start=0, end=120), **given}
     )
 
 
 def group(committed=50, *, name="g", origin=PositionBasis.COMMITTED, state=State.EMPTY, there=None):
     return GroupSnapshot(
         name=name,
-        origin=origin,
+        basis=origin,
         state=state,
         positions={HERE: OffsetAndMetadata(offset=committed)},
-        there=there or TargetGroup(state=State.ABSENT),
+        target=there or TargetGroup(state=State.ABSENT),
     )
 
 
@@ -51,7 +54,7 @@ def made(
         flow="east->west",
         mirrored=(mirror or mirrored(),),
         groups=groups or (group(),),
-        logs={THERE: LogBounds(start=0, end=log)},
+        target_bounds={THERE: LogBounds(start=0, end=log)},
         **given,
     )
     outcome = outcome or ExactOffset(downstream=60)
@@ -61,20 +64,20 @@ def made(
 
 
 def codes(found):
-    return {each.code: each.weight for each in found.findings}
+    return {each.code: each.severity for each in found.findings}
 
 
 def test_nothing_to_lose_is_a_plain_go():
     found = made()
     assert (found.verdict, found.findings) == (Verdict.GO, ())
     assert (found.lag_records, found.lag_ms) == (0, 0)
-    assert [each.write[THERE].offset for each in found.groups] == [60]
+    assert [each.offsets_to_write[THERE].offset for each in found.groups] == [60]
 
 
 AHEAD = TargetGroup(state=State.EMPTY, positions={THERE: OffsetAndMetadata(offset=70)})
 BEYOND = TargetGroup(state=State.EMPTY, positions={THERE: OffsetAndMetadata(offset=121)})
 ACTIVE = TargetGroup(state=State.ACTIVE)
-LAGGING = {"here": LogBounds(start=0, end=130), "waiting_since_ms": 4_000}
+LAGGING = {"source_bounds": LogBounds(start=0, end=130), "waiting_since_ms": 4_000}
 
 
 @pytest.mark.parametrize(
@@ -82,16 +85,24 @@ LAGGING = {"here": LogBounds(start=0, end=130), "waiting_since_ms": 4_000}
     [
         (made(mirrored(**LAGGING)), "lag", Weight.COSTS),
         (made(mirrored(**LAGGING), kind=MoveKind.PLANNED), "lag", Weight.NOTE),
-        (made(mirrored(here=None), silent="no route"), "origin-unreachable", Weight.COSTS),
         (
-            made(mirrored(here=None), silent="no route", kind=MoveKind.PLANNED),
+            made(mirrored(source_bounds=None), origin_error="no route"),
+            "origin-unreachable",
+            Weight.COSTS,
+        ),
+        (
+            made(mirrored(source_bounds=None), origin_error="no route", kind=MoveKind.PLANNED),
             "origin-unreachable",
             Weight.FORBIDS,
         ),
-        (made(mirrored(stopped="it was recreated")), "stopped", Weight.FORBIDS),
-        (made(mirrored(there=None)), "mirror-missing", Weight.FORBIDS),
-        (made(mirrored(here=LogBounds(start=0, end=99))), "origin-truncated", Weight.FORBIDS),
-        (made(losses=3), "losses", Weight.NOTE),
+        (made(mirrored(stop_reason="it was recreated")), "stopped", Weight.FORBIDS),
+        (made(mirrored(mirror_bounds=None)), "mirror-missing", Weight.FORBIDS),
+        (
+            made(mirrored(source_bounds=LogBounds(start=0, end=99))),
+            "origin-truncated",
+            Weight.FORBIDS,
+        ),
+        (made(loss_count=3), "losses", Weight.NOTE),
         (made(None, group(there=ACTIVE)), "group-active", Weight.FORBIDS),
         (made(None, group(there=AHEAD)), "is-ahead", Weight.COSTS),
         (made(None, group(there=BEYOND)), "set-back", Weight.NOTE),
@@ -99,7 +110,7 @@ LAGGING = {"here": LogBounds(start=0, end=130), "waiting_since_ms": 4_000}
         (made(None, group(origin=PositionBasis.CHECKPOINTED)), "as-of-checkpoint", Weight.COSTS),
         (made(outcome=Untranslated.UNKNOWN), "untranslated", Weight.FORBIDS),
         (made(log=59), "no-place", Weight.FORBIDS),
-        (made(outcome=EarlierOffset(downstream=40, again_max=9)), "again", Weight.COSTS),
+        (made(outcome=EarlierOffset(downstream=40, reread_max=9)), "again", Weight.COSTS),
         (made(None, group(committed=107)), "unmirrored", Weight.COSTS),
     ],
 )
@@ -119,7 +130,7 @@ def test_how_far_ahead_is_said():
 
 
 def test_what_the_operator_accepts_costs_and_no_longer_forbids():
-    found = made(mirrored(stopped="it was recreated"), accepted=["stopped"])
+    found = made(mirrored(stop_reason="it was recreated"), accepted=["stopped"])
     assert codes(found) == {"stopped": Weight.COSTS}
     assert found.verdict is Verdict.GO_AT_A_COST
 
@@ -131,13 +142,13 @@ def test_a_planned_move_does_not_mind_members_that_are_about_to_be_stopped():
 
 
 def test_one_partition_whose_lag_is_unknown_makes_the_sum_unknown():
-    found = made(mirrored(here=None), silent="no route")
+    found = made(mirrored(source_bounds=None), origin_error="no route")
     assert (found.lag_records, found.lag_ms) == (None, None)
 
 
 def test_a_topic_of_which_nothing_is_known_makes_the_sum_unknown():
-    found = made(untold={"new": "no broker tells"})
-    assert (found.lag_records, found.lag_ms, found.untold) == (None, None, ("new",))
+    found = made(unlisted_topics={"new": "no broker tells"})
+    assert (found.lag_records, found.lag_ms, found.unlisted_topics) == (None, None, ("new",))
 
 
 def test_lag_in_records_and_time():
@@ -155,7 +166,7 @@ def test_nothing_mirrored_forbids():
 
 @pytest.mark.parametrize(("accepted", "verdict"), [((), Verdict.NO_GO), (("x",), "cost")])
 def test_further_findings_weigh_as_its_own(accepted, verdict):
-    more = PlanFinding(weight=Weight.FORBIDS, code="x", text="no")
+    more = PlanFinding(severity=Weight.FORBIDS, code="x", text="no")
     found = move_plan.add_findings(made(accepted=accepted), [more])
     expected = Verdict.GO_AT_A_COST if verdict == "cost" else verdict
     assert (found.verdict, len(found.findings)) == (expected, 1)

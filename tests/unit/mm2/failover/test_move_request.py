@@ -36,7 +36,7 @@ def test_contradictions(asked, words):
 
 
 def test_both_clusters_serve_in_all_but_an_emergency():
-    kinds = {dataclasses.replace(BEGUN, kind=kind).planned: kind for kind in MoveKind}
+    kinds = {dataclasses.replace(BEGUN, kind=kind).is_planned: kind for kind in MoveKind}
     assert kinds[False] is MoveKind.EMERGENCY
 
 
@@ -86,7 +86,7 @@ def test_what_is_typed_to_do_it_says_all_that_was_asked_for():
     asked = dataclasses.replace(
         BEGUN, accepted=frozenset({"lag", "again:billing"}), sets_back=True, export="/a file"
     )
-    assert asked.to_do_it("--origin-lost") == (
+    assert asked.execute_command("--origin-lost") == (
         "mm2 failover --from east --to west --planned --origin-lost --group billing "
         "--accept again:billing --accept lag --set-back --export '/a file' --execute"
     )

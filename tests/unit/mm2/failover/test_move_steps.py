@@ -16,7 +16,7 @@ def test_an_emergency_stops_and_fences_before_positions_are_taken():
         Step.RECORD,
         Step.STOP_FLOW,
         Step.FENCE,
-        Step.LOOK_AGAIN,
+        Step.FINAL_POSITIONS,
         Step.MOVE_GROUPS,
         Step.VERIFY,
         Step.REPORT,
@@ -41,7 +41,7 @@ def test_a_planned_move_has_all_steps_with_or_without_hooks():
         Step.AGREE,
         Step.STOP_FLOW,
         Step.FENCE,
-        Step.LOOK_AGAIN,
+        Step.FINAL_POSITIONS,
         Step.MOVE_GROUPS,
         Step.VERIFY,
         Step.START_CONSUMERS,
@@ -59,7 +59,7 @@ def test_going_back_exports_before_anything_is_touched_where_that_is_asked():
 
 def test_every_step_has_words():
     about = wanted(MoveKind.BACK, "tail.jsonl")
-    words = [move_steps.describe_step(step, about, "east->west", one_name=False) for step in Step]
+    words = [move_steps.describe_step(step, about, "east->west", same_names=False) for step in Step]
     assert len(set(words)) == len(Step)
     assert words[1] == "export records of west that never reached east to tail.jsonl"
     assert words[2] == "stop producers on east"
@@ -67,12 +67,12 @@ def test_every_step_has_words():
 
 def test_under_one_name_producers_of_both_clusters_are_stopped():
     about = wanted(MoveKind.PLANNED)
-    assert move_steps.describe_step(Step.STOP_PRODUCERS, about, "east->west", one_name=True) == (
+    assert move_steps.describe_step(Step.STOP_PRODUCERS, about, "east->west", same_names=True) == (
         "stop producers on east and on west: records written there are replicated to east"
     )
     for step in set(Step) - {Step.STOP_PRODUCERS}:
         said = [
-            move_steps.describe_step(step, about, "east->west", one_name=one)
+            move_steps.describe_step(step, about, "east->west", same_names=one)
             for one in (False, True)
         ]
         assert said[0] == said[1]

@@ -66,7 +66,7 @@ def test_what_keeps_failing_holds_up_nothing_else():
         return item
 
     found = run(work, range(1_000), timeout_s=1.0)
-    assert (len(found.done), set(found.left)) == (1_000 - len(bad), bad)
+    assert (len(found.done), set(found.unfinished)) == (1_000 - len(bad), bad)
 
 
 @pytest.mark.parametrize("error", [FatalError("refused"), ZeroDivisionError()])
@@ -105,9 +105,9 @@ def test_one_deadline_holds_for_all_and_what_is_left_is_named():
 
     found = run(work, range(2_000), timeout_s=100.0, clock=clock)
     assert len(found.done) < 200  # and not two thousand of them
-    assert len(found.done) + len(found.left) == 2_000
-    assert found.left[3] == "its leader is away"
-    assert found.left[1_999] == ""
+    assert len(found.done) + len(found.unfinished) == 2_000
+    assert found.unfinished[3] == "its leader is away"
+    assert found.unfinished[1_999] == ""
     said = f"{len(found.done)} of 2,000 partitions are done; 3: its leader is away"
     assert str(found) == said
 
@@ -125,5 +125,5 @@ def test_how_far_it_is_is_told_while_it_lasts(monkeypatch: pytest.MonkeyPatch):
         assert heard.wait(30)
         return item
 
-    run(work, range(3), doing="fencing", tell=tell)
+    run(work, range(3), activity="fencing", report_progress=tell)
     assert said[0] == "fencing: 0 of 3 partitions"

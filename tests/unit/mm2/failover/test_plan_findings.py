@@ -50,7 +50,7 @@ Weight, Verdict = PlanSeverity, PlanVerdict
 
 
 def finding(weight, group=""):
-    return PlanFinding(weight=weight, code="lag", text="…", group=group)
+    return PlanFinding(severity=weight, code="lag", text="…", group=group)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_the_gravest_decides(weights, verdict):
 )
 def test_what_is_accepted_costs(accepted, weight):
     assert (
-        plan_findings.apply_acceptance(finding(Weight.FORBIDS, "billing"), accepted).weight
+        plan_findings.apply_acceptance(finding(Weight.FORBIDS, "billing"), accepted).severity
         is weight
     )
 
 
 def test_a_note_stays_a_note():
-    assert plan_findings.apply_acceptance(finding(Weight.NOTE), ["lag"]).weight is Weight.NOTE
+    assert plan_findings.apply_acceptance(finding(Weight.NOTE), ["lag"]).severity is Weight.NOTE

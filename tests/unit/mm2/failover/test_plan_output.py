@@ -26,7 +26,7 @@ from mm2.offsets.translation import ExactOffset
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
 GROUP = GroupSnapshot(
     name="billing",
-    origin=PositionBasis.COMMITTED,
+    basis=PositionBasis.COMMITTED,
     state=GroupState.EMPTY,
     positions={HERE: OffsetAndMetadata(offset=50)},
 )
@@ -48,9 +48,9 @@ def made(
         partition=HERE,
         mirror=THERE,
         copied_to=100,
-        here=here,
-        there=there,
-        unheard=unheard,
+        source_bounds=here,
+        mirror_bounds=there,
+        mirror_error=unheard,
         waiting_since_ms=4_000,
         newest_ms=5_000,
     )
@@ -59,9 +59,9 @@ def made(
         flow="east->west",
         mirrored=(mirrored,),
         groups=(group,),
-        logs={} if there is None else {THERE: there},
-        unheard={THERE: unheard} if unheard else {},
-        silent="" if here is not None else "no route",
+        target_bounds={} if there is None else {THERE: there},
+        unanswered={THERE: unheard} if unheard else {},
+        origin_error="" if here is not None else "no route",
     )
     wanted = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
     place = TranslatedPosition(partition=THERE, outcome=ExactOffset(downstream=60))
@@ -89,9 +89,9 @@ def test_people_read_a_table():
 @pytest.mark.parametrize("mirror", [HERE, THERE])
 def test_under_one_name_producers_of_both_clusters_are_to_be_stopped(mirror: TopicPartition):
     found = made()
-    wanted = dataclasses.replace(found.wanted, kind=MoveKind.PLANNED)
+    wanted = dataclasses.replace(found.request, kind=MoveKind.PLANNED)
     mirrored = (dataclasses.replace(found.mirrored[0], mirror=mirror),)
-    found = dataclasses.replace(found, wanted=wanted, mirrored=mirrored)
+    found = dataclasses.replace(found, request=wanted, mirrored=mirrored)
     (step,) = (
         each for each in plan_output.format_plan(found, [], {}) if "stop-producers: " in each
     )
@@ -99,7 +99,9 @@ def test_under_one_name_producers_of_both_clusters_are_to_be_stopped(mirror: Top
 
 
 def test_of_a_checkpoint_its_age_and_no_false_bound_are_shown():
-    group = dataclasses.replace(GROUP, origin=PositionBasis.CHECKPOINTED, written_ms={HERE: 4_000})
+    group = dataclasses.replace(
+        GROUP, basis=PositionBasis.CHECKPOINTED, checkpoint_times_ms={HERE: 4_000}
+    )
     said = list(plan_output.format_plan(made(None, group=group), [], {}))
     (row,) = (each for each in said if each.startswith("billing  orders  0 "))
     cells = [each for each in row.split("  ") if each]
@@ -196,7 +198,7 @@ def test_what_never_left_has_a_table_of_its_own():
 
 
 def test_what_nobody_counted_is_not_called_none():
-    tail = UnreplicatedRecords(partition=THERE, start=5, end=9, records=None, why="away")
+    tail = UnreplicatedRecords(partition=THERE, start=5, end=9, records=None, unknown_reason="away")
     found = dataclasses.replace(made(), unreplicated=(tail,))
     rows = [line.split() for line in plan_output.format_plan(found, [], {})]
     assert ["east.orders", "0", "5", "9", "-", "-", "-"] in rows

@@ -31,7 +31,7 @@ ENDS = LogBounds(start=0, end=100)
 
 
 def codes(**given: Any) -> dict[str, PlanSeverity]:
-    return {each.code: each.weight for each in findings_of(**given)}
+    return {each.code: each.severity for each in findings_of(**given)}
 
 
 def findings_of(
@@ -54,12 +54,12 @@ def findings_of(
         partition=HERE,
         mirror=THERE,
         copied_to=copied_to,
-        here=here,
-        there=LogBounds(start=0, end=120),
+        source_bounds=here,
+        mirror_bounds=LogBounds(start=0, end=120),
     )
     group = GroupSnapshot(
         name="g",
-        origin=PositionBasis.COMMITTED,
+        basis=PositionBasis.COMMITTED,
         state=state,
         positions={HERE: OffsetAndMetadata(offset=50)},
     )
@@ -68,17 +68,19 @@ def findings_of(
         flow="east->west",
         mirrored=(mirrored,),
         groups=(group,) if groups is None else groups,
-        logs={THERE: LogBounds(start=0, end=120)},
+        target_bounds={THERE: LogBounds(start=0, end=120)},
         **given,
     )
     exact, earlier = ExactOffset(downstream=60), EarlierOffset
-    outcome = earlier(downstream=60, again_max=again) if again else exact
-    place = TranslatedPosition(partition=THERE, outcome=outcome, unsure=unsure, stopped=stopped)
+    outcome = earlier(downstream=60, reread_max=again) if again else exact
+    place = TranslatedPosition(
+        partition=THERE, outcome=outcome, local_records_reason=unsure, outdated_reason=stopped
+    )
     made = move_plan.build_plan(
         wanted,
         found,
         lambda *_: place,
-        settled=None if agreed is None else AgreedEnds(ends={HERE: agreed}),
+        agreed_ends=None if agreed is None else AgreedEnds(ends={HERE: agreed}),
     )
     return made.findings
 
@@ -115,7 +117,7 @@ def test_what_was_waited_for_forbids_in_the_end(given, code, before, last):
         ({"here": MORE}, "lag"),
         ({"here": PENDING}, "open-transactions"),
         ({"here": None}, "lag-unknown"),
-        ({"unlisted": "a broker is away"}, "groups-unlisted"),
+        ({"incomplete_reason": "a broker is away"}, "groups-unlisted"),
         ({"unfenced": {HERE: "no right"}}, "unfenced"),
     ],
 )
@@ -126,7 +128,7 @@ def test_in_an_emergency_it_costs(given, code):
 
 
 def test_a_silent_cluster_is_told_once_and_why():
-    assert codes(kind=Kind.EMERGENCY, here=None, silent="no route") == {
+    assert codes(kind=Kind.EMERGENCY, here=None, origin_error="no route") == {
         "origin-unreachable": Weight.COSTS
     }
 
@@ -135,32 +137,32 @@ BEFORE = PlanBaseline(positions={"g": {}}, findings=frozenset({("lag", "")}))
 
 
 def test_less_than_was_known_when_the_move_was_begun_forbids():
-    lost: dict[str, Any] = {"kind": Kind.EMERGENCY, "here": None, "silent": "no route"}
-    assert codes(**lost, before=BEFORE) == {"origin-unreachable": Weight.FORBIDS}
+    lost: dict[str, Any] = {"kind": Kind.EMERGENCY, "here": None, "origin_error": "no route"}
+    assert codes(**lost, baseline=BEFORE) == {"origin-unreachable": Weight.FORBIDS}
     known = PlanBaseline(positions={}, findings=frozenset({("origin-unreachable", "")}))
-    assert codes(**lost, before=known) == {"origin-unreachable": Weight.COSTS}
-    assert codes(kind=Kind.EMERGENCY, here=MORE, before=BEFORE) == {"lag": Weight.COSTS}
+    assert codes(**lost, baseline=known) == {"origin-unreachable": Weight.COSTS}
+    assert codes(kind=Kind.EMERGENCY, here=MORE, baseline=BEFORE) == {"lag": Weight.COSTS}
 
 
 @pytest.mark.parametrize(("other", "weight"), [("g", Weight.COSTS), ("h", Weight.FORBIDS)])
 def test_what_was_agreed_to_of_one_group_is_not_of_another(other, weight):
     group = GroupSnapshot(
         name="g",
-        origin=PositionBasis.CHECKPOINTED,
+        basis=PositionBasis.CHECKPOINTED,
         positions={HERE: OffsetAndMetadata(offset=50)},
-        unread="no coordinator",
+        unread_reason="no coordinator",
     )
     before = frozenset({("group-unread", other), ("as-of-checkpoint", other)})
     found = codes(
         kind=Kind.EMERGENCY,
         groups=(group,),
-        before=PlanBaseline(positions={}, findings=before),
+        baseline=PlanBaseline(positions={}, findings=before),
     )
     assert found["group-unread"] is found["as-of-checkpoint"] is weight
 
 
 def test_a_silent_cluster_whose_groups_nobody_knows_forbids():
-    lost: dict[str, Any] = {"kind": Kind.EMERGENCY, "here": None, "silent": "no route"}
+    lost: dict[str, Any] = {"kind": Kind.EMERGENCY, "here": None, "origin_error": "no route"}
     assert codes(**lost, groups=()) == {
         "origin-unreachable": Weight.COSTS,
         "groups-unlisted": Weight.FORBIDS,
@@ -170,7 +172,7 @@ def test_a_silent_cluster_whose_groups_nobody_knows_forbids():
 
 def test_a_group_that_is_gone_since_the_move_was_begun_forbids():
     gone = PlanBaseline(positions={"g": {}, "lost": {}}, findings=frozenset())
-    assert codes(before=gone) == {"group-gone": Weight.FORBIDS}
+    assert codes(baseline=gone) == {"group-gone": Weight.FORBIDS}
 
 
 def test_names_that_both_write_forbid_where_nobody_knows_what_was_read():
@@ -186,7 +188,7 @@ def test_a_group_that_was_named_has_to_have_a_position():
 
 
 def test_topics_that_are_mirrored_no_more_are_a_note():
-    assert codes(left_out={"old": "it no longer exists"}) == {"left-out": Weight.NOTE}
+    assert codes(excluded_topics={"old": "it no longer exists"}) == {"left-out": Weight.NOTE}
 
 
 @pytest.mark.parametrize(("records", "found"), [(0, {}), (3, {"unreplicated": Weight.COSTS})])
@@ -205,8 +207,8 @@ def test_what_never_left_the_cluster_gone_back_to(records, found):
 )
 def test_what_was_not_counted_whole_is_told_too(at_least, why, words):
     tail = UnreplicatedRecords(
-        partition=HERE, start=5, end=9, records=None, at_least=at_least, why=why
+        partition=HERE, start=5, end=9, records=None, at_least=at_least, unknown_reason=why
     )
     (found,) = findings_of(kind=Kind.BACK, unreplicated=(tail,))
-    assert (found.code, found.weight) == ("unreplicated", Weight.COSTS)
+    assert (found.code, found.severity) == ("unreplicated", Weight.COSTS)
     assert words in found.text

@@ -26,7 +26,7 @@ HERE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 ELSEWHERE = TopicPartition("u", 0)
 Kind, State, Way = MoveKind, GroupState, GroupAction
 Weight = PlanSeverity
-STANDS = PartitionMove(partition=HERE, way=Way.IS_THERE, committed=50)
+STANDS = PartitionMove(partition=HERE, action=Way.IS_THERE, committed=50)
 
 
 def found(
@@ -39,9 +39,9 @@ def found(
     wanted = MoveRequest(origin="east", destination="west", kind=kind)
     usual: dict[str, Any] = {
         "group": "g",
-        "origin": PositionBasis.COMMITTED,
+        "basis": PositionBasis.COMMITTED,
         "state": State.EMPTY,
-        "barred": None,
+        "blocking_state": None,
         "partitions": moves,
     }
     what = {"at_ms": 90_000, "flow": "f", "mirrored": (), "groups": (), **(about or {})}
@@ -50,7 +50,7 @@ def found(
 
 
 def weights(*moves: PartitionMove, **given: Any) -> dict[str, PlanSeverity]:
-    return {each.code: each.weight for each in found(*moves, **given)}
+    return {each.code: each.severity for each in found(*moves, **given)}
 
 
 def test_of_a_group_that_stands_where_it_should_there_is_nothing_to_tell():
@@ -68,8 +68,8 @@ def test_of_a_group_that_stands_where_it_should_there_is_nothing_to_tell():
 )
 def test_a_group_that_was_not_read_tells_less(kind, moves, refused, code, weight):
     """One that we may not read never will, and the right is named."""
-    told = found(*moves, kind=kind, unread_why="no answer", refused=refused)
-    assert [(each.code, each.weight, each.group) for each in told] == [(code, weight, "g")]
+    told = found(*moves, kind=kind, unread_reason="no answer", is_access_denied=refused)
+    assert [(each.code, each.severity, each.group) for each in told] == [(code, weight, "g")]
     assert "(no answer)" in told[0].text
     assert ("grant mm2 DESCRIBE" in told[0].text) is refused
 
@@ -94,16 +94,22 @@ def test_the_age_of_a_checkpoint_and_the_bound_that_can_be_proven_are_said(
     written_ms, again_max, words
 ):
     move = dataclasses.replace(
-        STANDS, basis=PositionBasis.CHECKPOINTED, written_ms=written_ms, again_max=again_max, to=50
+        STANDS,
+        basis=PositionBasis.CHECKPOINTED,
+        checkpoint_ms=written_ms,
+        max_rereads=again_max,
+        target_offset=50,
     )
-    (told,) = found(move, origin=PositionBasis.CHECKPOINTED)
-    assert (told.code, told.weight) == ("as-of-checkpoint", Weight.COSTS)
+    (told,) = found(move, basis=PositionBasis.CHECKPOINTED)
+    assert (told.code, told.severity) == ("as-of-checkpoint", Weight.COSTS)
     assert told.text == f"group g resumes at {words}"
 
 
 def test_what_a_group_began_to_read_after_its_checkpoint_is_said():
-    move = dataclasses.replace(STANDS, basis=PositionBasis.CHECKPOINTED, again_max=900, to=50)
-    (told,) = found(move, origin=PositionBasis.CHECKPOINTED, may_read_more=True)
+    move = dataclasses.replace(
+        STANDS, basis=PositionBasis.CHECKPOINTED, max_rereads=900, target_offset=50
+    )
+    (told,) = found(move, basis=PositionBasis.CHECKPOINTED, may_read_more=True)
     assert (
         "at most the 900 records on west after the checkpoint, and topics that it began"
         in told.text
@@ -112,7 +118,9 @@ def test_what_a_group_began_to_read_after_its_checkpoint_is_said():
 
 
 def test_a_group_without_a_checkpoint_is_not_said_to_continue_at_one():
-    unread, told = found(origin=PositionBasis.CHECKPOINTED, unread_why="away", unlisted_max=None)
+    unread, told = found(
+        basis=PositionBasis.CHECKPOINTED, unread_reason="away", max_unlisted_rereads=None
+    )
     assert (unread.code, told.code) == ("group-unread", "as-of-checkpoint")
     assert told.text == (
         "group g starts on west where auto.offset.reset says; the number of re-read records is "
@@ -128,14 +136,17 @@ UNMOVED = {"orders": "east.orders"}
     [
         ({"topics": UNMOVED}, "it reads orders. On west it starts"),
         ({"topics": dict.fromkeys("abcdefg", "x")}, "it reads a, b, c, d, e and 2 more. On"),
-        ({"topics": None, "unread": "no answer"}, "its topics on east are unknown (no answer)"),
+        (
+            {"topics": None, "unread_reason": "no answer"},
+            "its topics on east are unknown (no answer)",
+        ),
         ({}, "it has read nothing on east yet"),
     ],
 )
 @pytest.mark.parametrize("kind", ["share", "streams"])
 def test_a_group_of_another_kind_is_named_and_forbids(kind, given, words):
     told = unmoved(kind, "s", **given)
-    assert (told.code, told.weight, told.group) == (f"{kind}-group", Weight.FORBIDS, "s")
+    assert (told.code, told.severity, told.group) == (f"{kind}-group", Weight.FORBIDS, "s")
     assert told.text.startswith(f"{kind} group s is not moved: ")
     assert words in told.text
     assert told.text.endswith(f"Then add --accept {kind}-group:s")
@@ -145,7 +156,9 @@ def unmoved(kind: str, name: str, **given: Any) -> PlanFinding:
     wanted = MoveRequest(origin="east", destination="west", kind=Kind.EMERGENCY)
     group = UnmovedGroup(name=name, type=kind, **given)
     tools = ClusterCommands(bootstrap="w:9092")
-    found = ClusterPairSnapshot(at_ms=1, flow="east->west", mirrored=(), groups=(), tools=tools)
+    found = ClusterPairSnapshot(
+        at_ms=1, flow="east->west", mirrored=(), groups=(), target_commands=tools
+    )
     return plan_rules.describe_unmoved_group(wanted, found, group)
 
 
@@ -176,22 +189,22 @@ def test_the_commands_that_set_offsets_of_such_a_group_are_told(kind, typed):
 
 @pytest.mark.parametrize("barred", [State.ACTIVE, State.FOREIGN, State.UNKNOWN])
 def test_a_group_that_is_in_the_way_there_forbids(barred):
-    (told,) = found(STANDS, barred=barred)
-    assert (told.code, told.weight) == (f"group-{barred.name.lower()}", Weight.FORBIDS)
+    (told,) = found(STANDS, blocking_state=barred)
+    assert (told.code, told.severity) == (f"group-{barred.name.lower()}", Weight.FORBIDS)
 
 
 def test_why_nobody_could_look_at_it_there_is_said():
-    (told,) = found(STANDS, barred=State.UNKNOWN, there_unread="refused")
+    (told,) = found(STANDS, blocking_state=State.UNKNOWN, target_unread_reason="refused")
     assert "(refused): try again, or grant mm2 DESCRIBE on the group" in told.text
 
 
 def mirrored(partition: TopicPartition, end: int, *, pending: int = 0) -> MirroredPartition:
     there = LogBounds(start=0, end=end, pending=pending)
-    return MirroredPartition(partition=partition, mirror=partition, there=there)
+    return MirroredPartition(partition=partition, mirror=partition, mirror_bounds=there)
 
 
-NOWHERE = PartitionMove(partition=OTHER, way=Way.NO_OFFSET, committed=None)
-STANDS_TOO = PartitionMove(partition=OTHER, way=Way.IS_THERE, committed=3)
+NOWHERE = PartitionMove(partition=OTHER, action=Way.NO_OFFSET, committed=None)
+STANDS_TOO = PartitionMove(partition=OTHER, action=Way.IS_THERE, committed=3)
 
 
 @pytest.mark.parametrize(
@@ -221,10 +234,15 @@ def test_a_partition_in_which_it_has_no_position_is_a_note(moves, end, pending, 
 )
 def test_a_leader_that_is_away_there_is_no_missing_place(to, place):
     move = PartitionMove(
-        partition=HERE, way=Way.MOVES, committed=5, mirror=OTHER, to=to, unheard="it hangs"
+        partition=HERE,
+        action=Way.MOVES,
+        committed=5,
+        mirror=OTHER,
+        target_offset=to,
+        unanswered_reason="it hangs",
     )
     (told,) = found(move)
-    assert (told.code, told.weight, told.group) == ("mirror-unknown", Weight.FORBIDS, "g")
+    assert (told.code, told.severity, told.group) == ("mirror-unknown", Weight.FORBIDS, "g")
     assert "west does not answer for t-1 (it hangs)" in told.text
     assert place in told.text
     assert "try again" in told.text
@@ -232,8 +250,11 @@ def test_a_leader_that_is_away_there_is_no_missing_place(to, place):
 
 @pytest.mark.parametrize(
     ("given", "code"),
-    [({"stopped": "recreated"}, "stopped"), ({"unsure": "who knows"}, "shared-names")],
+    [
+        ({"outdated_reason": "recreated"}, "stopped"),
+        ({"local_records_reason": "who knows"}, "shared-names"),
+    ],
 )
 def test_a_place_that_nobody_is_sure_of_forbids(given, code):
-    move = PartitionMove(partition=HERE, way=Way.MOVES, committed=5, to=5, **given)
+    move = PartitionMove(partition=HERE, action=Way.MOVES, committed=5, target_offset=5, **given)
     assert weights(move) == {code: Weight.FORBIDS}

@@ -40,7 +40,7 @@ Way, Weight, State = GroupAction, PlanSeverity, GroupState
 def test_a_group_goes_where_the_map_says():
     found = made(scene())
     assert (found.verdict, found.findings) == (PlanVerdict.GO, ())
-    assert (only(found).mirror, only(found).to) == (THERE, 40 + DELTA)
+    assert (only(found).mirror, only(found).target_offset) == (THERE, 40 + DELTA)
 
 
 def test_a_checkpoint_of_a_mirror_before_sets_no_group_forward():
@@ -51,7 +51,7 @@ def test_a_checkpoint_of_a_mirror_before_sets_no_group_forward():
     )
     checkpoints(sides, "billing", 40)
     found = made(sides)
-    assert (only(found).to, only(found).oldest) == (0, True)
+    assert (only(found).target_offset, only(found).is_before_map) == (0, True)
     assert codes(found) == {"too-old": Weight.COSTS}
 
 
@@ -67,8 +67,8 @@ def test_one_coordinator_that_is_away_is_one_groups_matter():
         "as-of-checkpoint": Weight.COSTS,
     }
     billing, mail = found.groups
-    assert (billing.origin, mail.origin) == (PositionBasis.COMMITTED, PositionBasis.CHECKPOINTED)
-    assert mail.partitions[0].to == 80 + DELTA
+    assert (billing.basis, mail.basis) == (PositionBasis.COMMITTED, PositionBasis.CHECKPOINTED)
+    assert mail.partitions[0].target_offset == 80 + DELTA
 
 
 def test_of_a_checkpoint_the_bound_is_what_the_mirror_holds_behind_it():
@@ -77,8 +77,8 @@ def test_of_a_checkpoint_the_bound_is_what_the_mirror_holds_behind_it():
     checkpoints(sides, "billing", 30, at_ms=400)
     found = made(sides, lost="it burns")
     place = only(found)
-    assert (place.basis, place.written_ms) == (PositionBasis.CHECKPOINTED, 400)
-    assert (place.to, place.again_max) == (30 + DELTA, COPIED - 30)
+    assert (place.basis, place.checkpoint_ms) == (PositionBasis.CHECKPOINTED, 400)
+    assert (place.target_offset, place.max_rereads) == (30 + DELTA, COPIED - 30)
     told = plan_output.plan_to_json(found, (), {})
     assert told["read_again_max"] == 70
     assert told["read_again"] == (
@@ -97,7 +97,7 @@ def test_a_partition_without_a_checkpoint_may_have_been_read_whole():
     ]
     checkpoints(sides, "billing", 30)
     (group,) = made(sides, lost="it burns").groups
-    assert (group.unlisted_max, group.again_max) == (25, 70 + 25)
+    assert (group.max_unlisted_rereads, group.max_rereads) == (25, 70 + 25)
 
 
 @pytest.mark.parametrize(("held", "bound"), [(25, None), (0, 70)])
@@ -113,7 +113,7 @@ def test_a_topic_without_any_checkpoint_may_be_read_by_now(held, bound):
     checkpoints(sides, "billing", 30)
     found = made(sides, lost="it burns")
     (group,) = found.groups
-    assert (group.again_known_max, group.again_max) == (70, bound)
+    assert (group.max_known_rereads, group.max_rereads) == (70, bound)
     told = plan_output.plan_to_json(found, (), {})
     assert (told["read_again_max"], told["groups"][0]["read_again_known_max"]) == (bound, 70)
     words = "unknown, at most 70 records (1 group at its last known offsets)"
@@ -127,7 +127,7 @@ def test_of_a_group_that_cannot_be_read_and_has_no_checkpoint_no_bound_is_known(
     sides = scene()
     sides.source.members.failures["positions", "billing"] = error
     found = made(sides, accepted=frozenset({"group-unread", "group-refused"}))
-    assert found.groups[0].again_max is None
+    assert found.groups[0].max_rereads is None
     told = plan_output.plan_to_json(found, (), {})
     assert told["read_again_max"] is None
     assert told["read_again"] == "unknown (at least 0 records; 1 group without a checkpoint)"
@@ -146,7 +146,7 @@ def test_a_mirror_that_nobody_answers_for_leaves_no_bound():
     checkpoints(sides, "billing", 30)
     sides.target.logs.unheard = {THERE}
     found = made(sides, lost="it burns")
-    assert only(found).again_max is None
+    assert only(found).max_rereads is None
     told = plan_output.plan_to_json(found, (), {})
     assert told["read_again_max"] is None
     assert told["read_again"].startswith("unknown (at least 0 records; ")
@@ -160,8 +160,8 @@ def test_what_was_committed_at_the_start_counts_where_the_source_fell_silent_sin
         findings=frozenset({("origin-unreachable", ""), ("as-of-checkpoint", "billing")}),
     )
     place = only(made(sides, lost="it burns", before=began))
-    assert (place.basis, place.written_ms) == (PositionBasis.BEGUN, None)
-    assert (place.to, place.again_max) == (40 + DELTA, COPIED - 40)
+    assert (place.basis, place.checkpoint_ms) == (PositionBasis.COMMITTED_AT_START, None)
+    assert (place.target_offset, place.max_rereads) == (40 + DELTA, COPIED - 40)
 
 
 def other_group(sides, name, kind, offsets):
@@ -177,7 +177,7 @@ def test_share_and_streams_groups_are_named_and_forbid_until_they_are_accepted()
     other_group(sides, "new", "share", {})
     found = made(sides)
     assert codes(found) == {"share-group": Weight.FORBIDS, "streams-group": Weight.FORBIDS}
-    assert [(each.name, each.type, each.topics) for each in found.unmoved] == [
+    assert [(each.name, each.type, each.topics) for each in found.unmoved_groups] == [
         ("new", "share", {}),
         ("pool", "share", {TOPIC: THERE.topic}),
         ("topology", "streams", {TOPIC: THERE.topic}),
@@ -205,7 +205,7 @@ def test_a_streams_application_in_a_classic_group_is_named(assignor, named):
     found = made(sides)
     assert ("streams-state" in codes(found)) is named
     assert found.groups[0].is_streams is named
-    assert only(found).way is Way.MOVES
+    assert only(found).action is Way.MOVES
 
 
 STOPPED, AWAY, RANGE = (State.EMPTY, ""), (State.ACTIVE, None), (State.ACTIVE, "range")
@@ -269,7 +269,7 @@ def test_brokers_that_tell_no_types_are_taken_for_what_they_are():
     sides = scene()
     other_group(sides, "worker", "", {})
     sides.source.members.groups["worker"].protocol = "connect"
-    assert (made(sides).findings, made(sides).unmoved) == ((), ())
+    assert (made(sides).findings, made(sides).unmoved_groups) == ((), ())
 
 
 def test_a_broker_that_does_not_list_its_groups_leaves_those_with_checkpoints():
@@ -283,7 +283,7 @@ def test_a_broker_that_does_not_list_its_groups_leaves_those_with_checkpoints():
     found = made(sides)
     assert codes(found) == {"groups-unlisted": Weight.COSTS, "half-lost": Weight.NOTE}
     assert "--origin-lost" in found.findings[-1].text
-    assert only(found).to == 40 + DELTA
+    assert only(found).target_offset == 40 + DELTA
 
 
 def test_a_group_whose_name_takes_too_long_to_match_is_left_out_alone(caplog):
@@ -313,7 +313,7 @@ def test_groups_that_no_broker_lists_are_known_by_their_checkpoints(away):
     if away:
         assert codes(found)["groups-unlisted"] is Weight.COSTS
         assert f"1 of the 2 partitions of {OFFSETS}" in found.findings[0].text
-        assert found.groups[1].partitions[0].to == 80 + DELTA
+        assert found.groups[1].partitions[0].target_offset == 80 + DELTA
     else:
         assert codes(found) == {}
 
@@ -331,10 +331,10 @@ def test_a_leader_that_is_away_leaves_what_others_lead(unheard):
         sides.source.logs.unheard = {OTHER}
     found = made(sides)
     assert {each.partition: each.lag_records for each in found.mirrored} == {HERE: 0, OTHER: None}
-    assert (found.silent, codes(found)["lag-unknown"]) == ("", Weight.COSTS)
+    assert (found.origin_error, codes(found)["lag-unknown"]) == ("", Weight.COSTS)
     why = "does not answer" if unheard else "it has no leader"
     assert why in next(each.text for each in found.findings if each.code == "lag-unknown")
-    assert found.groups[0].origin is PositionBasis.COMMITTED
+    assert found.groups[0].basis is PositionBasis.COMMITTED
 
 
 def test_where_no_leader_answers_the_cluster_is_silent():
@@ -342,9 +342,9 @@ def test_where_no_leader_answers_the_cluster_is_silent():
     checkpoints(sides, "billing", 30)
     sides.source.logs.unheard = {HERE}
     found = made(sides)
-    assert "its broker does not answer; waited for 10 s" in found.silent
-    assert "--look" in found.silent
-    assert only(found).to == 30 + DELTA
+    assert "its broker does not answer; waited for 10 s" in found.origin_error
+    assert "--look" in found.origin_error
+    assert only(found).target_offset == 30 + DELTA
 
 
 def test_a_mirror_whose_leader_is_away_is_not_taken_for_missing():
@@ -353,7 +353,7 @@ def test_a_mirror_whose_leader_is_away_is_not_taken_for_missing():
     found = made(sides)
     assert codes(found) == {"mirror-unknown": Weight.FORBIDS}
     assert [each.group for each in found.findings] == ["", "billing"]
-    assert (only(found).way, only(found).to) == (Way.MOVES, 40 + DELTA)
+    assert (only(found).action, only(found).target_offset) == (Way.MOVES, 40 + DELTA)
 
 
 def test_a_leader_that_hangs_there_is_not_waited_for_on_behalf_of_the_others():
@@ -364,8 +364,8 @@ def test_a_leader_that_hangs_there_is_not_waited_for_on_behalf_of_the_others():
     sides.source.members.commit("billing", {HERE: 40, OTHER: 5})
     found = made(sides)
     here, other = found.groups[0].partitions
-    assert (here.way, here.unheard) == (Way.MOVES, "")
-    assert other.unheard == "its broker does not answer"
+    assert (here.action, here.unanswered_reason) == (Way.MOVES, "")
+    assert other.unanswered_reason == "its broker does not answer"
 
 
 def test_a_topic_that_is_not_described_is_told():
@@ -377,7 +377,7 @@ def test_a_topic_that_is_not_described_is_told():
     found = made(sides)
     assert codes(found) == {"lag-unknown": Weight.COSTS, "half-lost": Weight.NOTE}
     assert found.findings[0].text.startswith("orders-new: ")
-    assert (found.lag_records, found.untold) == (None, ("orders-new",))
+    assert (found.lag_records, found.unlisted_topics) == (None, ("orders-new",))
 
 
 @pytest.mark.parametrize("kind", [MoveKind.EMERGENCY, MoveKind.PLANNED])
@@ -398,7 +398,7 @@ def test_a_map_back_that_cannot_be_read_costs_or_ends_a_planned_move(kind):
         return
     found = made(sides, kind=kind, ways=BOTH)
     assert codes(found)["way-back-unknown"] is Weight.COSTS
-    assert (only(found).to, only(found).again_max) == (12, 2)
+    assert (only(found).target_offset, only(found).max_rereads) == (12, 2)
 
 
 def test_what_never_left_may_stay_uncounted_in_an_emergency():
@@ -412,7 +412,7 @@ def test_what_never_left_may_stay_uncounted_in_an_emergency():
 
     found = made(sides, find=refuse)
     assert codes(found)["way-back-unknown"] is Weight.COSTS
-    assert only(found).to == 60
+    assert only(found).target_offset == 60
     with pytest.raises(RetriableError, match="its leader is away"):
         made(sides, find=refuse, kind=MoveKind.PLANNED)
 
@@ -432,7 +432,7 @@ def test_a_cluster_that_is_given_up_is_asked_nothing():
     assert sides.source.groups.calls == []
     assert codes(found) == {"origin-unreachable": Weight.COSTS, "as-of-checkpoint": Weight.COSTS}
     assert "it burns" in found.findings[0].text
-    assert only(found).to == 30 + DELTA
+    assert only(found).target_offset == 30 + DELTA
 
 
 def test_checkpoints_of_a_newer_release_are_not_passed_over():
@@ -482,7 +482,7 @@ def test_a_group_that_may_not_be_read_stands_in_the_way_of_itself_alone(partitio
         checkpoints(sides, "mail", 80)
     found = made(sides)
     refused = next(each for each in found.findings if each.code == "group-refused")
-    assert (refused.weight, refused.group) == (Weight.FORBIDS, "mail")
+    assert (refused.severity, refused.group) == (Weight.FORBIDS, "mail")
     assert "not authorized" in refused.text
     assert "DESCRIBE" in refused.text
     assert then in refused.text
@@ -553,7 +553,7 @@ def test_who_has_copied_since_is_seen_by_offset_syncs(downstream, agrees, here):
     side.topics.topics[f"mm2-offset-syncs.{other}.internal"] = [
         mm2_records.encode_offset_sync(sync)
     ]
-    found = made(sides, ways=OffsetSources(syncs_here=here))
+    found = made(sides, ways=OffsetSources(syncs_on_source=here))
     assert codes(found) == ({} if agrees else {"stopped": Weight.FORBIDS})
 
 
@@ -579,18 +579,18 @@ def test_what_came_from_there_goes_back_by_the_other_map():
         TopicPartition("orders", 0), through=12, delta=3
     )
     found = only(made(sides))
-    assert (found.mirror, found.to) == (TopicPartition("orders", 0), 12)
-    assert (found.again_max or 0) > 0  # what was copied last may not be written down
+    assert (found.mirror, found.target_offset) == (TopicPartition("orders", 0), 12)
+    assert (found.max_rereads or 0) > 0  # what was copied last may not be written down
     tail = UnreplicatedTail(
         partition=TopicPartition("orders", 0),
-        through=12,
+        map_end=12,
         end=30,
-        behind=15,
-        stretches=(RecordRange(14, 29, 16, 1, 2),),
+        origin_end=15,
+        ranges=(RecordRange(14, 29, 16, 1, 2),),
         counted=16,
     )
     back = made(sides, kind=MoveKind.BACK, found={tail.partition: tail})
-    assert (only(back).to, only(back).again_max) == (14, 0)
+    assert (only(back).target_offset, only(back).max_rereads) == (14, 0)
     assert back.unreplicated_records == 16
     assert codes(back)["unreplicated"] is Weight.COSTS
 
@@ -609,15 +609,19 @@ def test_under_one_name_both_maps_count():
         HERE, through=60, delta=20
     )
     found = only(made(sides))
-    assert (found.mirror, found.to) == (HERE, 60)
-    assert (found.again_max or 0) >= COPIED + DELTA - 60
-    tail = UnreplicatedTail(partition=HERE, through=60, end=105, behind=80, stretches=(), counted=0)
+    assert (found.mirror, found.target_offset) == (HERE, 60)
+    assert (found.max_rereads or 0) >= COPIED + DELTA - 60
+    tail = UnreplicatedTail(
+        partition=HERE, map_end=60, end=105, origin_end=80, ranges=(), counted=0
+    )
     still = FencingSummary(tails={HERE: 0})
     done = only(made(sides, found={HERE: tail}, locked=still))
-    assert (done.to, done.way) == (105, Way.MOVES)
+    assert (done.target_offset, done.action) == (105, Way.MOVES)
 
 
-BOTH = OffsetSources(back=Flow(source="west", target="east"), syncs_there=True)
+BOTH = OffsetSources(
+    reverse_flow=Flow(source="west", target="east"), reverse_syncs_on_destination=True
+)
 
 
 @pytest.mark.parametrize("lost", ["", "it burns"])
@@ -627,7 +631,7 @@ def test_under_one_name_without_the_other_map_nobody_can_say(lost):
     assert codes(made(sides, lost=lost, ways=BOTH))["shared-names"] is Weight.FORBIDS
     accepted = made(sides, lost=lost, ways=BOTH, accepted=frozenset({"shared-names"}))
     assert codes(accepted)["shared-names"] is Weight.COSTS
-    assert only(accepted).to == COPIED + DELTA
+    assert only(accepted).target_offset == COPIED + DELTA
 
 
 @pytest.mark.parametrize("lost", ["", "it burns"])
@@ -641,7 +645,7 @@ def test_where_no_flow_leads_back_it_depends_on_who_may_write_there(lost, shared
     assert codes(found).get("shared-names") is (Weight.FORBIDS if shared else None)
     accepted = made(sides, lost=lost, accepted=frozenset({"shared-names"}))
     assert accepted.verdict is not PlanVerdict.NO_GO
-    assert only(accepted).to == COPIED + DELTA
+    assert only(accepted).target_offset == COPIED + DELTA
 
 
 @pytest.mark.parametrize(("downstream", "to"), [(80, 60), (COPIED + 1, None)])
@@ -655,7 +659,7 @@ def test_offset_syncs_say_what_had_arrived_on_a_lost_cluster(downstream, to):
     found = made(sides, lost="it burns", ways=BOTH)
     assert ("shared-names" in codes(found)) == (to is None)
     if to is not None:
-        assert (only(found).to, only(found).again_max) == (to, COPIED + DELTA - to)
+        assert (only(found).target_offset, only(found).max_rereads) == (to, COPIED + DELTA - to)
 
 
 def test_java_that_leads_back_is_seen_by_its_syncs():
@@ -665,9 +669,9 @@ def test_java_that_leads_back_is_seen_by_its_syncs():
     sides.target.topics.topics["mm2-offset-syncs.east.internal"] = [
         mm2_records.encode_offset_sync(sync)
     ]
-    found = made(sides, ways=OffsetSources(syncs_there=True))
+    found = made(sides, ways=OffsetSources(reverse_syncs_on_destination=True))
     assert "shared-names" not in codes(found)
-    assert (only(found).to, only(found).again_max) == (60, COPIED + DELTA - 60)
+    assert (only(found).target_offset, only(found).max_rereads) == (60, COPIED + DELTA - 60)
 
 
 def named(sides: FakeSides, upstream: int) -> None:
@@ -716,7 +720,10 @@ def test_what_had_come_from_there_goes_back_by_syncs_where_the_map_is_lost(known
     found = only(made(sides, lost="it burns", ways=BOTH))
     assert (found.partition, found.mirror) == (BACK, born)
     if known:
-        assert (found.to, found.again_max) == (12, 18)  # up to the end: it may have read on
+        assert (found.target_offset, found.max_rereads) == (
+            12,
+            18,
+        )  # up to the end: it may have read on
     else:
-        assert (found.to, found.again_max) == (17, 13)  # by the checkpoint itself
-    assert only(made(sides, lost="it burns")).way is Way.NOT_MIRRORED
+        assert (found.target_offset, found.max_rereads) == (17, 13)  # by the checkpoint itself
+    assert only(made(sides, lost="it burns")).action is Way.NOT_MIRRORED

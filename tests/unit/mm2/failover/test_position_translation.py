@@ -64,15 +64,15 @@ def made(about: Flow, back: ReverseFlowMap, **given: Any) -> PositionTranslator:
         partition=HERE,
         mirror=mirror,
         copied_to=COPIED,
-        here=LogBounds(start=0, end=COPIED),
-        there=LogBounds(start=0, end=COPIED + DELTA),
+        source_bounds=LogBounds(start=0, end=COPIED),
+        mirror_bounds=LogBounds(start=0, end=COPIED + DELTA),
     )
     return PositionTranslator(
         **{
             "flow": about,
-            "known": known(HERE, through=COPIED, delta=DELTA),
+            "offset_map": known(HERE, through=COPIED, delta=DELTA),
             "mirrored": {HERE: mirrored},
-            "back": back,
+            "reverse": back,
             **given,
         }
     )
@@ -88,7 +88,7 @@ def synced(upstream: int, downstream: int) -> dict[TopicPartition, Any]:
     return {HERE: (sync,)}
 
 
-NOTHING = ReverseFlowMap(known=None)
+NOTHING = ReverseFlowMap(offset_map=None)
 
 
 def test_what_is_mirrored_goes_by_the_flows_map():
@@ -101,13 +101,13 @@ def test_what_is_older_than_the_map_is_before_what_it_knows_first():
     for key, value in copied_map.log(HERE, start=60, through=COPIED, delta=-59):
         anew.apply(key or b"", value)
     old = Untranslated.TOO_OLD
-    found = made(flow(), NOTHING, known=anew).translate(HERE, 40)
+    found = made(flow(), NOTHING, offset_map=anew).translate(HERE, 40)
     assert found == TranslatedPosition(partition=MIRROR, outcome=old, known_from=1)
     alone = identity(target_topics=TargetTopicAccess.EXCLUSIVE)
-    found = made(alone, NOTHING, known=anew).translate(HERE, 40)
+    found = made(alone, NOTHING, offset_map=anew).translate(HERE, 40)
     assert found == TranslatedPosition(partition=HERE, outcome=old, known_from=1)
-    both = ReverseFlowMap(known=known(HERE, through=60, delta=20))
-    found = made(identity(), both, known=anew).translate(HERE, 40)
+    both = ReverseFlowMap(offset_map=known(HERE, through=60, delta=20))
+    found = made(identity(), both, offset_map=anew).translate(HERE, 40)
     assert found == TranslatedPosition(
         partition=HERE, outcome=old
     )  # what was born there is unread, too
@@ -120,7 +120,7 @@ def test_what_no_flow_leads_there_has_no_place():
 
 
 def test_what_was_brought_goes_back_by_the_opposite_map():
-    back = ReverseFlowMap(known=known(HERE, through=12, delta=3))
+    back = ReverseFlowMap(offset_map=known(HERE, through=12, delta=3))
     found = made(flow(), back).translate(BROUGHT, 9)
     assert found == TranslatedPosition(partition=HERE, outcome=Exact(downstream=6))
 
@@ -128,9 +128,13 @@ def test_what_was_brought_goes_back_by_the_opposite_map():
 def test_who_has_read_all_that_was_brought_goes_on_at_what_never_left():
     stretch = RecordRange(14, 29, 16, 1, 2)
     tail = UnreplicatedTail(
-        partition=HERE, through=12, end=30, behind=15, stretches=(stretch,), counted=16
+        partition=HERE, map_end=12, end=30, origin_end=15, ranges=(stretch,), counted=16
     )
-    where = made(flow(), ReverseFlowMap(known=known(HERE, through=12, delta=3)), left={HERE: tail})
+    where = made(
+        flow(),
+        ReverseFlowMap(offset_map=known(HERE, through=12, delta=3)),
+        unreplicated={HERE: tail},
+    )
     assert outcome(where.translate(BROUGHT, 15)) == Exact(downstream=14)
     assert outcome(where.translate(BROUGHT, 9)) == Exact(downstream=6)
 
@@ -138,29 +142,31 @@ def test_who_has_read_all_that_was_brought_goes_on_at_what_never_left():
 @pytest.mark.parametrize("about", [flow(), identity()])
 def test_of_a_topic_that_was_made_anew_the_opposite_map_says_nothing(about):
     """Neither do its tail and its syncs."""
-    tail = UnreplicatedTail(partition=HERE, through=12, end=30, behind=15, stretches=(), counted=0)
-    way = ReverseFlowMap(known=known(HERE, through=12, delta=3), stopped={HERE: "it was recreated"})
-    where = made(about, way, left={HERE: tail}, still=True)
+    tail = UnreplicatedTail(partition=HERE, map_end=12, end=30, origin_end=15, ranges=(), counted=0)
+    way = ReverseFlowMap(
+        offset_map=known(HERE, through=12, delta=3), outdated={HERE: "it was recreated"}
+    )
+    where = made(about, way, unreplicated={HERE: tail}, is_stopped=True)
     asked = BROUGHT if about.policy.renames_topics else HERE
     assert where.translate(asked, 15) == TranslatedPosition(
-        partition=HERE, outcome=Untranslated.TOO_OLD, stopped="it was recreated"
+        partition=HERE, outcome=Untranslated.TOO_OLD, outdated_reason="it was recreated"
     )
 
 
 @pytest.mark.parametrize(
     ("syncs", "found"),
-    [({}, Untranslated.UNKNOWN), (synced(12, 15), Earlier(downstream=12, again_max=2))],
+    [({}, Untranslated.UNKNOWN), (synced(12, 15), Earlier(downstream=12, reread_max=2))],
 )
 def test_without_the_opposite_map_its_syncs_count(syncs, found):
-    back = ReverseFlowMap(known=None, exists=True, syncs=syncs)
+    back = ReverseFlowMap(offset_map=None, exists=True, syncs=syncs)
     assert outcome(made(flow(), back).translate(BROUGHT, 17)) == found
 
 
 @pytest.mark.parametrize(
     ("offset", "found"),
     [
-        (1_017, Earlier(downstream=5, again_max=12)),
-        (1_003, Earlier(downstream=5, again_max=998)),
+        (1_017, Earlier(downstream=5, reread_max=12)),
+        (1_003, Earlier(downstream=5, reread_max=998)),
         (999, None),
     ],
 )
@@ -170,8 +176,8 @@ def test_a_sync_of_before_counts_no_further_than_where_a_later_one_begins(offset
         OffsetSync(partition=HERE, upstream=1_000, downstream=1_000),
         OffsetSync(partition=HERE, upstream=5, downstream=1_005),
     )
-    back = ReverseFlowMap(known=None, exists=True, syncs={HERE: told})
-    assert back.arrived(HERE, offset) == found
+    back = ReverseFlowMap(offset_map=None, exists=True, syncs={HERE: told})
+    assert back.translate_by_syncs(HERE, offset) == found
 
 
 @pytest.mark.parametrize(
@@ -184,32 +190,34 @@ def test_a_sync_of_before_counts_no_further_than_where_a_later_one_begins(offset
 )
 @pytest.mark.parametrize("readable", [True, False])
 def test_under_one_name_it_depends_on_who_may_write_there(exists, topics, unsure, readable):
-    back = ReverseFlowMap(known=OffsetMap() if readable else None, exists=exists)
+    back = ReverseFlowMap(offset_map=OffsetMap() if readable else None, exists=exists)
     found = made(identity(target_topics=topics), back).translate(HERE, 40)
     assert found is not None
     assert (found.partition, found.outcome) == (HERE, Exact(downstream=45))
-    assert bool(found.unsure) is unsure
+    assert bool(found.local_records_reason) is unsure
 
 
 @pytest.mark.parametrize("readable", [True, False])
 def test_under_one_name_what_had_arrived_is_not_read_again(readable):
     """Also where MirrorMaker 2 leads back, which has no map."""
     known = OffsetMap() if readable else None
-    back = ReverseFlowMap(known=known, exists=True, syncs=synced(20, 30))
+    back = ReverseFlowMap(offset_map=known, exists=True, syncs=synced(20, 30))
     found = made(identity(), back).translate(HERE, 40)
     assert found is not None
-    assert (found.unsure, found.outcome.downstream) == ("", 20)
+    assert (found.local_records_reason, found.outcome.downstream) == ("", 20)
     later = made(identity(), back).translate(HERE, 25)
     assert later is not None
-    assert later.unsure
+    assert later.local_records_reason
 
 
 def test_under_one_name_both_maps_count():
-    back = ReverseFlowMap(known=known(HERE, through=60, delta=20))
+    back = ReverseFlowMap(offset_map=known(HERE, through=60, delta=20))
     where = made(identity(), back)
     assert outcome(where.translate(HERE, COPIED)).downstream == 60
-    tail = UnreplicatedTail(partition=HERE, through=60, end=105, behind=80, stretches=(), counted=0)
-    done = made(identity(), back, left={HERE: tail}, still=True)
+    tail = UnreplicatedTail(
+        partition=HERE, map_end=60, end=105, origin_end=80, ranges=(), counted=0
+    )
+    done = made(identity(), back, unreplicated={HERE: tail}, is_stopped=True)
     assert outcome(done.translate(HERE, COPIED)) == Exact(downstream=105)
 
 
@@ -224,14 +232,14 @@ def test_the_way_back_is_asked_for_where_it_counts(topics, asks):
 def test_where_groups_go():
     group = GroupSnapshot(
         name="billing",
-        origin=PositionBasis.COMMITTED,
+        basis=PositionBasis.COMMITTED,
         positions={
             HERE: OffsetAndMetadata(offset=40),
             TopicPartition("orders", 1): None,
             TopicPartition("other", 0): OffsetAndMetadata(offset=4),
         },
     )
-    assert made(flow(), NOTHING).of_groups([group]) == {MIRROR}
+    assert made(flow(), NOTHING).list_target_partitions([group]) == {MIRROR}
 
 
 def test_names_of_both_ways():
@@ -256,12 +264,12 @@ LOCATION = keys.SYNCS_TOPIC_LOCATION
 )
 def test_the_file_says_where_syncs_are(props, of_file, found):
     ways = position_translation.find_offset_sources(props, flow(), of_file)
-    assert (ways.both, ways.syncs_there, ways.syncs_here) == found
+    assert (ways.has_reverse_flow, ways.reverse_syncs_on_destination, ways.syncs_on_source) == found
 
 
 def local(through, end, *stretches):
     made = [RecordRange(at, at, 1, 0, 0) for at in stretches]
-    return LocalRecords(through=through, end=end, stretches=made)
+    return LocalRecords(through=through, end=end, ranges=made)
 
 
 def place(forward, back, known, *, read_all=False, past_all=False):
@@ -272,10 +280,10 @@ def place(forward, back, known, *, read_all=False, past_all=False):
 
 def test_the_earlier_of_both_counts_and_the_rest_may_be_read_again():
     assert place(Exact(downstream=50), Exact(downstream=40), local(90, 100)) == Earlier(
-        downstream=40, again_max=10
+        downstream=40, reread_max=10
     )
     assert place(Exact(downstream=40), Exact(downstream=50), local(90, 100)) == Earlier(
-        downstream=40, again_max=10
+        downstream=40, reread_max=10
     )
     assert place(Exact(downstream=40), Exact(downstream=40), local(90, 100)) == Exact(downstream=40)
 
@@ -303,20 +311,20 @@ def test_copies_behind_what_never_left_are_read_again():
         read_all=True,
         past_all=True,
     )
-    assert found == Earlier(downstream=70, again_max=23)
+    assert found == Earlier(downstream=70, reread_max=23)
 
 
 def test_what_nobody_counted_is_taken_for_unread():
-    unknown = LocalRecords(through=70, end=70, stretches=None)
+    unknown = LocalRecords(through=70, end=70, ranges=None)
     found = place(Exact(downstream=95), Exact(downstream=0), unknown, read_all=True, past_all=True)
-    assert found == Earlier(downstream=70, again_max=25)
+    assert found == Earlier(downstream=70, reread_max=25)
 
 
 def test_copies_behind_the_place_by_the_map_count_on_top():
     """Their places are among records of both clusters."""
-    forward = Earlier(downstream=50, again_max=5)
+    forward = Earlier(downstream=50, reread_max=5)
     assert place(forward, Exact(downstream=60), local(90, 100)) == Earlier(
-        downstream=50, again_max=15
+        downstream=50, reread_max=15
     )
 
 
@@ -345,14 +353,14 @@ def test_nothing_unread_stands_before_it(events, data):
     found = position_translation.translate_shared_name(
         forward,
         back,
-        LocalRecords(through=through, end=len(there), stretches=stretches),
+        LocalRecords(through=through, end=len(there), ranges=stretches),
         read_all_copied=committed >= copied_to,
         past_all_back=committed >= behind,
     )
     assert not isinstance(found, Untranslated)
     assert set(there[: found.downstream]) <= read
     again = sum(name in read for name in there[found.downstream :])
-    assert again <= (found.again_max if isinstance(found, Earlier) else 0)
+    assert again <= (found.reread_max if isinstance(found, Earlier) else 0)
 
 
 def _logs(events):

@@ -38,7 +38,7 @@ class Copying(Clock):
         super().pause(seconds)
         end = COPIED + int(self.s / 10)
         self.sides.source.log("orders", end)
-        self.sides.target.log(self.sides.flow.remote_topic("orders"), end + DELTA)
+        self.sides.target.log(self.sides.flow.format_remote_topic("orders"), end + DELTA)
         topics = self.sides.target.topics.topics
         name, made = naming.offset_map_topic("east"), copied_map.log(HERE, through=end, delta=DELTA)
         topics[name] = [*topics[name], made[-1]] if name in topics else made
@@ -55,16 +55,18 @@ def test_under_one_name_it_may_be_on_the_other_cluster(policy: ReplicationPolicy
     clock = Copying(sides)
     unused: Any = None
     about = MoveContext(
-        both=sides,
-        map_reader=sides.target.map_reader("east"),
-        planner=MovePlanner(both=sides, find=lambda _: {}, clock=clock, timeout_s=10.0),
-        stop=unused,
-        running=unused,
-        fence=unused,
-        export=unused,
+        clusters=sides,
+        map_reader=sides.target.create_map_reader("east"),
+        planner=MovePlanner(
+            clusters=sides, find_unreplicated=lambda _: {}, clock=clock, timeout_s=10.0
+        ),
+        stop_connectors=unused,
+        list_running_tasks=unused,
+        fence_partitions=unused,
+        export_records=unused,
         clock=clock,
-        pause=clock.pause,
-        tell=lambda _: None,
+        sleep=clock.pause,
+        print_line=lambda _: None,
         settle_s=20.0,
         wait_s=60.0,
     )
@@ -84,66 +86,66 @@ def mirrored(end, *, copied_to=None, answers=True, pending=0):
             partition=partition,
             mirror=partition,
             copied_to=end if copied_to is None else copied_to,
-            here=LogBounds(start=0, end=end, pending=pending) if answers else None,
+            source_bounds=LogBounds(start=0, end=end, pending=pending) if answers else None,
         )
     ]
 
 
 def test_they_agree_when_the_same_was_seen_for_long_enough():
     found = EndsAgreement(settle_s=60.0)
-    assert not found.look(mirrored(7), 100.0)
-    assert not found.look(mirrored(7), 159.0)
-    assert found.look(mirrored(7), 160.0)
+    assert not found.evaluate(mirrored(7), 100.0)
+    assert not found.evaluate(mirrored(7), 159.0)
+    assert found.evaluate(mirrored(7), 160.0)
     assert found.ends == {TopicPartition("t", 0): 7}
 
 
 def test_an_end_that_moves_begins_it_anew():
     found = EndsAgreement(settle_s=60.0)
-    found.look(mirrored(7), 100.0)
-    assert not found.look(mirrored(8), 160.0)
-    assert found.look(mirrored(8), 220.0)
+    found.evaluate(mirrored(7), 100.0)
+    assert not found.evaluate(mirrored(8), 160.0)
+    assert found.evaluate(mirrored(8), 220.0)
 
 
 def test_lag_begins_it_anew_and_is_told():
     found = EndsAgreement(settle_s=60.0)
-    found.look(mirrored(7), 100.0)
-    assert not found.look(mirrored(7, copied_to=5), 130.0)
-    assert found.why == "t-0: 2 records not replicated"
-    assert not found.look(mirrored(7), 160.0)
-    assert "not for 60 s yet" in found.why
+    found.evaluate(mirrored(7), 100.0)
+    assert not found.evaluate(mirrored(7, copied_to=5), 130.0)
+    assert found.reason == "t-0: 2 records not replicated"
+    assert not found.evaluate(mirrored(7), 160.0)
+    assert "not for 60 s yet" in found.reason
 
 
 def test_a_transaction_that_is_open_begins_it_anew():
     found = EndsAgreement(settle_s=0.0)
-    assert not found.look(mirrored(7, pending=3), 100.0)
-    assert found.why == "t-0: 3 offsets are after the start of an open transaction"
-    assert found.look(mirrored(7), 101.0)
+    assert not found.evaluate(mirrored(7, pending=3), 100.0)
+    assert found.reason == "t-0: 3 offsets are after the start of an open transaction"
+    assert found.evaluate(mirrored(7), 101.0)
 
 
 def test_who_does_not_answer_agrees_with_nobody():
     found = EndsAgreement(settle_s=0.0)
-    assert not found.look(mirrored(7, answers=False), 1.0)
-    assert "does not answer" in found.why
+    assert not found.evaluate(mirrored(7, answers=False), 1.0)
+    assert "does not answer" in found.reason
 
 
 def test_without_a_time_to_settle_one_look_is_enough():
-    assert EndsAgreement(settle_s=0.0).look(mirrored(7), 1.0)
+    assert EndsAgreement(settle_s=0.0).evaluate(mirrored(7), 1.0)
 
 
 def test_the_end_that_moved_is_named_as_long_as_they_do_not_settle():
     found = EndsAgreement(settle_s=60.0)
-    found.look(mirrored(7), 100.0)
-    assert found.why == "equal, but not for 60 s yet"
-    found.look(mirrored(8), 130.0)
+    found.evaluate(mirrored(7), 100.0)
+    assert found.reason == "equal, but not for 60 s yet"
+    found.evaluate(mirrored(8), 130.0)
     moved = "t-0 ended at 7 on both, and ends at 8 now: a producer is still writing"
-    assert (found.moved, found.why) == (moved, f"equal, but not for 60 s yet: {moved}")
+    assert (found.last_change, found.reason) == (moved, f"equal, but not for 60 s yet: {moved}")
 
 
 def test_what_is_not_heard_of_is_passed_over_where_that_is_accepted():
     other = TopicPartition("t", 1)
     away = dataclasses.replace(mirrored(7, answers=False)[0], partition=other)
-    found = EndsAgreement(settle_s=0.0, leaves_unheard=True)
-    assert found.look([*mirrored(7), away], 1.0)
+    found = EndsAgreement(settle_s=0.0, ignores_unanswered=True)
+    assert found.evaluate([*mirrored(7), away], 1.0)
     assert found.ends == {TopicPartition("t", 0): 7}
-    assert not found.look([away], 2.0)
-    assert "does not answer" in found.why
+    assert not found.evaluate([away], 2.0)
+    assert "does not answer" in found.reason

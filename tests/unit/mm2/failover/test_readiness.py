@@ -53,22 +53,22 @@ LOGIN = ClusterCommands(bootstrap="w:9092", principal="User:mm2")
             Weight.COSTS,
             "mm2-east->west-a-0 and 1 more",
         ),
-        ({"no_journal": "the folder /x does not exist"}, "no-journal", Weight.FORBIDS, "/x"),
-        ({"no_export": "/x already exists"}, "no-export", Weight.FORBIDS, "/x"),
+        ({"journal_error": "the folder /x does not exist"}, "no-journal", Weight.FORBIDS, "/x"),
+        ({"export_error": "/x already exists"}, "no-export", Weight.FORBIDS, "/x"),
         (
-            {"no_hooks": {"stop-producers": "the command halt-all does not exist"}},
+            {"hook_errors": {"stop-producers": "the command halt-all does not exist"}},
             "no-hook",
             Weight.FORBIDS,
             "the hook stop-producers cannot be run: the command halt-all does not exist",
         ),
         (
-            {"others": [UnfinishedMove(path="a.jsonl", wanted=ANOTHER, busy=True)]},
+            {"unfinished_moves": [UnfinishedMove(path="a.jsonl", request=ANOTHER, busy=True)]},
             "other-move",
             Weight.FORBIDS,
             "a.jsonl: another process",
         ),
         (
-            {"others": [UnfinishedMove(path="a.jsonl", wanted=ANOTHER, busy=False)]},
+            {"unfinished_moves": [UnfinishedMove(path="a.jsonl", request=ANOTHER, busy=False)]},
             "unfinished-move",
             Weight.COSTS,
             "(mm2 failback --from west --to east --resume --journal a.jsonl)",
@@ -79,12 +79,12 @@ LOGIN = ClusterCommands(bootstrap="w:9092", principal="User:mm2")
             Weight.FORBIDS,
             "east and west are the same cluster, id",
         ),
-        ({"unlooked": ["node 2 is away"]}, "not-looked-at", Weight.NOTE, "node 2 is away"),
+        ({"unchecked": ["node 2 is away"]}, "not-looked-at", Weight.NOTE, "node 2 is away"),
     ],
 )
 def test_what_is_in_the_way_is_told_with_what_to_do(given, code, weight, words):
     (told,) = found(**given)
-    assert (told.code, told.weight, told.group) == (code, weight, "")
+    assert (told.code, told.severity, told.group) == (code, weight, "")
     assert words in told.text
 
 

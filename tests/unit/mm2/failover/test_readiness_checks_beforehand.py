@@ -35,14 +35,14 @@ class Rights:
     failure: ConnectError | None = None
     closed: bool = False
 
-    def of_topics(
+    def read_for_topics(
         self, names: Sequence[str], timeout_s: float
     ) -> Mapping[str, AuthorizedOperations]:
         if self.failure is not None:
             raise self.failure
         return {name: self.held.get(name, ALL) for name in names}
 
-    of_groups = of_topics
+    read_for_groups = read_for_topics
 
     def close(self) -> None:
         self.closed = True
@@ -62,18 +62,20 @@ def look(
     usual: dict[str, Any] = {
         "flow": "east->west",
         "config_topic": "configs",
-        "workers": nobody,
-        "clusters": lambda silent: ClusterIds(origin="" if silent else "idE", destination="idW"),
+        "read_connect_group": nobody,
+        "fetch_cluster_ids": lambda silent: ClusterIds(
+            origin="" if silent else "idE", destination="idW"
+        ),
         "transactional_id": lambda each: f"mm2-{each}",
-        "denied_ids": lambda names: (),
-        "as_worker": Rights,
-        "as_admin": Rights,
-        "known_as": {},
+        "find_denied_ids": lambda names: (),
+        "connect_as_worker": Rights,
+        "connect_as_admin": Rights,
+        "commands_by_login": {},
         "hooks": {},
         "timeout_s": 5.0,
     }
     found = ReadinessChecks(**usual | given)
-    return found.look(wanted, path, groups=["mail", "billing"], partitions=[HERE], silent=silent)
+    return found.collect(wanted, path, groups=["mail", "billing"], partitions=[HERE], silent=silent)
 
 
 @pytest.fixture
@@ -88,11 +90,16 @@ def test_what_is_asked_and_told(path):
         asked.append(names)
         return names
 
-    found = look(path, denied_ids=denied)
+    found = look(path, find_denied_ids=denied)
     assert asked == [["mm2-orders-0"]]
     assert found.denied_ids == ["mm2-orders-0"]
     assert (found.connectors, found.may_stop, found.denied_groups) == ([], True, [])
-    assert (found.no_journal, found.no_export, found.no_hooks, found.others) == ("", "", {}, [])
+    assert (found.journal_error, found.export_error, found.hook_errors, found.unfinished_moves) == (
+        "",
+        "",
+        {},
+        [],
+    )
     assert found.clusters == ClusterIds(origin="idE", destination="idW")
     assert look(path, silent=True).clusters == ClusterIds(destination="idW")
 
@@ -112,13 +119,13 @@ UNTOLD = AuthorizedOperations(operations=None)
 )
 def test_the_right_to_stop_is_that_to_write_the_config_topic(path, held, may):
     asking = Rights({"configs": held})
-    assert look(path, as_worker=lambda: asking).may_stop is may
+    assert look(path, connect_as_worker=lambda: asking).may_stop is may
     assert asking.closed
 
 
 def test_groups_that_may_not_be_written_are_named(path):
     asking = Rights({"billing": NOTHING, "mail": UNTOLD})
-    assert look(path, as_admin=lambda: asking).denied_groups == ["billing"]
+    assert look(path, connect_as_admin=lambda: asking).denied_groups == ["billing"]
     assert asking.closed
 
 
@@ -127,15 +134,17 @@ def test_what_does_not_answer_is_told_as_not_looked_at(path):
         raise RetriableError("node 2 is away")
 
     failing = Rights(failure=RetriableError("node 3 is away"))
-    found = look(path, workers=away, as_worker=lambda: failing, clusters=away)
-    assert found.unlooked == ["node 2 is away", "node 3 is away", "node 2 is away"]
+    found = look(
+        path, read_connect_group=away, connect_as_worker=lambda: failing, fetch_cluster_ids=away
+    )
+    assert found.unchecked == ["node 2 is away", "node 3 is away", "node 2 is away"]
     assert (found.connectors, found.may_stop) == (flow_stop.STOPPED_CONNECTORS, None)
 
 
 def test_a_refusal_is_told_at_once(path):
     failing = Rights(failure=FatalError("wrong password"))
     with pytest.raises(FatalError, match="wrong password"):
-        look(path, as_admin=lambda: failing)
+        look(path, connect_as_admin=lambda: failing)
 
 
 def test_hooks_that_cannot_be_run_are_told_where_the_move_takes_them(path):
@@ -143,11 +152,11 @@ def test_hooks_that_cannot_be_run_are_told_where_the_move_takes_them(path):
         "stop-producers": HookCommand(command=("/nowhere/stop", "all")),
         "start-consumers": HookCommand(command=("true",)),
     }
-    assert look(path, hooks=hooks).no_hooks == {
+    assert look(path, hooks=hooks).hook_errors == {
         "stop-producers": "the command /nowhere/stop does not exist"
     }
     emergency = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
-    assert look(path, emergency, hooks=hooks).no_hooks == {}
+    assert look(path, emergency, hooks=hooks).hook_errors == {}
 
 
 def test_an_export_has_to_have_a_place(tmp_path):
@@ -163,9 +172,9 @@ def test_an_export_has_to_have_a_place(tmp_path):
 def begun(path: pathlib.Path, origin: str, destination: str, *, done: bool = False) -> str:
     kind = MoveKind.EMERGENCY
     wanted = MoveRequest(origin=origin, destination=destination, kind=kind)
-    about = MoveIdentity(wanted=wanted, flow=f"{origin}->{destination}")
+    about = MoveIdentity(request=wanted, flow=f"{origin}->{destination}")
     text = journal.encode_begun(about, at_ms=1)
-    for step in about.order if done else about.order[:2]:
+    for step in about.steps if done else about.steps[:2]:
         text += journal.encode_done(step, {}, at_ms=2)
     path.write_text(text)
     return str(path)
@@ -182,9 +191,9 @@ def test_journals_of_moves_between_the_same_clusters_are_found(path, tmp_path):
     (tmp_path / "folder.jsonl").mkdir()
     with open(back, "ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        found = journal_file.find_unfinished_moves(tmp_path, ("east", "west"), but=path)
+        found = journal_file.find_unfinished_moves(tmp_path, ("east", "west"), excluded=path)
     assert [(each.path, each.busy) for each in found] == [(forth, False), (back, True)]
-    assert found[1].wanted.origin == "west"
+    assert found[1].request.origin == "west"
 
 
 def test_where_no_journal_can_be_begun_it_is_said(path, tmp_path):

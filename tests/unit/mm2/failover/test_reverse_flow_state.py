@@ -21,7 +21,7 @@ from tests.fakes.two_sides import FakeSides
 
 LOCAL, BROUGHT = TopicPartition("local", 0), TopicPartition("west.local", 0)
 TOPICS = filters.compile_topic_filter(("local.*",))
-BOTH = OffsetSources(back=Flow(source="west", target="east", topics=TOPICS))
+BOTH = OffsetSources(reverse_flow=Flow(source="west", target="east", topics=TOPICS))
 Weight, Kind = PlanSeverity, MoveKind
 
 
@@ -52,10 +52,10 @@ def whole(begins: Any) -> dict[TopicPartition, UnreplicatedTail]:
     """All that is behind what arrived was born there."""
 
     def tail(partition: TopicPartition, begin: ScanStart) -> UnreplicatedTail:
-        found = begin.born()
+        found = begin.scan_local_records()
         count = found.end - found.start
-        found.others.append(RecordRange(found.start, found.end - 1, count, 1, 2))
-        return begin.tail(partition, found, ReplicatedBack(0, begin.mirror_next), whole=True)
+        found.foreign.append(RecordRange(found.start, found.end - 1, count, 1, 2))
+        return begin.build_tail(partition, found, ReplicatedBack(0, begin.mirror_next), whole=True)
 
     return {each: tail(each, begin) for each, begin in begins.items()}
 
@@ -71,7 +71,10 @@ def left(found: MovePlan) -> dict[TopicPartition, int | None]:
 def test_what_has_arrived_is_not_left():
     found = back(brought())
     assert left(found) == {LOCAL: 400}
-    assert (plans.only(found).to, plans.codes(found)) == (90, {"unreplicated": Weight.COSTS})
+    assert (plans.only(found).target_offset, plans.codes(found)) == (
+        90,
+        {"unreplicated": Weight.COSTS},
+    )
 
 
 @pytest.mark.parametrize("kind", [Kind.BACK, Kind.EMERGENCY])
@@ -81,7 +84,7 @@ def test_the_map_of_topics_that_were_made_anew_says_nothing(which, kind):
     found = back(brought(**{which: True}), kind=kind)
     assert plans.codes(found)["stopped"] is Weight.FORBIDS
     assert "recreated" in next(each.text for each in found.findings if each.code == "stopped")
-    assert plans.only(found).to == 0
+    assert plans.only(found).target_offset == 0
     assert left(found) == ({LOCAL: 500} if kind is Kind.BACK else {})
     accepted = back(brought(**{which: True}), kind=kind, accepted=frozenset({"stopped:back"}))
     assert accepted.verdict is PlanVerdict.GO_AT_A_COST

@@ -31,13 +31,19 @@ def again(detail: Any) -> Any:
 
 def move(way: GroupAction = Way.MOVES, *, at: int | None = None) -> GroupMove:
     place = PartitionMove(
-        partition=HERE, way=way, committed=40, mirror=THERE, to=45, at=at, metadata="m"
+        partition=HERE,
+        action=way,
+        committed=40,
+        mirror=THERE,
+        target_offset=45,
+        current_offset=at,
+        metadata="m",
     )
     return GroupMove(
         group="billing",
-        origin=PositionBasis.COMMITTED,
+        basis=PositionBasis.COMMITTED,
         state=GroupState.EMPTY,
-        barred=None,
+        blocking_state=None,
         partitions=(place,),
     )
 
@@ -58,8 +64,8 @@ def test_who_has_got_further_is_left_there_unless_he_is_to_be_set_back(way, at, 
     final = step_details.decode_final_positions(again(noted))["billing"]
     assert final.positions == {THERE: OffsetAndMetadata(offset=45, metadata="m")}
     now = None if stands is None else OffsetAndMetadata(offset=stands)
-    assert final.is_to_be_written(THERE, now) is written
-    assert final.to_write({} if now is None else {THERE: now}) == (
+    assert final.should_write(THERE, now) is written
+    assert final.select_outdated({} if now is None else {THERE: now}) == (
         final.positions if written else {}
     )
 
@@ -67,19 +73,21 @@ def test_who_has_got_further_is_left_there_unless_he_is_to_be_set_back(way, at, 
 def test_who_is_in_the_way_there_or_not_known_at_all_is_not_moved():
     found = move()
     assert step_details.is_group_moved(found)
-    barred = dataclasses.replace(found, barred=GroupState.ACTIVE)
-    unknown = dataclasses.replace(found, partitions=(), unread_why="its coordinator is away")
+    barred = dataclasses.replace(found, blocking_state=GroupState.ACTIVE)
+    unknown = dataclasses.replace(found, partitions=(), unread_reason="its coordinator is away")
     assert not step_details.is_group_moved(barred)
     assert not step_details.is_group_moved(unknown)
     assert step_details.is_group_moved(
-        dataclasses.replace(found, unread_why="its coordinator is away")
+        dataclasses.replace(found, unread_reason="its coordinator is away")
     )
 
 
 def test_fences_are_read_as_they_were_noted():
     found = [
-        FencingResult(partition=HERE, marker=18, order=(1, 4), tail=2),
-        FencingResult(partition=THERE, marker=None, order=(0, -1), tail=None, unfenced="no right"),
+        FencingResult(partition=HERE, marker=18, owner_order=(1, 4), tail=2),
+        FencingResult(
+            partition=THERE, marker=None, owner_order=(0, -1), tail=None, unfenced_reason="no right"
+        ),
     ]
     assert step_details.decode_fencing_results(
         again({"partitions": [step_details.encode_fencing_result(each) for each in found]})
@@ -189,7 +197,7 @@ def test_groups_that_were_moved_keep_what_was_found_of_them():
 def begun(plan: dict[str, Any], moved: set[str], stands: list[Any]) -> MoveJournal:
     wanted = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
     return MoveJournal(
-        begun=MoveIdentity(wanted=wanted, flow="east->west"),
+        identity=MoveIdentity(request=wanted, flow="east->west"),
         begun_at_ms=1_000,
         details={Step.RECORD: {"plan": plan}, Step.VERIFY: {"positions": stands}},
         started_ms={Step.RECORD: 1_000, Step.VERIFY: 1_500},

@@ -67,12 +67,12 @@ TABLE: list[tuple[MoveStep, dict[str, Any], str]] = [
         "after the end of the offset map; 1 not fenced",
     ),
     (
-        Step.LOOK_AGAIN,
+        Step.FINAL_POSITIONS,
         {"fenced_again": [], "groups": [1]},
         "all fences hold; final positions of 1 group",
     ),
     (
-        Step.LOOK_AGAIN,
+        Step.FINAL_POSITIONS,
         {"fenced_again": [1], "groups": [1, 2]},
         "1 partition fenced again; final positions of 2 groups",
     ),

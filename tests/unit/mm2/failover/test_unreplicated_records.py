@@ -65,7 +65,7 @@ class FakeQuestions:
         self.asked = TopicPartition(topic, partition)
         return 1
 
-    def ask(self, to: object, message: object) -> Any:
+    def request(self, to: object, message: object) -> Any:
         found = SimpleNamespace(error_code=0, offset=self.starts.get(self.asked, 0))
         return SimpleNamespace(topics=[SimpleNamespace(partitions=[found])])
 
@@ -89,12 +89,12 @@ def log(*made: tuple[int, int, int]) -> list[tuple[int, int, bytes]]:
 def begin(**given: Any) -> ScanStart:
     usual: dict[str, Any] = {
         "ends": LogBounds(start=0, end=30),
-        "through": 10,
-        "ours": frozenset({OURS}),
+        "map_end": 10,
+        "flow_producers": frozenset({OURS}),
         "mirror": WEST,
         "mirror_ends": LogBounds(start=0, end=12),
         "mirror_next": 12,
-        "theirs": frozenset({THEIRS}),
+        "reverse_producers": frozenset({THEIRS}),
     }
     return ScanStart(**usual | given)
 
@@ -105,7 +105,7 @@ def crew(questions: FakeQuestions) -> BoundedPool:
 
 
 def find(there: FakeQuestions, here: FakeQuestions, wanted: ScanStart) -> UnreplicatedTail:
-    finder = UnreplicatedFinder(there=crew(there), here=crew(here))
+    finder = UnreplicatedFinder(destination_pool=crew(there), origin_pool=crew(here))
     return finder.find({EAST: wanted})[EAST]
 
 
@@ -115,30 +115,30 @@ BORN = FakeQuestions({EAST: log((0, 10, LOCAL), (10, 5, LOCAL), (15, 10, OURS), 
 
 def test_records_behind_the_map_that_others_wrote_are_counted():
     found = find(BORN, NOTHING, begin())
-    assert found.stretches is not None
-    assert [each[:3] for each in found.stretches] == [(10, 14, 5), (25, 29, 5)]
-    assert (found.counted, found.first, found.behind, found.end) == (10, 10, 0, 30)
-    told = found.told()
+    assert found.ranges is not None
+    assert [each[:3] for each in found.ranges] == [(10, 14, 5), (25, 29, 5)]
+    assert (found.counted, found.first, found.origin_end, found.end) == (10, 10, 0, 30)
+    told = found.summarize()
     assert (told.records, told.start, told.first_ms, told.last_ms) == (10, 10, 1_010, 1_029)
 
 
 def test_what_had_arrived_and_was_not_written_down_is_passed():
     here = FakeQuestions({WEST: log((12, 3, THEIRS), (15, 2, LOCAL))})
     found = find(BORN, here, begin(mirror_ends=LogBounds(start=0, end=17)))
-    assert found.stretches is not None
-    assert [each[:3] for each in found.stretches] == [(13, 14, 2), (25, 29, 5)]
-    assert (found.counted, found.behind) == (7, 15)
+    assert found.ranges is not None
+    assert [each[:3] for each in found.ranges] == [(13, 14, 2), (25, 29, 5)]
+    assert (found.counted, found.origin_end) == (7, 15)
 
 
 def test_what_was_brought_ends_behind_its_last_record():
     """A group that has read it commits the offset behind it, and not behind markers."""
     here = FakeQuestions({WEST: log((2, 3, THEIRS), (5, 7, LOCAL))})
-    assert find(BORN, here, begin()).behind == 5
+    assert find(BORN, here, begin()).origin_end == 5
 
 
 def test_nothing_left_ends_where_the_log_does():
-    found = find(BORN, NOTHING, begin(through=30))
-    assert (found.stretches, found.first, found.told().records) == ((), 30, 0)
+    found = find(BORN, NOTHING, begin(map_end=30))
+    assert (found.ranges, found.first, found.summarize().records) == ((), 30, 0)
 
 
 def test_what_retention_has_taken_is_not_read():
@@ -155,16 +155,16 @@ def test_a_broker_that_is_away_for_a_moment_is_asked_again():
 def test_what_does_not_answer_in_time_is_not_counted(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("mm2.failover.unreplicated_records.FIND_TIMEOUT_S", 0.0)
     found = find(BORN, NOTHING, begin())
-    assert (found.stretches, found.behind, found.counted) == (None, 12, 0)
+    assert (found.ranges, found.origin_end, found.counted) == (None, 12, 0)
     monkeypatch.setattr("mm2.failover.unreplicated_records.FIND_TIMEOUT_S", 0.5)
     away = FakeQuestions(BORN.logs, fails=1_000)
-    assert find(away, NOTHING, begin()).stretches is None
+    assert find(away, NOTHING, begin()).ranges is None
 
 
 def test_too_much_to_read_is_not_counted(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("mm2.failover.divergence.MAX_SCAN_BYTES", 1)
     found = find(BORN, NOTHING, begin())
-    assert (found.stretches, found.first, found.told().records) == (None, None, None)
+    assert (found.ranges, found.first, found.summarize().records) == (None, None, None)
 
 
 @pytest.mark.parametrize("codec", [0, 1])
@@ -176,7 +176,7 @@ def test_an_export_holds_each_record_whole(tmp_path: Path, codec: int):
         (25, 29, batch(25, 5, codec=codec)),
     ]
     there = FakeQuestions({EAST: log_there})
-    tail = find(there, NOTHING, begin(through=12))
+    tail = find(there, NOTHING, begin(map_end=12))
     path = tmp_path / "tail.jsonl"
     count = unreplicated_records.export_records(
         path,
@@ -208,9 +208,9 @@ def test_an_export_holds_each_record_of_many_tiny_batches(tmp_path: Path):
     there = FakeQuestions(
         {EAST: log(*((10 + number, 1, LOCAL) for number in range(15)), (25, 5, OURS))}
     )
-    tail = find(there, NOTHING, begin(through=12))
-    assert tail.stretches is not None
-    assert [each[:3] for each in tail.stretches] == [(12, 24, 13)]
+    tail = find(there, NOTHING, begin(map_end=12))
+    assert tail.ranges is not None
+    assert [each[:3] for each in tail.ranges] == [(12, 24, 13)]
     path = tmp_path / "tail.jsonl"
     assert exported(path, there, tail) == 13
     lines = [json.loads(each) for each in path.read_text().splitlines()[1:]]
@@ -221,7 +221,7 @@ def test_more_stretches_than_there_is_room_for_are_not_counted(monkeypatch: pyte
     rooms = [ScanBudget(1), ScanBudget(2)]
     for room, counted in zip(rooms, (None, 10), strict=True):
         monkeypatch.setattr("mm2.failover.unreplicated_records.ScanBudget", lambda one=room: one)
-        assert find(BORN, NOTHING, begin()).told().records == counted
+        assert find(BORN, NOTHING, begin()).summarize().records == counted
 
 
 def exported(path: Path, there: FakeQuestions, tail: UnreplicatedTail, **given: Any) -> int:

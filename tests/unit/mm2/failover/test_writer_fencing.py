@@ -68,7 +68,9 @@ class Scene:
     def fence(self, known: Any, partitions: Collection[TopicPartition]) -> list[FencingResult]:
         self.asked.append(list(partitions))
         found = [
-            FencingResult(partition=each, marker=moves.COPIED + moves.DELTA, order=(1, 1), tail=0)
+            FencingResult(
+                partition=each, marker=moves.COPIED + moves.DELTA, owner_order=(1, 1), tail=0
+            )
             for each in partitions
             if each not in self.failing | self.contested
         ]
@@ -91,16 +93,18 @@ class Scene:
     def turns(self, *, leaves: bool) -> tuple[FencingRounds, MoveContext]:
         both = self.world.sides
         about = MoveContext(
-            both=both,
-            map_reader=both.target.map_reader("east"),
-            planner=MovePlanner(both=both, find=lambda _: {}, clock=self.clock, timeout_s=9.0),
-            stop=self.stop,
-            running=self.world.running,
-            fence=self.fence,
-            export=lambda *_: 0,
+            clusters=both,
+            map_reader=both.target.create_map_reader("east"),
+            planner=MovePlanner(
+                clusters=both, find_unreplicated=lambda _: {}, clock=self.clock, timeout_s=9.0
+            ),
+            stop_connectors=self.stop,
+            list_running_tasks=self.world.running,
+            fence_partitions=self.fence,
+            export_records=lambda *_: 0,
             clock=self.clock,
-            pause=self.clock.pause,
-            tell=self.told.append,
+            sleep=self.clock.pause,
+            print_line=self.told.append,
             wait_s=WAIT_S,
         )
         return FencingRounds(about, leaves=leaves), about
@@ -108,14 +112,14 @@ class Scene:
     def run(self, *, leaves: bool) -> dict[TopicPartition, str]:
         """Why nobody is locked out, by partition."""
         turns, about = self.turns(leaves=leaves)
-        about.await_(turns.turn, turns.why)
-        return {each.partition: each.unfenced for each in turns.found.values()}
+        about.wait_until(turns.run_round, turns.describe_wait)
+        return {each.partition: each.unfenced_reason for each in turns.results.values()}
 
     def close(self) -> dict[TopicPartition, str]:
         """The same of the whole step, where what does not answer may be left."""
         _, about = self.turns(leaves=True)
         asked = wanted(MoveKind.EMERGENCY, accepted=frozenset({"mirror-unknown"}))
-        return {each.partition: each.unfenced for each in flow_stop.fence_flow(about, asked)}
+        return {each.partition: each.unfenced_reason for each in flow_stop.fence_flow(about, asked)}
 
 
 @pytest.fixture
@@ -154,20 +158,20 @@ def test_where_that_is_not_accepted_it_is_waited_for_and_the_way_on_is_told(scen
 def test_who_answers_again_is_fenced(scene: Scene):
     turns, _ = scene.turns(leaves=True)
     with pytest.raises(RetriableError, match="orders-1"):
-        turns.turn()
+        turns.run_round()
     scene.clock.pause(writer_fencing.UNREACHABLE_TIMEOUT_S - 1)
     scene.target.logs.unheard = set()
-    assert turns.turn()
-    assert {each.unfenced for each in turns.found.values()} == {""}
+    assert turns.run_round()
+    assert {each.unfenced_reason for each in turns.results.values()} == {""}
 
 
 def test_another_that_leads_it_by_now_is_asked(scene: Scene):
     turns, _ = scene.turns(leaves=True)
     with pytest.raises(RetriableError):
-        turns.turn()
+        turns.run_round()
     scene.target.cluster.topics["east.orders"].leaders = (1, 1)
     scene.target.logs.unheard = set()
-    assert turns.turn()
+    assert turns.run_round()
     assert scene.asked == [[moves.HERE], [moves.OTHER]]
 
 
@@ -230,10 +234,10 @@ def test_who_hangs_after_he_took_a_partition_is_left(scene: Scene):
     turns, _ = scene.turns(leaves=True)
     for unheard in ({AWAY}, {AWAY}):
         with pytest.raises(RetriableError):
-            turns.turn()
+            turns.run_round()
         scene.target.logs.unheard = unheard
-    turns.leave_late()
-    assert turns.found[moves.OTHER].unfenced == HANGS
+    turns.leave_unanswered()
+    assert turns.results[moves.OTHER].unfenced_reason == HANGS
 
 
 def test_nobody_is_left_by_what_an_earlier_turn_knew(scene: Scene):
@@ -253,12 +257,14 @@ def test_what_was_not_begun_in_time_is_told_as_that(scene: Scene):
     def fence(known: Any, partitions: Collection[TopicPartition]) -> list[FencingResult]:
         raise PartlyFencedError("time is up", (), silent={moves.HERE: "no coordinator"})
 
-    object.__setattr__(about, "fence", fence)
+    object.__setattr__(about, "fence_partitions", fence)
     with pytest.raises(RetriableError):
-        turns.turn()
-    turns.leave_late()
-    assert turns.found[moves.HERE].unfenced == fencing_results.explain_unanswered("no coordinator")
-    assert "before it was attempted" in turns.found[moves.OTHER].unfenced
+        turns.run_round()
+    turns.leave_unanswered()
+    assert turns.results[moves.HERE].unfenced_reason == fencing_results.explain_unanswered(
+        "no coordinator"
+    )
+    assert "before it was attempted" in turns.results[moves.OTHER].unfenced_reason
 
 
 def test_the_way_on_is_told_only_where_somebody_does_not_answer(scene: Scene):
@@ -266,11 +272,11 @@ def test_the_way_on_is_told_only_where_somebody_does_not_answer(scene: Scene):
     scene.contested = {moves.HERE}
     turns, _ = scene.turns(leaves=False)
     with pytest.raises(RetriableError, match=r"no coordinator$"):
-        turns.turn()
+        turns.run_round()
     scene.failing = {moves.OTHER}
     turns, _ = scene.turns(leaves=False)
     with pytest.raises(RetriableError, match=r"--accept mirror-unknown$"):
-        turns.turn()
+        turns.run_round()
 
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
@@ -301,15 +307,15 @@ class Place:
     marker: int | None = 18
     log: list[bytes] = field(default_factory=list)
 
-    def start(self) -> int:
+    def find_start_offset(self) -> int:
         return 0
 
-    def lock_out(self) -> Any:
+    def fence_partition(self) -> Any:
         if self.refused is not None or self.marker is None:
             return self.refused
-        return PartitionFence(owner=self.owner, marker=self.marker, leader_epoch=0)
+        return PartitionFence(producer=self.owner, marker_offset=self.marker, leader_epoch=0)
 
-    def batches(self, offset: int) -> list[tuple[BatchHeader, memoryview]]:
+    def read_batches(self, offset: int) -> list[tuple[BatchHeader, memoryview]]:
         found = [
             (record_batch.read_header(memoryview(each)), memoryview(each)) for each in self.log
         ]
@@ -322,7 +328,7 @@ def batch(base: int, count: int, producer: int) -> bytes:
 
 
 def fence(place: Place, found: OffsetMap | None = None) -> FencingResult:
-    about = (found or known()).partition(HERE)
+    about = (found or known()).get_partition(HERE)
     end = Deadline.after(30.0, now_s=CLOCK.now_s())
     stands_in: Any = place
     return writer_fencing._fence_partition(HERE, about, stands_in, clock=CLOCK, end=end)
@@ -333,7 +339,12 @@ TAIL = [batch(15, 2, OURS), batch(17, 1, OTHER)]
 
 def test_the_flows_records_behind_its_map_are_counted():
     found = fence(Place(log=TAIL))
-    assert (found.marker, found.order, found.tail, found.unfenced) == (18, (1, 4), 2, "")
+    assert (found.marker, found.owner_order, found.tail, found.unfenced_reason) == (
+        18,
+        (1, 4),
+        2,
+        "",
+    )
 
 
 def test_what_cannot_be_counted_is_unknown(monkeypatch: pytest.MonkeyPatch):
@@ -346,13 +357,13 @@ def test_without_the_right_nobody_is_locked_out():
         Place(refused=BrokerRefusal(code=writer_fencing.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     )
     assert (found.marker, found.tail) == (None, None)
-    assert "not authorized" in found.unfenced
+    assert "not authorized" in found.unfenced_reason
 
 
 def test_another_producer_id_locks_nobody_out():
     found = fence(Place(owner=ProducerIdAndEpoch(id=OTHER, epoch=0), log=TAIL))
-    assert "expired" in found.unfenced
-    assert found.order == (1, 0)
+    assert "expired" in found.unfenced_reason
+    assert found.owner_order == (1, 0)
     assert found.tail == 2
 
 
@@ -383,7 +394,7 @@ def test_a_right_that_is_missing_is_told_at_once(
         raise BrokerResponseError("reading the log end of east.orders-0", code)
 
     if raised:
-        monkeypatch.setattr(place, "lock_out", lock_out)
+        monkeypatch.setattr(place, "fence_partition", lock_out)
     with pytest.raises(FatalError, match=rf"_AUTHORIZATION_FAILED .* needs .*{right}"):
         fence(place)
 
@@ -413,7 +424,7 @@ def test_what_could_not_be_fenced_in_time_is_named():
             Flow(source="east", target="west"),
             known(),
             [HERE],
-            crew=BoundedPool(connect=lambda: stands_in, clock=CLOCK),
+            pool=BoundedPool(connect=lambda: stands_in, clock=CLOCK),
             timeout_s=0.3,
         )
     assert caught.value.fenced == []
@@ -431,10 +442,10 @@ def test_what_somebody_else_takes_has_answered(code, monkeypatch: pytest.MonkeyP
             Flow(source="east", target="west"),
             known(),
             [HERE],
-            crew=BoundedPool(connect=lambda: stands_in, clock=CLOCK),
+            pool=BoundedPool(connect=lambda: stands_in, clock=CLOCK),
             timeout_s=0.3,
         )
-    assert caught.value.silent.keys() == ({HERE} if code is None else set())
+    assert caught.value.unanswered.keys() == ({HERE} if code is None else set())
     assert caught.value.refused.keys() == (set() if code is None else {HERE})
 
 

@@ -53,7 +53,7 @@ OPEN = MapSegment(
     leader_epoch=9,
     source_epoch=-1,
     owner=b"OWNER678",
-    take_start=100,
+    acquired_from=100,
     through=260,
     target_next=271,
     last_crc=0xCAFEBABE,
@@ -114,8 +114,8 @@ def test_only_segments_are_thinned():
 def test_the_head_of_a_segment_is_read_without_its_runs(segment):
     head = offset_map_records.read_segment_head(offset_map_records.encode_value(segment))
     assert head == MapSegmentHead(
-        thinned=segment.thinned,
-        take_start=100,
+        is_thinned=segment.is_thinned,
+        acquired_from=100,
         through=260,
         target_next=271,
         slack=segment.below + segment.above,
@@ -166,7 +166,7 @@ def segments(draw):
         leader_epoch=draw(i32),
         source_epoch=draw(i32),
         owner=draw(st.binary(min_size=8, max_size=8)),
-        take_start=draw(i64),
+        acquired_from=draw(i64),
         through=draw(i64),
         target_next=draw(i64),
         last_crc=draw(st.none() | st.integers(0, (1 << 32) - 1)),

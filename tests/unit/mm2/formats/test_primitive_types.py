@@ -23,7 +23,7 @@ def test_what_was_written_is_read(text, small, large):
         + primitive_types.encode_int32(small)
     )
     reader = FieldReader(data)
-    assert (reader.int64(), reader.string(), reader.int32()) == (large, text, small)
+    assert (reader.read_int64(), reader.read_string(), reader.read_int32()) == (large, text, small)
 
 
 def test_golden_bytes():
@@ -43,16 +43,18 @@ def test_the_longest_text_has_32767_bytes():
 
 def test_what_is_no_text_is_replaced_as_in_java():
     assert primitive_types.encode_string("a\ud800b") == b"\0\x03a?b"
-    assert FieldReader(b"\0\x03a\xffb").string() == "a\ufffdb"
+    assert FieldReader(b"\0\x03a\xffb").read_string() == "a\ufffdb"
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\x01", b"\0\x05abcd", b"\xff\xff", b"\x80\x00a"])
 def test_texts_that_are_cut_short_or_of_no_length_are_malformed(data):
     with pytest.raises(MalformedRecordError):
-        FieldReader(data).string()
+        FieldReader(data).read_string()
 
 
-@pytest.mark.parametrize(("field", "size"), [("int16", 2), ("int32", 4), ("int64", 8)])
+@pytest.mark.parametrize(
+    ("field", "size"), [("read_int16", 2), ("read_int32", 4), ("read_int64", 8)]
+)
 def test_numbers_that_are_cut_short_are_malformed(field, size):
     assert getattr(FieldReader(bytes(size)), field)() == 0
     for less in range(size):
@@ -61,11 +63,11 @@ def test_numbers_that_are_cut_short_are_malformed(field, size):
 
 
 def test_an_unknown_version_is_refused():
-    FieldReader(b"\0\0").version(0)
+    FieldReader(b"\0\0").check_version(0)
     with pytest.raises(UnknownRecordVersionError, match="version 1, expected 0"):
-        FieldReader(b"\0\1").version(0)
+        FieldReader(b"\0\1").check_version(0)
     with pytest.raises(MalformedRecordError):
-        FieldReader(b"\0").version(0)
+        FieldReader(b"\0").check_version(0)
 
 
 U64_MAX = (1 << 64) - 1

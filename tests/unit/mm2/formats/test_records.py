@@ -35,7 +35,7 @@ def record(offset=0, timestamp=NOW_MS, body=BODY):
 @settings(deadline=None, max_examples=examples.of(60))
 @given(generated.some_records(), codecs)
 def test_what_is_built_with_its_gaps_opens_to_the_same(found, codec):
-    batch = records.encode_batch(found, codec=codec, sparse=True)
+    batch = records.encode_batch(found, codec=codec, keep_offsets=True)
     assert opened(batch) == found
     header = header_of(batch)
     assert (header.base_offset, header.last_offset) == (found[0].offset, found[-1].offset)
@@ -56,7 +56,7 @@ def test_a_built_batch_is_the_one_that_the_specification_says(found, sparse):
     if not sparse:
         found = [each._replace(offset=at) for at, each in enumerate(found)]
     nobody = Stamp(base_offset=found[0].offset, leader_epoch=-1)
-    batch = records.encode_batch(found, codec=0, sparse=sparse)
+    batch = records.encode_batch(found, codec=0, keep_offsets=sparse)
     assert bytes(batch) == generated.by_hand(found, nobody)
 
 
@@ -125,14 +125,14 @@ def test_a_timestamp_never_leaves_64_bits(base, delta):
 def test_records_of_any_size_are_opened(codec, size):
     large = records.encode_body(RecordFields(b"k", bytes(size)))
     found = [record(5, NOW_MS, large), record(6), record(9, NOW_MS + 1, large)]
-    assert opened(records.encode_batch(found, codec=codec, sparse=True)) == found
+    assert opened(records.encode_batch(found, codec=codec, keep_offsets=True)) == found
 
 
 def test_more_records_than_the_prepared_varints_are_opened():
     found = [record(at, NOW_MS + at * 3) for at in range(20_000)]
     assert opened(records.encode_batch(found, codec=0)) == found
     sparse = [record(at * 7) for at in range(5000)]
-    assert opened(records.encode_batch(sparse, codec=0, sparse=True)) == sparse
+    assert opened(records.encode_batch(sparse, codec=0, keep_offsets=True)) == sparse
 
 
 def test_a_batch_without_records_opens_to_none():
@@ -229,7 +229,7 @@ def records_or_refused(data, count):
     assert offsets == sorted(set(offsets)), "records do not follow each other"
     assert all(offset >= 100 for offset in offsets)
     if found and offsets[-1] - offsets[0] < 1 << 31:
-        assert opened(records.encode_batch(found, codec=0, sparse=True)) == found
+        assert opened(records.encode_batch(found, codec=0, keep_offsets=True)) == found
 
 
 def raw(*parts):

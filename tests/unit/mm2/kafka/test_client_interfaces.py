@@ -18,7 +18,7 @@ def test_settings_that_may_not_be_read_are_none():
     cluster.create("a", partitions=2)
     refused = NotAuthorizedError("no DESCRIBE_CONFIGS")
     cluster.failures["topic_configs", "a"] = refused
-    topic = observe(cluster, "a").done["a"]
+    topic = observe(cluster, "a").succeeded["a"]
     assert topic.configs is None
     assert topic.partitions == 2
 
@@ -30,7 +30,7 @@ def test_other_failures_of_either_call_are_the_topics():
     cluster.failures["describe_topics", "a"] = RetriableError("describe")
     cluster.failures["topic_configs", "b"] = RetriableError("configs")
     seen = observe(cluster, "a", "b", "c")
-    assert set(seen.done) == {"c"}
+    assert set(seen.succeeded) == {"c"}
     assert {name: str(error) for name, error in seen.failed.items()} == {
         "a": "describe",
         "b": "configs",
@@ -39,5 +39,5 @@ def test_other_failures_of_either_call_are_the_topics():
 
 def test_the_first_failure_is_the_first_by_name():
     failed = {name: FatalError(name) for name in "ba"}
-    assert str(PerTopicResult(done={}, failed=failed).first_failure()) == "a"
-    assert PerTopicResult(done={}, failed={}).first_failure() is None
+    assert str(PerTopicResult(succeeded={}, failed=failed).first_failure()) == "a"
+    assert PerTopicResult(succeeded={}, failed={}).first_failure() is None

@@ -142,7 +142,7 @@ def ranges() -> dict[str, tuple[int, int]]:
 def place(ranges):
     made = Coordinating(ranges)
     failed: list[Any] = []
-    running = ThreadGroup(on_unasked_end=failed.append)
+    running = ThreadGroup(on_unexpected_end=failed.append)
     running.start("broker", made.move)
     yield made
     assert running.stop_all(5.0) == []
@@ -155,7 +155,9 @@ def asking(place, tmp_path):
     access = cluster_access.parse_cluster_access(
         properties, files=key_stores.create_store_files(tmp_path), name="east"
     )
-    made = KafkaGroups(access, client_id="me", clock=SystemClock(), gone=place.left.is_set)
+    made = KafkaGroups(
+        access, client_id="me", clock=SystemClock(), is_shutting_down=place.left.is_set
+    )
     yield made
     made.close()
 
@@ -167,10 +169,12 @@ def at(offset: int) -> dict[TopicPartition, OffsetAndMetadata]:
 def test_many_are_a_few_questions_and_those_that_have_not_moved_no_news(place, asking):
     names = [f"g{number:03}" for number in range(250)]
     seen: dict[str, bytes] = {}
-    assert asking.news(names, WAIT_S, seen=seen).done == {name: at(7) for name in names}
+    assert asking.fetch_changed_positions(names, WAIT_S, seen=seen).succeeded == {
+        name: at(7) for name in names
+    }
     assert place.asked() == 3
     place.offsets["g100"] = 9
-    assert asking.news(names, WAIT_S, seen=seen).done == {"g100": at(9)}
+    assert asking.fetch_changed_positions(names, WAIT_S, seen=seen).succeeded == {"g100": at(9)}
     assert place.asked() == 6
     assert len(place.broker.requests("find_coordinator")) == 1
 
@@ -179,18 +183,18 @@ def test_many_are_a_few_questions_and_those_that_have_not_moved_no_news(place, a
 def test_old_brokers_are_asked_one_by_one_and_everything_is_news(place, asking):
     seen: dict[str, bytes] = {}
     for _ in range(2):
-        found = asking.news(["a", "b"], WAIT_S, seen=seen)
+        found = asking.fetch_changed_positions(["a", "b"], WAIT_S, seen=seen)
         assert found.failed == {}
-        assert found.done == {"a": at(7), "b": at(7)}
+        assert found.succeeded == {"a": at(7), "b": at(7)}
     assert place.asked() == 4
 
 
 def test_who_has_moved_is_looked_for_again_and_who_is_refused_told(place, asking):
     place.codes = {"a": [16, 16], "b": [30, 30]}
-    found = asking.positions(["a", "b", "c"], WAIT_S)
-    assert found.done == {"a": at(7), "c": at(7)}
+    found = asking.fetch_positions(["a", "b", "c"], WAIT_S)
+    assert found.succeeded == {"a": at(7), "c": at(7)}
     assert isinstance(found.failed["b"], NotAuthorizedError)
-    assert asking.positions(["a", "b", "c"], WAIT_S).failed == {}
+    assert asking.fetch_positions(["a", "b", "c"], WAIT_S).failed == {}
 
 
 def test_who_was_not_told_of_is_news_the_next_time(place, asking):
@@ -198,20 +202,20 @@ def test_who_was_not_told_of_is_news_the_next_time(place, asking):
     place.codes, place.silent_below = {"b": [16]}, 8
     seen: dict[str, bytes] = {}
     with pytest.raises(RetriableError, match="aborted"):
-        asking.news(["a", "b"], WAIT_S, seen=seen)
+        asking.fetch_changed_positions(["a", "b"], WAIT_S, seen=seen)
     assert seen == {}
 
 
 def test_who_cannot_be_reached_is_told_as_a_whole(place, asking):
     place.broker.refuses = True
     with pytest.raises(RetriableError):
-        asking.positions(["a", "b"], 1.0)
+        asking.fetch_positions(["a", "b"], 1.0)
 
 
 def test_what_a_share_group_reads_is_told(place, asking):
     place.share_codes = {"ours": 0, "other": 0}
-    told = asking.share_partitions(["pool"], WAIT_S)
-    assert told.done == {
+    told = asking.list_share_partitions(["pool"], WAIT_S)
+    assert told.succeeded == {
         "pool": {TopicPartition("ours", 0), TopicPartition("other", 0)},
     }
 
@@ -220,6 +224,6 @@ def test_what_a_share_group_reads_is_told(place, asking):
 def test_a_share_group_of_which_a_partition_cannot_be_read_has_failed(place, asking, codes):
     """The others alone would be taken for all that it reads."""
     place.share_codes = dict(zip(("ours", "other"), codes, strict=True))
-    told = asking.share_partitions(["pool"], 0.3)
-    assert told.done == {}
+    told = asking.list_share_partitions(["pool"], 0.3)
+    assert told.succeeded == {}
     assert "reading the offsets of share group pool" in str(told.failed["pool"])

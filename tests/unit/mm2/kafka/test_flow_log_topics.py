@@ -101,13 +101,13 @@ class ForgetfulAdmin(FakeAdmin):
         self._looks += 1
         if self._looks <= 3:
             missing = {name: TopicMissingError("not yet") for name in names}
-            return PerTopicResult(done={}, failed=missing)
+            return PerTopicResult(succeeded={}, failed=missing)
         if self._looks <= 5:
             leaderless = {
                 name: TopicDescription(name=name, topic_id=topic.topic_id, leaders=(None,))
-                for name, topic in answer.done.items()
+                for name, topic in answer.succeeded.items()
             }
-            return PerTopicResult(done=leaderless, failed={})
+            return PerTopicResult(succeeded=leaderless, failed={})
         return answer
 
 
@@ -119,8 +119,8 @@ def test_a_new_topic_is_waited_for():
 
 def test_somebody_elses_creation_is_as_good():
     class Race(FakeAdmin):
-        def create_topics(self, topics, timeout_s, *, only_try=False):
-            super().create_topics(topics, timeout_s, only_try=only_try)
-            return super().create_topics(topics, timeout_s, only_try=only_try)
+        def create_topics(self, topics, timeout_s, *, validate_only=False):
+            super().create_topics(topics, timeout_s, validate_only=validate_only)
+            return super().create_topics(topics, timeout_s, validate_only=validate_only)
 
     topics(Race(FakeCluster())).ensure(NAMES, 1.0)

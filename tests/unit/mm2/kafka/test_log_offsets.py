@@ -48,13 +48,13 @@ def asked(monkeypatch):
 
 
 def test_a_leader_that_did_not_answer_has_told_no_end(asked):
-    found = asked(p0=7, p1=INVALID).ends([T0, T1], WAIT_S)
-    assert found.done == {T0: LogBounds(start=7, end=7)}
+    found = asked(p0=7, p1=INVALID).fetch_bounds([T0, T1], WAIT_S)
+    assert found.succeeded == {T0: LogBounds(start=7, end=7)}
     assert isinstance(found.failed[T1], RetriableError)
     assert str(found.failed[T1]) == "reading the log start of t-1: the leader did not respond"
 
 
 def test_where_nothing_is_as_late_as_asked_is_told_apart_from_silence(asked):
-    found = asked(p0=-1, p1=INVALID).offsets_at({T0: 5, T1: 5}, WAIT_S)
-    assert found.done == {T0: None}
+    found = asked(p0=-1, p1=INVALID).find_offsets_by_time({T0: 5, T1: 5}, WAIT_S)
+    assert found.succeeded == {T0: None}
     assert set(found.failed) == {T1}

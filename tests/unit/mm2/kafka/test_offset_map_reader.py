@@ -27,14 +27,14 @@ def cluster():
 
 
 def place(known, upstream=29):
-    return translation.translate_to_target(known.partition(T7), upstream)
+    return translation.translate_to_target(known.get_partition(T7), upstream)
 
 
 @pytest.mark.parametrize(("key", "value"), [(None, b""), (b"?", b""), (b"\x09\x01", b"")])
 def test_what_cannot_be_read_is_told(cluster, key, value):
     at = len(cluster.topics.topics[TOPIC])
     cluster.topics.topics[TOPIC] += [(key, value)]
-    reader = OffsetMapReader(lambda: cluster.tail(TOPIC), where="b")
+    reader = OffsetMapReader(lambda: cluster.open_tail(TOPIC), where="b")
     for _ in range(2):
         with pytest.raises(FatalError, match=f"{TOPIC} of b: the record at offset {at} "):
             reader.read(1.0)
@@ -60,7 +60,7 @@ class CountedTail:
     def read_to_end(self, timeout_s):
         raise AssertionError("it is not to hold all of it")
 
-    def feed_to_end(self, timeout_s, take):
+    def read_each_to_end(self, timeout_s, take):
         for through in range(30, 30 + self.count):
             for key, value in copied_map.log(T7, through=through, delta=-5, start=10):
                 take(self.made(key, value))
@@ -80,11 +80,11 @@ def test_of_all_that_was_written_no_more_is_held_than_counts():
     known = OffsetMapReader(lambda: tail, where="b").read(1.0)
     assert place(known, 2_028) == ExactOffset(downstream=2_023)
     assert tail.most <= 1
-    assert len(known.partition(T7).segments) == 1
+    assert len(known.get_partition(T7).segments) == 1
 
 
 def test_again_and_again(cluster):
-    reader = OffsetMapReader(lambda: cluster.tail(TOPIC), where="b")
+    reader = OffsetMapReader(lambda: cluster.open_tail(TOPIC), where="b")
     assert place(reader.read(1.0)) == ExactOffset(downstream=24)
     cluster.topics.topics[TOPIC] += copied_map.log(T7, through=45, delta=-5, start=10)
     assert place(reader.read(1.0), 44) == ExactOffset(downstream=39)
@@ -94,7 +94,7 @@ def test_again_and_again(cluster):
 
 
 def test_after_a_failure_it_begins_anew(cluster):
-    reader = OffsetMapReader(lambda: cluster.tail(TOPIC), where="b")
+    reader = OffsetMapReader(lambda: cluster.open_tail(TOPIC), where="b")
     reader.read(1.0)
     cluster.fail(UnreachableError("gone"))
     with pytest.raises(UnreachableError):
@@ -105,15 +105,15 @@ def test_after_a_failure_it_begins_anew(cluster):
 
 
 def test_a_topic_that_is_gone_is_an_empty_map(cluster):
-    reader = OffsetMapReader(lambda: cluster.tail(TOPIC), where="b")
+    reader = OffsetMapReader(lambda: cluster.open_tail(TOPIC), where="b")
     reader.read(1.0)
     del cluster.topics.topics[TOPIC]
-    assert reader.read(1.0).partitions() == []
+    assert reader.read(1.0).list_partitions() == []
     assert cluster.tails[0].closed
 
 
 def test_what_is_not_wanted_is_not_kept(cluster):
     reader = OffsetMapReader(
-        lambda: cluster.tail(TOPIC), where="b", keeps=lambda key: key.topic == "other"
+        lambda: cluster.open_tail(TOPIC), where="b", key_filter=lambda key: key.topic == "other"
     )
-    assert reader.read(1.0).partitions() == []
+    assert reader.read(1.0).list_partitions() == []

@@ -23,19 +23,23 @@ def test_clusters_are_named_without_secrets(own_file, monkeypatch):
     secured = SecuritySettings(protocol="SASL_SSL", username="mirror", password="hunter2")
     source = KafkaClusterAccess(bootstrap=("a:1", "a:2"))
     target = KafkaClusterAccess(bootstrap=("b:1",), security=secured)
-    found = operator_access.build_operator(source=source, target=target, connector="mirror")
+    found = operator_access.build_operator_commands(
+        source=source, target=target, connector="mirror"
+    )
     assert (found.source.bootstrap, found.source.secured) == ("a:1,a:2", False)
     assert (found.target.principal, found.target.secured) == ("User:mirror", True)
     assert "hunter2" not in repr(found)
     assert found.run() == "mm2 run --config clusters.yaml"
     operator_access.set_config_file("c.yaml")
-    found = operator_access.build_operator(source=source, target=target, connector="mirror")
+    found = operator_access.build_operator_commands(
+        source=source, target=target, connector="mirror"
+    )
     assert found.run() == "mm2 run --config /c.yaml"
 
 
 def test_on_a_plain_worker_its_rest_api_is_the_way(monkeypatch):
     monkeypatch.setattr(operator_access._ProcessConfig, "file", "")
-    found = operator_access.build_operator(
+    found = operator_access.build_operator_commands(
         source=KafkaClusterAccess(bootstrap=("a:1",)),
         target=KafkaClusterAccess(bootstrap=("b:1",)),
         connector="my mirror",

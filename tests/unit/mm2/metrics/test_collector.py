@@ -43,7 +43,7 @@ class Counted:
 
     def look(self, status: FlowStatus) -> Counted:
         self.counters.count_status(status, self.before, self.wall_ms)
-        self.counters.forget([status.flow], self.wall_ms)
+        self.counters.drop_expired_counters([status.flow], self.wall_ms)
         self.before = status
         return self
 
@@ -57,7 +57,7 @@ class Counted:
     def __getitem__(self, metric):
         self.registry.publish()
         self.registry.check_invariants()
-        (found,) = [each for each in self.registry.published if each.metric is metric]
+        (found,) = [each for each in self.registry.all_families if each.metric is metric]
         return found.distributions if metric.bounds else found.series
 
 
@@ -67,9 +67,15 @@ def incidents(count: int) -> tuple[IncidentCount, ...]:
 
 def test_a_partition_that_was_away_is_counted_from_nothing():
     """It comes back with more than it had when it left."""
-    counted = Counted().sees(statuses.partition(records=100, spared=1, batches=3, made=1))
+    counted = Counted().sees(
+        statuses.partition(records=100, already_stored_records=1, batches=3, reencoded_batches=1)
+    )
     counted.sees(tasks=[])
-    counted.sees(statuses.partition(records=100_000, spared=2, batches=9, made=2))
+    counted.sees(
+        statuses.partition(
+            records=100_000, already_stored_records=2, batches=9, reencoded_batches=2
+        )
+    )
     assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 100_100}
     assert counted[declarations.DUPLICATES_REFUSED] == {ORDERS: 3}
     assert counted[declarations.REPLICATED_BATCHES] == {
@@ -123,13 +129,13 @@ def test_incidents_and_restarts_of_a_new_task_come_on_top():
 def test_a_task_that_begins_anew_between_two_looks_is_counted_from_nothing():
     """It is shown at once with more than the one before it had."""
     counted = Counted().sees(
-        statuses.partition(records=100, batches=3, made=1),
-        tasks=[statuses.task(life=1, restarts=1, incidents=incidents(2))],
+        statuses.partition(records=100, batches=3, reencoded_batches=1),
+        tasks=[statuses.task(counter_generation=1, restarts=1, incidents=incidents(2))],
     )
     for _ in range(2):
         counted.sees(
-            statuses.partition(records=150, batches=4, made=1),
-            tasks=[statuses.task(life=2, restarts=1, incidents=incidents(5))],
+            statuses.partition(records=150, batches=4, reencoded_batches=1),
+            tasks=[statuses.task(counter_generation=2, restarts=1, incidents=incidents(5))],
         )
     assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 250}
     assert counted[declarations.REPLICATED_BATCHES] == {
@@ -142,17 +148,19 @@ def test_a_task_that_begins_anew_between_two_looks_is_counted_from_nothing():
 
 def test_that_begins_anew_with_the_very_same_figures_too():
     same = statuses.partition(records=100)
-    counted = Counted().sees(same, tasks=[statuses.task(life=1)])
-    counted.sees(same, tasks=[statuses.task(life=2)])
+    counted = Counted().sees(same, tasks=[statuses.task(counter_generation=1)])
+    counted.sees(same, tasks=[statuses.task(counter_generation=2)])
     assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 200}
 
 
 def test_while_a_task_starts_what_is_shown_is_of_its_life_before():
     last, starts = statuses.partition(records=100, phase="waiting"), TaskState.STARTING
-    counted = Counted().sees(statuses.partition(records=100), tasks=[statuses.task(life=1)])
-    counted.sees(last, tasks=[statuses.task(0, starts, life=0)])
+    counted = Counted().sees(
+        statuses.partition(records=100), tasks=[statuses.task(counter_generation=1)]
+    )
+    counted.sees(last, tasks=[statuses.task(0, starts, counter_generation=0)])
     assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 100}
-    counted.sees(statuses.partition(records=150), tasks=[statuses.task(life=2)])
+    counted.sees(statuses.partition(records=150), tasks=[statuses.task(counter_generation=2)])
     assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 250}
 
 
@@ -169,7 +177,9 @@ def test_of_copies_that_are_gone_nothing_is_kept():
 def test_of_a_task_that_begins_anew_between_two_looks_all_latencies_count():
     counted = Counted()
     for count, life in ((10, 1), (20, 2), (25, 2)):
-        told = LatencySnapshot(counts=(count,) + (0,) * (latency.BUCKET_COUNT - 1), life=life)
+        told = LatencySnapshot(
+            counts=(count,) + (0,) * (latency.BUCKET_COUNT - 1), incarnation=life
+        )
         counted.counters.count_latencies({"east->west": {0: told}})
     assert counted[declarations.REPLICATION_LATENCY][FLOW].counts[0] == 35
 
@@ -222,9 +232,9 @@ def test_a_flow_that_is_no_more_is_forgotten_altogether():
     counted = Counted().sees(statuses.partition(records=5))
     counted.counters.count_rebalances({"east->west": 1})
     counted.counters.count_latencies({"east->west": {0: LatencySnapshot()}})
-    counted.counters.forget([], counted.wall_ms)
+    counted.counters.drop_expired_counters([], counted.wall_ms)
     assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 5}
-    counted.later().counters.forget([], counted.wall_ms)
+    counted.later().counters.drop_expired_counters([], counted.wall_ms)
     for metric in (
         declarations.REPLICATED_RECORDS,
         declarations.TASK_RESTARTS,
@@ -232,7 +242,7 @@ def test_a_flow_that_is_no_more_is_forgotten_altogether():
         declarations.REPLICATION_LATENCY,
     ):
         assert counted[metric] == {}
-    counted.later().counters.forget([], counted.wall_ms)
+    counted.later().counters.drop_expired_counters([], counted.wall_ms)
     counted.before = None
     assert counted.sees(statuses.partition(records=1))[declarations.REPLICATED_RECORDS] == {
         ORDERS: 1
@@ -248,7 +258,7 @@ class Observed:
         self.wall_ms, self.now_s = NOW_MS, NOW_S
         self.beside = MetricInputs()
         self.metrics = FlowMetricsCollector(
-            beside=lambda: self.beside, wall_ms=lambda: self.wall_ms, now_s=lambda: self.now_s
+            inputs=lambda: self.beside, wall_ms=lambda: self.wall_ms, now_s=lambda: self.now_s
         )
 
     def later(self, seconds: float, *, step_s: float = 0.0):
@@ -260,7 +270,7 @@ class Observed:
         seen = topic_rows.make_overview(
             flows, CopyRates(), wall_ms=self.wall_ms, engine_ready=engine_ready
         )
-        self.metrics.observe(flows, seen, engine_ready=engine_ready)
+        self.metrics.update(flows, seen, engine_ready=engine_ready)
         self.metrics.registry.check_invariants()
         return self
 
@@ -270,7 +280,7 @@ class Observed:
         return self.see(statuses.flow())
 
     def family(self, metric):
-        (found,) = [each for each in self.metrics.registry.published if each.metric is metric]
+        (found,) = [each for each in self.metrics.registry.all_families if each.metric is metric]
         return found
 
     def __getitem__(self, metric):
@@ -313,7 +323,9 @@ def test_counters_stay_when_the_partition_is_gone():
 def test_lag_is_there_only_while_it_is_known():
     seen = Observed().see(
         statuses.flow(
-            statuses.partition("known", copied_to=4, source_end=9, oldest_ms=NOW_MS - 1_500),
+            statuses.partition(
+                "known", copied_to=4, source_end=9, oldest_uncopied_ms=NOW_MS - 1_500
+            ),
             statuses.partition("unknown", copied_to=-1, source_end=-1, phase="taking"),
         )
     )
@@ -326,7 +338,7 @@ def test_the_lag_of_a_paused_topic_is_that_of_the_reports():
     unknown = seen_flows.part("bills", state="paused", end=None)
     copying = seen_flows.part("users", end=20)
     seen = Observed()
-    seen.metrics.beside = lambda: MetricInputs(
+    seen.metrics.inputs = lambda: MetricInputs(
         reports=[seen_flows.report(paused, unknown, copying, at_ms=NOW_MS)]
     )
     seen.see()
@@ -338,9 +350,9 @@ def test_opened_partitions_say_why():
     gaps, small = "compaction left gaps in the batch", "small batches were merged"
     seen = Observed().see(
         statuses.flow(
-            statuses.partition("users", 0, opened=gaps),
-            statuses.partition("users", 1, opened=gaps),
-            statuses.partition("users", 2, opened=small),
+            statuses.partition("users", 0, reencode_reason=gaps),
+            statuses.partition("users", 1, reencode_reason=gaps),
+            statuses.partition("users", 2, reencode_reason=small),
             statuses.partition("orders"),
         )
     )
@@ -353,7 +365,7 @@ def test_opened_partitions_say_why():
 def test_how_long_sources_keep_what_waits_is_told_as_it_is_given():
     given: dict[tuple[str, ...], float] = {("east->west", "orders"): 1.5}
     seen = Observed()
-    seen.metrics.losses = lambda: given
+    seen.metrics.times_to_data_loss = lambda: given
     assert seen.see()[declarations.TIME_TO_DATA_LOSS] == given
     given.clear()
     assert seen.see()[declarations.TIME_TO_DATA_LOSS] == {}
@@ -468,20 +480,22 @@ def test_the_engine_and_the_build():
 
 
 def test_batches_are_counted_by_the_path_that_they_took():
-    seen = Observed().see(statuses.flow(statuses.partition(batches=5, made=2)))
+    seen = Observed().see(statuses.flow(statuses.partition(batches=5, reencoded_batches=2)))
     paths = {(*FLOW, "orders", "pass-through"): 3, (*FLOW, "orders", "re-encoded"): 2}
     assert seen[declarations.REPLICATED_BATCHES] == paths
-    seen.see(statuses.flow(statuses.partition(batches=9, made=2, spared=7)))
+    seen.see(
+        statuses.flow(statuses.partition(batches=9, reencoded_batches=2, already_stored_records=7))
+    )
     assert seen[declarations.REPLICATED_BATCHES] == paths | {(*FLOW, "orders", "pass-through"): 7}
     assert seen[declarations.DUPLICATES_REFUSED] == {(*FLOW, "orders"): 7}
 
 
 def test_the_map_is_as_old_as_what_it_lacks_longest():
     flow = statuses.flow(
-        statuses.partition("orders", 0, unrecorded_s=math.inf),
-        statuses.partition("orders", 1, unrecorded_s=NOW_S - 3),
-        statuses.partition("orders", 2, unrecorded_s=NOW_S - 0.5),
-        statuses.partition("covered", 0, unrecorded_s=math.inf),
+        statuses.partition("orders", 0, unrecorded_since_s=math.inf),
+        statuses.partition("orders", 1, unrecorded_since_s=NOW_S - 3),
+        statuses.partition("orders", 2, unrecorded_since_s=NOW_S - 0.5),
+        statuses.partition("covered", 0, unrecorded_since_s=math.inf),
         statuses.partition("unknown", 0),
     )
     seen = Observed().see(flow)
@@ -491,7 +505,7 @@ def test_the_map_is_as_old_as_what_it_lacks_longest():
 
 
 def test_the_newest_heartbeat_grows_old_and_its_way_does_not():
-    beat = statuses.partition("heartbeats", newest_ms=NOW_MS - 4_000, age_ms=12)
+    beat = statuses.partition("heartbeats", newest_copied_ms=NOW_MS - 4_000, age_ms=12)
     flow = statuses.flow(beat, statuses.partition())
     seen = Observed().see(flow)
     assert seen[declarations.HEARTBEAT_AGE] == {FLOW: 4.0}
@@ -506,11 +520,11 @@ def test_the_newest_heartbeat_grows_old_and_its_way_does_not():
 def test_a_step_of_the_wall_clock_makes_nothing_younger(step_h):
     """Ages that alerts ask for: of the map, of groups, of heartbeats that no longer come."""
     flow = statuses.flow(
-        statuses.partition("orders", unrecorded_s=NOW_S - 3),
-        statuses.partition("heartbeats", newest_ms=NOW_MS - 1_000),
+        statuses.partition("orders", unrecorded_since_s=NOW_S - 3),
+        statuses.partition("heartbeats", newest_copied_ms=NOW_MS - 1_000),
     )
     seen = Observed()
-    seen.beside = MetricInputs(groups={"east->west": {0: shown(NOW_S - 2)}})
+    seen.beside = MetricInputs(checkpoint_groups={"east->west": {0: shown(NOW_S - 2)}})
     seen.see(flow)
     seen.later(100, step_s=step_h * 3_600)
     seen.see(flow)
@@ -531,10 +545,10 @@ def test_latencies_of_all_tasks_are_one_histogram_that_never_falls():
         {0: first, 1: pulse(6, sum_ms=8)},
         {0: pulse(0, 1, sum_ms=7), 1: pulse(6, sum_ms=8)},
     ):
-        seen.saw(pulses={"east->west": told})
+        seen.saw(latencies={"east->west": told})
     (found,) = seen.family(declarations.REPLICATION_LATENCY).distributions.values()
     assert (found.counts[:3], round(found.sum, 6)) == ((7, 3, 0), 0.024)
-    seen.saw(pulses={})
+    seen.saw(latencies={})
     assert seen.family(declarations.REPLICATION_LATENCY).distributions[FLOW] is found
 
 
@@ -593,7 +607,7 @@ def test_the_verdict_is_a_metric_absent_while_it_is_unknown(found, healthy):
 
 def test_the_verdict_is_by_the_objective_of_the_file():
     seen = Observed()
-    seen.metrics.within_s = 8.0
+    seen.metrics.replication_objective_s = 8.0
     last = LastReplication(at_ms=NOW_MS - 9_000, evidence=ReplicationEvidence.BATCH)
     activity = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=last)
     assert seen.saw(reports=[report(COPIED, activity=activity)])[declarations.FLOW_HEALTHY] == {
@@ -620,33 +634,35 @@ def test_each_cluster_of_a_flow_is_reachable_or_not(unreachable, source, target)
 
 def test_clocks_differ_by_the_most_that_a_task_saw():
     told = {0: pulse(ahead_ms=250), 1: pulse(ahead_ms=3_000)}
-    assert Observed().saw(pulses={"east->west": told})[declarations.CLOCK_SKEW] == {FLOW: 3.0}
+    assert Observed().saw(latencies={"east->west": told})[declarations.CLOCK_SKEW] == {FLOW: 3.0}
 
 
 def shown(round_s, groups=0, **more):
-    nobody = GroupSearchResult(known=0, matching=0, groups={})
-    return CheckpointGroupsSnapshot(round_s=round_s, groups=groups, find=lambda *_: nobody, **more)
+    nobody = GroupSearchResult(total_count=0, matching_count=0, groups={})
+    return CheckpointGroupsSnapshot(
+        last_round_s=round_s, group_count=groups, find_groups=lambda *_: nobody, **more
+    )
 
 
 def test_groups_are_as_old_as_the_round_that_is_longest_ago():
     seen = Observed()
-    one = shown(NOW_S - 1, 3, writes=True, written_s=NOW_S - 8)
-    seen.saw(groups={"east->west": {0: one, 1: shown(NOW_S - 2, 4)}})
+    one = shown(NOW_S - 1, 3, writes_offsets=True, last_write_s=NOW_S - 8)
+    seen.saw(checkpoint_groups={"east->west": {0: one, 1: shown(NOW_S - 2, 4)}})
     assert seen[declarations.CHECKPOINT_AGE] == {FLOW: 8.0}
     assert seen[declarations.CHECKPOINTED_GROUPS] == {FLOW: 7}
-    for missing in (shown(None), shown(NOW_S, writes=True)):
-        first = dataclasses.replace(missing, since_s=NOW_S - 9)
-        seen = Observed().saw(groups={"east->west": {0: one, 1: first}})
+    for missing in (shown(None), shown(NOW_S, writes_offsets=True)):
+        first = dataclasses.replace(missing, started_s=NOW_S - 9)
+        seen = Observed().saw(checkpoint_groups={"east->west": {0: one, 1: first}})
         assert seen[declarations.CHECKPOINT_AGE] == {FLOW: 9.0}
         assert seen[declarations.CHECKPOINTED_GROUPS] == {}
 
 
 def test_before_the_first_round_groups_are_as_old_as_the_wait_for_it():
     seen = Observed()
-    waits = {"east->west": {0: shown(None, since_s=NOW_S)}}
-    assert seen.saw(groups=waits)[declarations.CHECKPOINT_AGE] == {FLOW: 0.0}
+    waits = {"east->west": {0: shown(None, started_s=NOW_S)}}
+    assert seen.saw(checkpoint_groups=waits)[declarations.CHECKPOINT_AGE] == {FLOW: 0.0}
     seen.later(400)
-    assert seen.saw(groups=waits)[declarations.CHECKPOINT_AGE] == {FLOW: 400.0}
+    assert seen.saw(checkpoint_groups=waits)[declarations.CHECKPOINT_AGE] == {FLOW: 400.0}
 
 
 def test_a_checkpoint_task_that_begins_anew_has_repaired_nothing_yet():
@@ -656,12 +672,12 @@ def test_a_checkpoint_task_that_begins_anew_has_repaired_nothing_yet():
     for groups in (
         {0: old},
         {},
-        {0: shown(None, since_s=NOW_S)},
-        {0: shown(NOW_S, 3, writes=True, since_s=NOW_S)},
+        {0: shown(None, started_s=NOW_S)},
+        {0: shown(NOW_S, 3, writes_offsets=True, started_s=NOW_S)},
     ):
-        seen.beside = MetricInputs(groups={"east->west": groups} if groups else {})
+        seen.beside = MetricInputs(checkpoint_groups={"east->west": groups} if groups else {})
         assert seen.see(flow)[declarations.CHECKPOINT_AGE] == {FLOW: 200.0}, groups
-    seen.beside = MetricInputs(groups={"east->west": {0: shown(NOW_S, 3)}})
+    seen.beside = MetricInputs(checkpoint_groups={"east->west": {0: shown(NOW_S, 3)}})
     assert seen.see(flow)[declarations.CHECKPOINT_AGE] == {FLOW: 0.0}
     seen.beside = MetricInputs()
     without = dataclasses.replace(flow, checkpoint_tasks=0)
@@ -677,18 +693,18 @@ def test_a_checkpoint_task_that_never_began_is_waited_for():
 
 
 def test_drills_are_those_of_the_flows_that_run_here():
-    seen = Observed().saw(drills={"east->west": 1.7e9, "gone->away": 1.6e9})
+    seen = Observed().saw(last_drills_s={"east->west": 1.7e9, "gone->away": 1.6e9})
     assert seen[declarations.LAST_DRILL] == {FLOW: 1.7e9}
     assert seen[declarations.DRILL_REPORT_CONFIGURED] == {FLOW: 1}
 
 
 def test_where_drills_are_noted_it_is_told_before_the_first_and_else_never():
-    seen = Observed().saw(drills={})
+    seen = Observed().saw(last_drills_s={})
     assert (seen[declarations.LAST_DRILL], seen[declarations.DRILL_REPORT_CONFIGURED]) == (
         {},
         {FLOW: 1},
     )
-    assert Observed().saw(drills=None)[declarations.DRILL_REPORT_CONFIGURED] == {}
+    assert Observed().saw(last_drills_s=None)[declarations.DRILL_REPORT_CONFIGURED] == {}
 
 
 def test_connectors_that_are_held_also_of_flows_that_do_not_mirror():
@@ -697,12 +713,12 @@ def test_connectors_that_are_held_also_of_flows_that_do_not_mirror():
         "west->east": {"MirrorHeartbeatConnector": OverrideKind.STOPPED},
         "east->south": {},
     }
-    seen = Observed().saw(held=held)
+    seen = Observed().saw(overrides=held)
     assert seen[declarations.CONNECTOR_OVERRIDE] == {
         (*FLOW, "MirrorCheckpointConnector", "paused"): 1,
         ("west->east", "MirrorHeartbeatConnector", "stopped"): 1,
     }
-    assert seen.saw(held={"east->west": {}})[declarations.CONNECTOR_OVERRIDE] == {}
+    assert seen.saw(overrides={"east->west": {}})[declarations.CONNECTOR_OVERRIDE] == {}
 
 
 def test_rebalances_slots_and_drills():
@@ -714,7 +730,11 @@ def test_rebalances_slots_and_drills():
         == {}
     )
     for count in (0, 2, 1):
-        seen.saw(rebalances={"east->west": count}, slots=(2, 510), drills={"east->west": 1.7e9})
+        seen.saw(
+            rebalances={"east->west": count},
+            spark_slots=(2, 510),
+            last_drills_s={"east->west": 1.7e9},
+        )
     assert seen[declarations.REBALANCES] == {FLOW: 3}
     assert seen[declarations.SPARK_SLOTS] == {("used",): 2, ("free",): 510}
     assert seen[declarations.LAST_DRILL] == {FLOW: 1.7e9}
@@ -733,9 +753,11 @@ def test_what_has_not_changed_is_not_gone_through_again(monkeypatch):
 
 
 def test_single_partitions_are_as_their_topics():
-    holds = dataclasses.replace(statuses.flow().holds, paused_topics=frozenset({"held"}))
+    holds = dataclasses.replace(statuses.flow().overrides, paused_topics=frozenset({"held"}))
     flow = statuses.flow(
-        statuses.partition("orders", 3, copied_to=4, source_end=9, oldest_ms=NOW_MS - 1_500),
+        statuses.partition(
+            "orders", 3, copied_to=4, source_end=9, oldest_uncopied_ms=NOW_MS - 1_500
+        ),
         statuses.partition("rest", 0),
         statuses.partition("unknown", 0, copied_to=-1, phase="taking"),
         statuses.partition("stale", 0, phase="waiting"),

@@ -73,9 +73,9 @@ def test_everything_is_asked_for_each_scrape():
     registry = MetricRegistry()
     registry.declare(OWN)
     made = NodeMetrics(registry, lambda: {"a->b": worker(3, "x")})
-    assert [each.metric.name for each in made.published] == [TASKS.name, MIRROR.name]
+    assert [each.metric.name for each in made.all_families] == [TASKS.name, MIRROR.name]
     registry.publish()
-    assert made.published[0].metric == OWN
+    assert made.all_families[0].metric == OWN
 
 
 def test_more_is_made_when_it_is_asked_for():
@@ -85,9 +85,9 @@ def test_more_is_made_when_it_is_asked_for():
         asked.append(1)
         return (MetricFamily(metric=OWN, series={(): float(len(asked))}),)
 
-    made = NodeMetrics(MetricRegistry(), dict, more=more)
+    made = NodeMetrics(MetricRegistry(), dict, extra=more)
     assert asked == []
-    assert [dict(made.published[0].series) for _ in range(2)] == [{(): 1.0}, {(): 2.0}]
+    assert [dict(made.all_families[0].series) for _ in range(2)] == [{(): 1.0}, {(): 2.0}]
 
 
 def test_javas_names_are_apart_and_none_of_ours_is_among_them():
@@ -105,7 +105,7 @@ def test_javas_names_are_apart_and_none_of_ours_is_among_them():
     )
     flow = statuses.flow(statuses.partition(copied_to=1, source_end=3))
     made = JmxMetrics(lambda: {"a->b": families}, lambda: [flow])
-    found = {each.metric.name: each for each in made.published}
+    found = {each.metric.name: each for each in made.all_families}
     assert [*found] == [
         legacy.name,
         TASKS.name,

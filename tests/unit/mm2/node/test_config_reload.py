@@ -39,9 +39,9 @@ class Running:
     def __init__(self):
         self.file = FLOW
         self.settings = self.load()
-        self.settled = True
-        self.not_in_force: list[str] = []
-        self.api: dict[str, object] = {"url": "http://h:1", "user": "mm2"}
+        self.is_settled = True
+        self.ineffective_changes: list[str] = []
+        self.rest_api: dict[str, object] = {"url": "http://h:1", "user": "mm2"}
         self.applied: list[ReloadPlan] = []
         self.failure: Exception | None = None
         self.cluster = FakeSide("b")
@@ -82,10 +82,10 @@ def made(running):
     return ConfigReloader(
         running,
         running.load,
-        hang_up=SignalFlag(),
+        reload_signal=SignalFlag(),
         socket=None,
         reports=lambda: [REPORT],
-        now=SystemClock(),
+        clock=SystemClock(),
     )
 
 
@@ -101,7 +101,7 @@ def test_what_changed_is_told_and_done(running, made):
     assert (done.code, done.detail["outcome"]) == (exit_codes.DONE, "applied")
     reasons = ["throttle: not set -> 1000000"]
     assert done.detail["flows"] == [{"flow": "a->b", "step": "live", "reasons": reasons}]
-    assert running.settings.flows[0].budgets.flow == 1_000_000
+    assert running.settings.flows[0].throttles.flow == 1_000_000
     assert made.reload(QUESTION).lines == ("nothing has changed",)
 
 
@@ -141,8 +141,8 @@ def test_who_asks_for_the_rest_api_is_who_uses_it(made):
 
 
 def test_who_does_not_lead_says_who_does(running, made):
-    running.not_in_force = ["a->b: the node at http://h:1/ leads"]
-    assert made.reload(QUESTION).lines == ("nothing has changed", *running.not_in_force)
+    running.ineffective_changes = ["a->b: the node at http://h:1/ leads"]
+    assert made.reload(QUESTION).lines == ("nothing has changed", *running.ineffective_changes)
     assert made.reload(DRY).lines == ("nothing has changed", "dry run: nothing was applied")
     running.file = FLOW.replace("to: b", "to: b, throttle: 1MB")
     assert (
@@ -208,7 +208,7 @@ def test_warnings_are_told_with_what_changed(running, made):
 def test_sighup_reloads(running, made):
     running.file = FLOW.replace("to: b", "to: b, tasks.max: 2")
     failures: list[ThreadDied] = []
-    owned = ThreadGroup(on_unasked_end=failures.append)
+    owned = ThreadGroup(on_unexpected_end=failures.append)
     owned.start("reload", made.run)
     made._hang_up.set()
     eventually.eventually(lambda: len(running.applied) == 1, 5.0)
@@ -223,7 +223,7 @@ def test_sighup_reloads(running, made):
 
 
 def test_why_is_answered_from_what_the_flows_show(running, made):
-    shown = [statuses.flow(statuses.partition("orders", opened="gaps"), name="a->b")]
+    shown = [statuses.flow(statuses.partition("orders", reencode_reason="gaps"), name="a->b")]
     running.statuses = lambda: shown
     answer = made.answer(ExplainRequest(topic="orders"))
     line = "a->b: orders -> a.orders, partition 0: re-encoded (gaps)"

@@ -24,23 +24,23 @@ def test_what_passed_last_outlives_a_drill_that_failed(path):
         "passed_at_ms": 1_000,
         "last": {"at_ms": 3_000, "passed": False, "rto_s": 9.0},
     }
-    assert LastDrillTimes(path).passed_s() == {"a->b": 1.0}
+    assert LastDrillTimes(path).read_pass_times_s() == {"a->b": 1.0}
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_a_file_that_changes_is_read_again(path):
     drills = LastDrillTimes(path)
-    assert drills.passed_s() == {}
+    assert drills.read_pass_times_s() == {}
     drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=1_000)
-    assert drills.passed_s() == {"a->b": 1.0}
+    assert drills.read_pass_times_s() == {"a->b": 1.0}
     drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=2_000_000)
-    assert drills.passed_s() == {"a->b": 2_000.0}
+    assert drills.read_pass_times_s() == {"a->b": 2_000.0}
     path.unlink()
-    assert drills.passed_s() == {}
+    assert drills.read_pass_times_s() == {}
 
 
 def test_without_a_name_of_a_file_drills_are_not_noted():
-    assert LastDrillTimes(None).passed_s() is None
+    assert LastDrillTimes(None).read_pass_times_s() is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_is_no_report_is_told_and_never_written_over(path, text, why, caplo
         drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=1)
     assert path.read_text() == text
     drills = LastDrillTimes(path)
-    assert drills.passed_s() == drills.passed_s() == {}
+    assert drills.read_pass_times_s() == drills.read_pass_times_s() == {}
     assert why in caplog.text
 
 

@@ -18,7 +18,7 @@ from tests.support import statuses
 
 def frame(*flows):
     seen = topic_rows.make_overview(flows, CopyRates(), wall_ms=0, engine_ready=True)
-    return TableFrame(seen=seen)
+    return TableFrame(overview=seen)
 
 
 class Terminal(io.StringIO):
@@ -49,7 +49,7 @@ def test_a_flow_that_runs_gets_a_line_once_a_minute_while_it_says_something_new(
 
 
 def test_where_figures_are_served_as_metrics_none_are_logged(caplog):
-    display = flow_display.choose_display(table_wanted=False, figures=False)
+    display = flow_display.choose_display(table_wanted=False, log_figures=False)
     seen = CatchUpTracker().observe([statuses.flow(statuses.partition())], 0.0)
     with caplog.at_level(logging.INFO):
         display.show(frame(statuses.flow(statuses.partition())), 0.0)

@@ -87,11 +87,11 @@ class Flow:
             plan(*lines),
             fleets.as_fleet(self.fleet),
             can_copy=lambda: self.can_copy,
-            want_spares=lambda flow, count: self.spares.append((flow, count)),
+            set_remote_tasks=lambda flow, count: self.spares.append((flow, count)),
             unreachable=lambda: self.cause,
             clock=self.clock,
         )
-        self.turns = self.worker.stop_asked = Turns(self.clock)
+        self.turns = self.worker.stop_requested = Turns(self.clock)
         self.seen: list[FlowStatus] = []
 
     def does(self, *steps: Callable[[], object]) -> Flow:
@@ -102,7 +102,7 @@ class Flow:
 
     def looks(self) -> None:
         before = self.seen[-1] if self.seen else None
-        self.seen.append(self.worker.status(RegistrySnapshot(), before, broken=""))
+        self.seen.append(self.worker.update_status(RegistrySnapshot(), before, broken=""))
 
     def passes(self, seconds: float) -> Callable[[], None]:
         def passing() -> None:
@@ -129,7 +129,9 @@ def ends(member: Member, why: str = "the group threw it out") -> Callable[[], No
 def configured(member: Member, of: FlowPlan) -> None:
     """Its group's topics have the mirror as the plan says, with one task."""
     config = dict(of.connectors[flow_plan.SOURCE_CONNECTOR])
-    member.herder.write(config_records.encode_creation(flow_plan.SOURCE_CONNECTOR, config, None))
+    member.herder.write(
+        config_records.encode_connector_creation(flow_plan.SOURCE_CONNECTOR, config, None)
+    )
     task = {**config, "task.assigned.partitions": "t-0"}
     member.herder.write(config_records.encode_task_configs(flow_plan.SOURCE_CONNECTOR, [task]))
     member.herder.write([config_records.encode_commit(flow_plan.SOURCE_CONNECTOR, 1)])
@@ -146,9 +148,9 @@ def test_its_worker_begins_writes_the_connectors_as_its_leader_and_stops():
     assert flow.seen[0].state is State.PLANNING
     assert "connecting to b (b:1)" in flow.seen[0].reason
     assert flow.seen[-1].state is State.STOPPED
-    assert flow.worker.ended
-    assert flow.worker.settled
-    assert flow.worker.published == ()
+    assert flow.worker.has_ended
+    assert flow.worker.is_settled
+    assert flow.worker.plugin_metrics == ()
 
 
 def test_a_worker_that_does_not_start_is_tried_again_after_growing_pauses(caplog):
@@ -212,7 +214,7 @@ def test_a_cluster_that_is_away_is_the_reason_before_its_worker_has_begun():
     flow.cause = "b: connection refused (b:1), retrying"
     flow.looks()
     assert flow.seen[-1].reason == flow.cause
-    assert flow.worker.standing.reason == flow.cause
+    assert flow.worker.readiness.reason == flow.cause
 
 
 def test_what_trying_again_does_not_mend_fails_the_flow():
@@ -221,7 +223,7 @@ def test_what_trying_again_does_not_mend_fails_the_flow():
     flow.does(flow.looks)
     flow.looks()
     assert (flow.seen[-1].state, flow.seen[-1].reason) == (State.FAILED, "no such mechanism")
-    assert flow.worker.ended
+    assert flow.worker.has_ended
     assert flow.turns.waited == []
 
 
@@ -268,11 +270,11 @@ def test_a_stop_is_heard_while_the_herder_is_busy():
 
 def test_whatever_is_wrong_here_its_worker_stops(monkeypatch):
     flow = Flow()
-    monkeypatch.setattr(flow.worker._publisher, "look", lambda *_: 1 / 0)
+    monkeypatch.setattr(flow.worker._publisher, "poll", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         flow.does(flow.looks, flow.looks)
     assert flow.member.calls == ["start", "stop"]
-    assert flow.worker.ended
+    assert flow.worker.has_ended
 
 
 def test_it_joins_others_only_once_it_can_copy():
@@ -281,7 +283,7 @@ def test_it_joins_others_only_once_it_can_copy():
     joined = []
 
     def comes_up() -> None:
-        joined.append(flow.worker.published)
+        joined.append(flow.worker.plugin_metrics)
         flow.looks()
         flow.can_copy = True
 
@@ -330,7 +332,7 @@ def test_a_task_that_failed_is_started_again_as_often_as_the_file_says_now(reloa
             flow.worker.configure(plan(line))
 
     def fails() -> None:
-        if restarts(member) >= member.begun[TASK].times:
+        if restarts(member) >= member.started_items[TASK].times:
             member.runs(TASK, FAILED, trace="x.Y: out of paper")
 
     member.herder.submitted.append(RestartTask(TASK))  # it fails once by itself
@@ -364,7 +366,7 @@ def test_another_plan_is_written_and_how_often_may_be_tried_changes_with_it():
 
     def changes() -> None:
         flow.worker.configure(other)
-        assert not flow.worker.settled
+        assert not flow.worker.is_settled
 
     flow.does(flow.looks, changes, flow.looks)
     assert flow.member.stored[flow_plan.SOURCE_CONNECTOR]["topics"] == "x"
@@ -373,13 +375,13 @@ def test_another_plan_is_written_and_how_often_may_be_tried_changes_with_it():
 
 def test_who_follows_says_that_another_node_has_another_file():
     flow = Flow("topics=x")
-    member = Member(leads=False, leader_url="http://h:1")
+    member = Member(is_leader=False, leader_url="http://h:1")
     configured(member, plan())
     flow.fleet.next.append(member)
     told: list[str] = []
-    flow.does(flow.looks, lambda: told.extend(flow.worker.not_in_force))
+    flow.does(flow.looks, lambda: told.extend(flow.worker.ineffective_changes))
     assert "the node at http://h:1 leads" in told[0]
-    assert not flow.worker.not_in_force, "it has ended"
+    assert not flow.worker.ineffective_changes, "it has ended"
 
 
 def test_copies_wait_for_tasks_that_run_elsewhere_while_its_worker_lives():
@@ -410,8 +412,8 @@ def test_a_flow_that_runs_shows_what_of_its_new_file_is_refused():
         flow.worker.configure(plan("topics=x"))
 
     def tells() -> None:
-        told.extend(flow.worker.not_in_force)
-        assert flow.worker.settled, "there is nothing left to be waited for"
+        told.extend(flow.worker.ineffective_changes)
+        assert flow.worker.is_settled, "there is nothing left to be waited for"
 
     flow.does(flow.looks, changes, flow.looks, tells)
     assert told[0] == (
@@ -440,9 +442,9 @@ def test_writing_takes_no_turn_longer():
 
 
 def stands(flow: Flow) -> tuple[bool, bool, bool]:
-    found = flow.worker.standing
+    found = flow.worker.readiness
     assert found.flow == "a->b"
-    return found.joined, found.configured, found.serves
+    return found.joined, found.configured, found.is_serving
 
 
 def test_it_is_ready_once_it_has_joined_and_what_the_file_says_has_begun():
@@ -455,11 +457,11 @@ def test_it_is_ready_once_it_has_joined_and_what_the_file_says_has_begun():
         seen.append(stands(flow))
 
     def joins() -> None:
-        member.assigned_offset = 10**6
+        member.assignment_offset = 10**6
 
-    member.assigned_offset = -1
+    member.assignment_offset = -1
     look()
-    assert "connecting to b" in flow.worker.standing.reason
+    assert "connecting to b" in flow.worker.readiness.reason
     flow.does(look, joins, lambda: configured(member, flow.worker.plan), look)
     assert seen[:2] == [(False, False, False)] * 2
     assert seen[2][:2] == (True, True)
@@ -467,17 +469,17 @@ def test_it_is_ready_once_it_has_joined_and_what_the_file_says_has_begun():
 
 def test_rebalances_are_counted_over_its_workers():
     flow = Flow()
-    one, other = Member(rebalances=3), Member(rebalances=1)
+    one, other = Member(rebalance_count=3), Member(rebalance_count=1)
     flow.fleet.next.extend([one, other])
     found: list[int] = []
 
     def look() -> None:
-        found.append(flow.worker.rebalances)
+        found.append(flow.worker.rebalance_count)
 
     flow.does(look, ends(one), *[look] * 20)
     assert (found[0], found[-1]) == (3, 4)
     assert found == sorted(found), "none is forgotten in between"
-    assert flow.worker.rebalances == 4
+    assert flow.worker.rebalance_count == 4
 
 
 def test_connectors_that_are_held_are_those_of_the_group():
@@ -485,13 +487,15 @@ def test_connectors_that_are_held_are_those_of_the_group():
 
     def holds_checkpoints() -> None:
         herder = flow.member.herder
-        herder.write(config_records.encode_creation(flow_plan.CHECKPOINT_CONNECTOR, {}, None))
+        herder.write(
+            config_records.encode_connector_creation(flow_plan.CHECKPOINT_CONNECTOR, {}, None)
+        )
         herder.set_target_state(flow_plan.CHECKPOINT_CONNECTOR, TargetState.PAUSED)
 
     def look() -> None:
-        found.append(flow.worker.held)
+        found.append(flow.worker.connector_overrides)
 
     look()
     flow.does(look, holds_checkpoints, look)
     assert found == [{}, {}, {flow_plan.CHECKPOINT_CONNECTOR: OverrideKind.PAUSED}]
-    assert flow.worker.held == {}
+    assert flow.worker.connector_overrides == {}

@@ -39,40 +39,40 @@ CLOCK = SystemClock()
 @dataclass
 class Worker:
     name: str
-    ended: bool = False
-    joined: bool = True
-    stop_asked: threading.Event = field(default_factory=threading.Event)
+    has_ended: bool = False
+    is_member: bool = True
+    stop_requested: threading.Event = field(default_factory=threading.Event)
 
 
 def test_who_is_late_is_told_and_waited_for_at_the_end(caplog):
     made, slow = GracefulShutdown(CLOCK), Worker("a->b")
-    made.ask([slow])
+    made.request_stop([slow])
     made.wait(CLOCK.now_s() + 0.05)
-    assert slow.stop_asked.is_set()
+    assert slow.stop_requested.is_set()
     assert "a->b did not stop in time" in caplog.text
-    fresh = Worker("a->b", ended=True)
-    made.ask([fresh])
-    assert [each is slow for each in made.left] == [True]
-    owned = ThreadGroup(on_unasked_end=lambda end: None)
+    fresh = Worker("a->b", has_ended=True)
+    made.request_stop([fresh])
+    assert [each is slow for each in made.unfinished] == [True]
+    owned = ThreadGroup(on_unexpected_end=lambda end: None)
 
     def ends(stop: threading.Event) -> None:
         stop.wait(0.1)
-        slow.ended = True
+        slow.has_ended = True
         stop.set()
 
     owned.start("ends", ends)
     caplog.clear()
     made.wait(CLOCK.now_s() + 10.0)
-    assert made.left == []
+    assert made.unfinished == []
     assert caplog.text == ""
     assert owned.stop_all(1.0) == []
 
 
 def test_nobody_is_waited_for_at_once():
     made = GracefulShutdown(CLOCK)
-    made.ask([Worker("a->b", ended=True)])
+    made.request_stop([Worker("a->b", has_ended=True)])
     made.wait(CLOCK.now_s() - 1.0)
-    assert made.left == []
+    assert made.unfinished == []
 
 
 FILE = """clusters=a,b,c
@@ -102,17 +102,17 @@ class Running:
         self.file = settings(*lines)
         self.node = Mm2Node(
             self.file,
-            choice=choice,
+            selection=choice,
             environment={},
-            make_fleet=self._make_fleet,
-            served=self.served,
+            create_fleet=self._make_fleet,
+            pages=self.served,
         )
 
     def _make_fleet(
         self,
         internal: InternalRestSettings | None,
         *,
-        served: PagesByPath,
+        pages: PagesByPath,
         on_change: Callable[[AuditedRequest], None],
     ) -> WorkerFleet:
         self.on_change = on_change
@@ -125,7 +125,7 @@ class Running:
         return self
 
     def settles(self) -> None:
-        eventually.eventually(lambda: self.node.settled, WAIT_S)
+        eventually.eventually(lambda: self.node.is_settled, WAIT_S)
 
     def reloads(self, *lines: str) -> None:
         after = settings(*lines)
@@ -156,10 +156,10 @@ def test_every_flow_of_the_file_has_a_worker_and_is_shown(running):
     found = running(TO_C).begins()
     assert set(found.fleet.members) == {"a->b", "a->c"}
     assert list(found.states()) == ["a->b", "a->c"]
-    assert not found.node.ended
+    assert not found.node.has_ended
     assert found.node.engine.state is EngineState.READY
-    assert found.node.published() == {"a->b": (), "a->c": ()}
-    assert found.node.api == {
+    assert found.node.plugin_metrics() == {"a->b": (), "a->c": ()}
+    assert found.node.rest_api == {
         "url": "http://h:1",
         "user": "mm2",
         "password": "made anew",
@@ -169,8 +169,8 @@ def test_every_flow_of_the_file_has_a_worker_and_is_shown(running):
 
 def test_where_the_status_page_is_is_told_where_there_is_one(running, caplog):
     caplog.set_level("INFO")
-    assert not running().node.engine_ready, "it has not begun"
-    assert running().begins().node.engine_ready
+    assert not running().node.is_engine_ready, "it has not begun"
+    assert running().begins().node.is_engine_ready
     assert "status page" not in caplog.text
     found = running()
     found.served["/ui"] = lambda _: PageResponse(body=b"")
@@ -179,7 +179,7 @@ def test_where_the_status_page_is_is_told_where_there_is_one(running, caplog):
 
 
 def test_only_flows_that_were_chosen_run_here(running):
-    found = running(TO_C, choice=FlowSelection(near=("c",))).begins()
+    found = running(TO_C, choice=FlowSelection(target_aliases=("c",))).begins()
     assert list(found.fleet.members) == ["a->c"]
     assert list(found.states()) == ["a->c"]
 
@@ -190,7 +190,7 @@ def test_a_stop_ends_the_workers_the_engine_and_the_servers(running):
     assert all(each.calls == ["start", "stop"] for each in found.fleet.members.values())
     assert found.fleet.calls == ["open", "close"]
     assert set(found.states().values()) == {State.STOPPED}
-    assert found.node.ended
+    assert found.node.has_ended
     assert found.node.engine.state is EngineState.STOPPED
 
 
@@ -203,7 +203,7 @@ def test_what_does_not_begin_fails_its_flow_alone(running):
         return list(found.states().values()).count(State.FAILED) == 1
 
     eventually.eventually(failed, WAIT_S)
-    assert not found.node.ended
+    assert not found.node.has_ended
 
 
 def test_a_flow_that_was_stopped_and_can_be_resumed_does_not_end_the_process(running):
@@ -219,16 +219,16 @@ def test_a_flow_that_was_stopped_and_can_be_resumed_does_not_end_the_process(run
     ):
         herder.write([config_records.encode_target_state(flow_plan.SOURCE_CONNECTOR, state)])
         eventually.eventually(functools.partial(is_stopped, shown), WAIT_S)
-        assert not found.node.ended
+        assert not found.node.has_ended
 
 
 def test_an_error_of_ours_ends_the_process_and_says_what_it_was(running):
     found = running()
     found.fleet.next.append(Member(refuses=ZeroDivisionError("a bug")))
     found.node.start()
-    eventually.eventually(lambda: found.node.crashed, WAIT_S)
-    assert found.node.crashed == "flow a->b: ZeroDivisionError('a bug')"
-    assert found.node.ended
+    eventually.eventually(lambda: found.node.crash_reason, WAIT_S)
+    assert found.node.crash_reason == "flow a->b: ZeroDivisionError('a bug')"
+    assert found.node.has_ended
 
 
 def test_a_data_plane_that_fails_stops_all_flows_from_copying(running):
@@ -258,20 +258,20 @@ def test_a_reload_begins_and_ends_flows(running):
     assert list(found.states()) == ["a->c"]
     assert found.fleet.members["a->b"].calls == ["start", "stop"]
     assert found.fleet.members["a->c"].calls == ["start"]
-    assert not found.node.ended
+    assert not found.node.has_ended
 
 
 def test_a_worker_whose_own_settings_change_ends_before_another_begins(running):
     found = running()
-    found.fleet.next.extend([Member(rebalances=3), Member(rebalances=1)])
+    found.fleet.next.extend([Member(rebalance_count=3), Member(rebalance_count=1)])
     found.begins()
-    assert found.node.rebalances() == {"a->b": 3}
+    assert found.node.rebalance_counts() == {"a->b": 3}
     found.reloads("b.offset.flush.interval.ms=4711")
     found.settles()
     (_, before), (_, after) = found.fleet.made
     assert before.calls == ["start", "stop"]
     assert after.calls == ["start"]
-    assert found.node.rebalances() == {"a->b": 4}
+    assert found.node.rebalance_counts() == {"a->b": 4}
 
 
 def test_a_file_whose_worker_cannot_be_used_changes_nothing(running):
@@ -290,9 +290,9 @@ def test_a_reload_does_not_end_a_process_in_between(running):
 
     def looks(stop: threading.Event) -> None:
         while not stop.is_set():
-            seen.add(found.node.ended)
+            seen.add(found.node.has_ended)
 
-    looking = ThreadGroup(on_unasked_end=lambda _: None)
+    looking = ThreadGroup(on_unexpected_end=lambda _: None)
     looking.start("looks", looks)
     found.reloads("b.offset.flush.interval.ms=4711")
     looking.stop_all(WAIT_S)
@@ -301,9 +301,9 @@ def test_a_reload_does_not_end_a_process_in_between(running):
 
 def test_who_does_not_lead_says_for_which_flows_its_file_changes_nothing(running):
     found = running()
-    found.fleet.next.append(Member(leads=False, leader_url="http://h:1"))
+    found.fleet.next.append(Member(is_leader=False, leader_url="http://h:1"))
     found.node.start()
-    (line,) = eventually.eventually(lambda: found.node.not_in_force, WAIT_S)
+    (line,) = eventually.eventually(lambda: found.node.ineffective_changes, WAIT_S)
     assert line.startswith("a->b: the node at http://h:1 leads")
 
 

@@ -28,7 +28,7 @@ def look(planner: RestartPlanner, now_s: float, *, failed: bool, number: int = 1
 def saw(
     planner: RestartPlanner, now_s: float, state: State | None, *, number: int = 1
 ) -> list[str]:
-    return planner.due({"task 0": RunAttempt(number, state)}, now_s)
+    return planner.find_due({"task 0": RunAttempt(number, state)}, now_s)
 
 
 def crashes(planner: RestartPlanner, until_s: float) -> list[float]:
@@ -53,13 +53,13 @@ def test_each_pause_is_longer_than_the_last_up_to_a_minute():
 def test_in_the_end_it_is_given_up():
     planner = RestartPlanner(3)
     assert len(crashes(planner, 400.0)) == 3
-    assert planner.given_up(["task 0", "task 1"]) == ["task 0"]
+    assert planner.find_given_up(["task 0", "task 1"]) == ["task 0"]
 
 
 def test_nothing_is_started_again_where_that_is_off():
     planner = RestartPlanner(0)
     assert crashes(planner, 100.0) == []
-    assert planner.given_up(["task 0"]) == ["task 0"]
+    assert planner.find_given_up(["task 0"]) == ["task 0"]
 
 
 def test_what_failed_is_started_once_until_its_state_is_news():
@@ -67,7 +67,7 @@ def test_what_failed_is_started_once_until_its_state_is_news():
     assert look(planner, 0.0, failed=True) == []
     assert look(planner, 1.0, failed=True) == ["task 0"]
     assert look(planner, 50.0, failed=True) == []
-    planner.restarted("task 0", failed=True)
+    planner.record_restart("task 0", failed=True)
     assert look(planner, 51.0, failed=True) == []
     assert look(planner, 53.0, failed=True) == ["task 0"]
 
@@ -77,9 +77,9 @@ def test_an_attempt_that_was_refused_is_made_again_and_counts_for_nothing():
     assert look(planner, 0.0, failed=True) == []
     for now_s in (1.0, 2.0, 3.0):
         assert look(planner, now_s, failed=True) == ["task 0"]
-        planner.refused("task 0", now_s)
+        planner.record_rejection("task 0", now_s)
         assert look(planner, now_s + 0.5, failed=True) == []
-    assert planner.given_up(["task 0"]) == []
+    assert planner.find_given_up(["task 0"]) == []
 
 
 def test_who_ran_for_long_has_no_failures_behind_it():
@@ -89,7 +89,7 @@ def test_who_ran_for_long_has_no_failures_behind_it():
     look(planner, 2.0, failed=False)
     look(planner, 990.0, failed=False)
     look(planner, 1000.0, failed=True)
-    assert planner.given_up(["task 0"]) == []
+    assert planner.find_given_up(["task 0"]) == []
     assert look(planner, 1001.0, failed=True) == ["task 0"]
 
 
@@ -102,7 +102,7 @@ def test_who_waited_for_long_has_not_run(state):
     for now_s in (3.0, 500.0, 1000.0):
         saw(planner, now_s, state)
     look(planner, 1001.0, failed=True)
-    assert planner.given_up(["task 0"]) == ["task 0"]
+    assert planner.find_given_up(["task 0"]) == ["task 0"]
 
 
 def test_what_ran_in_parts_has_run():
@@ -114,14 +114,14 @@ def test_what_ran_in_parts_has_run():
         look(planner, at_s + 300.0, failed=False)
         saw(planner, at_s + 301.0, State.UNASSIGNED)
     look(planner, 710.0, failed=True)
-    assert planner.given_up(["task 0"]) == []
+    assert planner.find_given_up(["task 0"]) == []
 
 
 def test_what_is_gone_is_forgotten():
     planner = RestartPlanner(0)
     look(planner, 0.0, failed=True)
-    planner.due({}, 1.0)
-    assert planner.given_up(["task 0"]) == []
+    planner.find_due({}, 1.0)
+    assert planner.find_given_up(["task 0"]) == []
 
 
 def test_a_failure_between_two_looks_is_another():
@@ -162,7 +162,7 @@ class Flow:
     def configure(self, **more: str) -> None:
         """By a leader; its tasks are made anew."""
         config = {**self.plan.connectors[NAME], **more}
-        self.herder.write(config_records.encode_creation(NAME, dict(config), None))
+        self.herder.write(config_records.encode_connector_creation(NAME, dict(config), None))
         tasks = [{**config, "task.assigned.partitions": f"t-{each.task}"} for each in TASKS]
         self.herder.write(config_records.encode_task_configs(NAME, tasks))
         self.herder.write([config_records.encode_commit(NAME, len(tasks))])
@@ -171,20 +171,22 @@ class Flow:
         view = self.herder.config()
         config = view.config(item) if isinstance(item, str) else view.task_config(item)
         assert config is not None
-        self.worker.begin(item, config)
+        self.worker.record_start(item, config)
         if state is not None:
-            self.worker.said(item, state, "x.ConfigError: no such file" if state is FAILED else "")
+            self.worker.record_status(
+                item, state, "x.ConfigError: no such file" if state is FAILED else ""
+            )
 
     def look(self, after_s: float = 0.0) -> RestartDecision:
         self.now_s += after_s
         found = restarts.list_running_items(
             [NAME, *TASKS, "MirrorHeartbeatConnector"],
-            self.worker.seen(),
+            self.worker.snapshot(),
             config=self.herder.config(),
             plan=self.plan,
-            leads=self.leads,
+            is_leader=self.leads,
         )
-        return self.failures.look(found, self.now_s)
+        return self.failures.evaluate(found, self.now_s)
 
     def started_again(self, within_s: float) -> int:
         """How often the task is, if it fails at once each time."""
@@ -201,7 +203,7 @@ def test_what_fails_from_the_beginning_is_given_up_at_once(item):
     flow = Flow()
     flow.configure()
     flow.begin(item, FAILED)
-    assert flow.look() == RestartDecision(given_up="no such file")
+    assert flow.look() == RestartDecision(give_up_reason="no such file")
     assert flow.look(5.0).due == ()
 
 
@@ -211,21 +213,23 @@ def test_what_was_configured_before_may_fail_until_the_leader_has_written(item, 
     flow = Flow(most=most)
     flow.configure(topics="of before")
     flow.begin(item, FAILED)
-    assert flow.look().given_up == ""
+    assert flow.look().give_up_reason == ""
     flow.configure()
-    assert flow.look().given_up == "", "it is still that of before that has failed"
+    assert flow.look().give_up_reason == "", "it is still that of before that has failed"
     flow.begin(item)
-    assert flow.look().given_up == "", "it has said nothing yet"
+    assert flow.look().give_up_reason == "", "it has said nothing yet"
     flow.begin(item, FAILED)
-    assert flow.look().given_up == "no such file"
+    assert flow.look().give_up_reason == "no such file"
 
 
 def test_tasks_made_of_a_configuration_of_before_are_of_before():
     flow = Flow()
     flow.configure(topics="of before")
     flow.begin(TASK, FAILED)
-    flow.herder.write(config_records.encode_creation(NAME, dict(flow.plan.connectors[NAME]), None))
-    assert flow.look().given_up == ""
+    flow.herder.write(
+        config_records.encode_connector_creation(NAME, dict(flow.plan.connectors[NAME]), None)
+    )
+    assert flow.look().give_up_reason == ""
 
 
 def test_what_ran_once_is_started_again_before_it_is_given_up():
@@ -234,9 +238,9 @@ def test_what_ran_once_is_started_again_before_it_is_given_up():
     flow.begin(TASK, RUNNING)
     assert flow.look() == RestartDecision()
     flow.begin(TASK, FAILED)
-    assert flow.look().given_up == ""
+    assert flow.look().give_up_reason == ""
     assert flow.started_again(200.0) == 3
-    assert flow.look().given_up == "no such file"
+    assert flow.look().give_up_reason == "no such file"
 
 
 def test_a_task_that_comes_here_later_and_begins_badly_is_started_again():
@@ -246,7 +250,7 @@ def test_a_task_that_comes_here_later_and_begins_badly_is_started_again():
     flow.begin(TASK, RUNNING)
     assert flow.look() == RestartDecision()
     flow.begin(LATER, FAILED)
-    assert flow.look().given_up == ""
+    assert flow.look().give_up_reason == ""
     assert [each.item for each in flow.look(5.0).due] == [LATER]
 
 
@@ -255,28 +259,30 @@ def test_a_task_that_begins_badly_beside_a_connector_that_runs_is_given_up_at_on
     flow.configure()
     flow.begin(NAME, RUNNING)
     flow.begin(TASK, FAILED)
-    assert flow.look().given_up == "no such file"
+    assert flow.look().give_up_reason == "no such file"
 
 
 def test_a_leader_with_another_file_has_its_failures_tried_again():
     flow = Flow(leads=False)
     flow.configure(topics="of the leader")
     flow.begin(TASK, FAILED)
-    assert flow.look().given_up == ""
+    assert flow.look().give_up_reason == ""
     assert flow.started_again(200.0) == 3
-    assert flow.look().given_up == "no such file"
+    assert flow.look().give_up_reason == "no such file"
 
 
 def test_what_operators_set_does_not_make_it_another():
     flow = Flow()
     flow.configure(**{"live.throttle": "1MB"})
     flow.begin(NAME, FAILED)
-    assert flow.look().given_up == "no such file"
+    assert flow.look().give_up_reason == "no such file"
 
 
 def test_heartbeats_that_fail_are_started_again_and_stop_nothing():
     flow = Flow(most=1)
-    flow.herder.write(config_records.encode_creation("MirrorHeartbeatConnector", {}, None))
+    flow.herder.write(
+        config_records.encode_connector_creation("MirrorHeartbeatConnector", {}, None)
+    )
     flow.begin("MirrorHeartbeatConnector", FAILED)
     assert flow.look().due == ()
     assert [each.item for each in flow.look(1.0).due] == ["MirrorHeartbeatConnector"]
@@ -288,6 +294,6 @@ def test_what_this_node_was_not_given_is_not_its_to_start():
     flow = Flow()
     flow.configure()
     other = ConnectorTaskId(NAME, 7)
-    flow.worker.begin(other, {})
-    flow.worker.said(other, FAILED, "x: y")
+    flow.worker.record_start(other, {})
+    flow.worker.record_status(other, FAILED, "x: y")
     assert flow.look(5.0) == RestartDecision()

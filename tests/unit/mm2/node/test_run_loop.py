@@ -48,7 +48,7 @@ class Display:
 
 
 class Broken(FlowMetricsCollector):
-    def observe(self, *args, **kwargs):
+    def update(self, *args, **kwargs):
         raise KeyError("unheard of")
 
 
@@ -97,7 +97,7 @@ def flow(copied=0, end=10, **fields):
 def test_a_signal_stops_in_order_and_names_itself_in_the_exit_code(number):
     world = World([flow()])
     world.signal = number
-    assert world.run() == RunResult(why=ExitReason.SIGNAL, code=128 + number)
+    assert world.run() == RunResult(reason=ExitReason.SIGNAL, code=128 + number)
 
 
 def test_without_a_goal_it_runs_until_every_flow_has_ended():
@@ -112,9 +112,9 @@ def test_without_a_goal_it_runs_until_every_flow_has_ended():
 
 def test_where_other_nodes_have_all_tasks_it_is_not_known_whether_they_have_caught_up():
     place = TaskPlacement(number=0, state="RUNNING", node="10.0.0.1:8083/east->west")
-    other = dataclasses.replace(statuses.flow(tasks=()), elsewhere=2, places=(place,))
+    other = dataclasses.replace(statuses.flow(tasks=()), remote_partitions=2, placements=(place,))
     ending = World(*[[other]] * 30).run(CAUGHT_UP)
-    assert (ending.why, ending.code) == (ExitReason.VERDICT, exit_codes.UNKNOWN)
+    assert (ending.reason, ending.code) == (ExitReason.VERDICT, exit_codes.UNKNOWN)
     assert ending.results == (
         "this process had nothing to replicate; for the lag of other nodes: mm2 lag",
         "  east->west: all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate "
@@ -124,9 +124,11 @@ def test_where_other_nodes_have_all_tasks_it_is_not_known_whether_they_have_caug
 
 def test_flows_that_caught_up_here_are_reported_beside_those_of_other_nodes():
     place = TaskPlacement(number=0, state="RUNNING", node="10.0.0.1:8083/a->b")
-    other = dataclasses.replace(statuses.flow(tasks=(), name="a->b"), elsewhere=2, places=(place,))
+    other = dataclasses.replace(
+        statuses.flow(tasks=(), name="a->b"), remote_partitions=2, placements=(place,)
+    )
     ending = World(*[[flow(10), other]] * 30).run(CAUGHT_UP)
-    assert (ending.why, ending.code) == (ExitReason.VERDICT, exit_codes.UNKNOWN)
+    assert (ending.reason, ending.code) == (ExitReason.VERDICT, exit_codes.UNKNOWN)
     caught_up, *rest = ending.results
     assert caught_up.startswith("caught up: 1 partition of east->west, 10 records (1.0 kB) in ")
     assert "more partition" not in caught_up, "that counts partitions of the flows that are here"
@@ -137,7 +139,7 @@ def test_flows_that_caught_up_here_are_reported_beside_those_of_other_nodes():
 
 
 def test_what_other_nodes_copy_is_said_beside_what_was_caught_up():
-    ending = World([dataclasses.replace(flow(10), elsewhere=1)]).run(CAUGHT_UP)
+    ending = World([dataclasses.replace(flow(10), remote_partitions=1)]).run(CAUGHT_UP)
     assert ending.code == 0
     assert ending.results[0].endswith("; 1 more partition is assigned to other nodes")
 
@@ -154,7 +156,7 @@ def test_what_an_operator_has_stopped_ends_a_run_that_waits_for_it_to_catch_up()
 def test_caught_up_ends_with_0_and_a_summary():
     world = World([flow(0)], [flow(4)], [flow(10)])
     ending = world.run(CAUGHT_UP)
-    assert (ending.why, ending.code) == (ExitReason.VERDICT, 0)
+    assert (ending.reason, ending.code) == (ExitReason.VERDICT, 0)
     assert ending.results == ("caught up: 1 partition, 10 records (1.0 kB) in 2.0 s",)
 
 
@@ -186,7 +188,7 @@ def test_the_timeout_lists_what_is_missing_as_it_was_before_the_stop():
     closed = [flow(3, state=State.STOPPED, reason="stopped"), planning]
     world.running.on_stop = lambda: world.running.turns.append(closed)
     ending = world.run(StopCondition(until_caught_up=True, timeout_s=5))
-    assert (ending.why, ending.code) == (ExitReason.TIMEOUT, 1)
+    assert (ending.reason, ending.code) == (ExitReason.TIMEOUT, 1)
     assert ending.results[0].startswith("not caught up within 5 s: 0 of 1 partition done")
     assert ending.results[1:] == (
         "  east->west orders-0: copying, lag 7 records",
@@ -211,9 +213,9 @@ def test_a_signal_beats_the_verdict():
 
 def test_our_own_errors_are_told_as_such():
     world = World([flow()])
-    world.running.crashed = "flow east->west: KeyError('x')"
+    world.running.crash_reason = "flow east->west: KeyError('x')"
     ending = world.run()
-    assert (ending.why, ending.code) == (ExitReason.CRASHED, 1)
+    assert (ending.reason, ending.code) == (ExitReason.CRASHED, 1)
     assert "report it" in ending.errors[0]
 
 
@@ -225,7 +227,7 @@ def test_an_unreachable_cluster_is_shown_with_its_flow():
     world = World([flow(0)], [flow(10)])
     world.unreachable = lambda: {"east->west": "source east unreachable"}
     world.run(CAUGHT_UP)
-    assert world.display.frames[-1].seen.flows[0].unreachable == "source east unreachable"
+    assert world.display.frames[-1].overview.flows[0].unreachable == "source east unreachable"
 
 
 @pytest.mark.parametrize("side", ["table", "metrics", "cluster watch"])
@@ -250,7 +252,7 @@ def test_it_says_that_spark_starts_and_counts_no_missing_slots_then():
     world.run(CAUGHT_UP)
     first = world.display.frames[0]
     assert first.notes == ("note", "starting Spark …")
-    assert first.seen.flows[0].slots_missing == 0
+    assert first.overview.flows[0].slots_missing == 0
 
 
 def test_states_are_logged(caplog):
@@ -274,7 +276,7 @@ def test_thousands_of_partitions_are_looked_at_less_often():
     world = World(*many, [flow(10)], step_s=0.1)
 
     class Slow(FlowMetricsCollector):
-        def observe(self, *args, **kwargs):
+        def update(self, *args, **kwargs):
             world.clock.now += 0.03
 
     world.metrics = Slow()
@@ -289,7 +291,7 @@ def test_flows_that_tell_nothing_new_are_looked_at_still_less_often_until_they_d
     looks: list[tuple[float, int]] = []
 
     class Slow(FlowMetricsCollector):
-        def observe(self, statuses, *args, **kwargs):
+        def update(self, statuses, *args, **kwargs):
             looks.append((round(world.clock.now - 100.0, 1), statuses[0].partitions[0].copied_to))
             world.clock.now += 1.0
 

@@ -45,8 +45,8 @@ class Running:
     """Has what `Observing` asks of `Mm2Node`."""
 
     shown: list[FlowStatus] = field(default_factory=list)
-    crashed: str = ""
-    engine_ready: bool = True
+    crash_reason: str = ""
+    is_engine_ready: bool = True
     slots: tuple[int, int] | None = (1, 3)
     settings: Mm2Settings = None  # type: ignore[assignment]
     unreachable: list[UnreachableCluster] = field(default_factory=list)
@@ -54,16 +54,16 @@ class Running:
     def own_metrics(self) -> dict[str, tuple[MetricFamily, ...]]:
         return {FLOW: (MetricFamily(metric=OWN, series={(): 7.0}),)}
 
-    published = own_metrics
+    plugin_metrics = own_metrics
 
-    def rebalances(self) -> dict[str, int]:
+    def rebalance_counts(self) -> dict[str, int]:
         return {FLOW: 2}
 
-    def held(self) -> dict[str, dict[str, OverrideKind]]:
+    def connector_overrides(self) -> dict[str, dict[str, OverrideKind]]:
         return {FLOW: {"MirrorCheckpointConnector": OverrideKind.PAUSED}}
 
-    def standings(self) -> list[FlowReadiness]:
-        return [FlowReadiness(flow=FLOW, joined=True, configured=True, serves=True)]
+    def readiness(self) -> list[FlowReadiness]:
+        return [FlowReadiness(flow=FLOW, joined=True, configured=True, is_serving=True)]
 
     def statuses(self) -> list[FlowStatus]:
         return self.shown
@@ -81,7 +81,7 @@ class Watch(RetentionWatch):
             unreachable=lambda _: tuple(running.unreachable),
         )
 
-    def left_s(self) -> dict[tuple[str, ...], float]:
+    def list_seconds_left(self) -> dict[tuple[str, ...], float]:
         return {(FLOW, "orders"): 9.0}
 
 
@@ -102,17 +102,17 @@ class Observed:
         seen = topic_rows.make_overview(
             shown, CopyRates(), wall_ms=self.clock.wall_ms(), engine_ready=True
         )
-        self.made.metrics.observe(shown, seen, engine_ready=True)
+        self.made.metrics.update(shown, seen, engine_ready=True)
 
     def later(self, seconds: int) -> None:
         self.clock.now += seconds
         self.clock.wall += seconds * 1_000
 
     def series(self) -> dict[str, dict[tuple[str, ...], float]]:
-        return {each.metric.name: dict(each.series) for each in self.made.source.published}
+        return {each.metric.name: dict(each.series) for each in self.made.source.all_families}
 
     def asks(self, path: str) -> tuple[int, Any]:
-        page = self.made.served[path](PageRequest(path=path, query={}))
+        page = self.made.pages[path](PageRequest(path=path, query={}))
         return page.status, page.body
 
 
@@ -123,15 +123,15 @@ def observed(tmp_path):
 
 @pytest.fixture
 def pulse():
-    place = status_registry.REGISTRY.pulse(FLOW, 0)
+    place = status_registry.REGISTRY.latency(FLOW, 0)
     yield place
-    place.leave()
+    place.remove()
 
 
 def test_a_look_becomes_what_is_scraped_with_what_is_beside_it(observed, pulse, tmp_path):
     for flow in (FLOW, "gone->away"):
         drill_report.record_drill(tmp_path / "drills.json", flow, {}, passed=True, at_ms=5_000)
-    pulse.put(LatencySnapshot(crossed_s=observed.clock.now_s() - 4.0))
+    pulse.publish(LatencySnapshot(replicated_at_s=observed.clock.now_s() - 4.0))
     observed.look()
     series = observed.series()
     assert series[OWN.name] == {(FLOW,): 7.0}, "a worker's own"
@@ -164,16 +164,16 @@ def test_javas_names_and_health_are_served(observed, pulse):
     assert observed.asks(health_endpoints.REPLICATING_PATH)[0] == 503, "nothing was replicated yet"
     observed.clock.now += process_health.MAIN_LOOP_TIMEOUT_S + 1
     assert observed.asks(health_endpoints.LIVE_PATH)[0] == 503
-    observed.made.beats.beat()
+    observed.made.heartbeat.beat()
     assert observed.asks(health_endpoints.LIVE_PATH)[0] == 200
 
 
 def test_metrics_and_health_agree_on_when_something_was_replicated_last(observed, pulse):
     """Also of a copy that is gone since."""
-    pulse.put(LatencySnapshot(idle_s=observed.clock.now_s()))
+    pulse.publish(LatencySnapshot(caught_up_at_s=observed.clock.now_s()))
     observed.look()
     assert observed.asks(health_endpoints.REPLICATING_PATH)[0] == 200
-    pulse.leave()
+    pulse.remove()
     observed.later(40)
     observed.look()
     assert observed.asks(health_endpoints.REPLICATING_PATH)[0] == 200
@@ -191,7 +191,7 @@ def test_metrics_and_health_agree_on_when_something_was_replicated_last(observed
 
 
 def test_metrics_health_and_table_name_the_same_unreachable_cluster(observed, pulse):
-    pulse.put(LatencySnapshot(crossed_s=observed.clock.now_s()))
+    pulse.publish(LatencySnapshot(replicated_at_s=observed.clock.now_s()))
     lost = UnreachableCluster(side=ClusterSide.SOURCE, cluster="east", reason="refused", since_ms=0)
     observed.running.unreachable = [lost]
     observed.look()
@@ -201,11 +201,11 @@ def test_metrics_health_and_table_name_the_same_unreachable_cluster(observed, pu
     status, body = observed.asks(health_endpoints.REPLICATING_PATH)
     (finding,) = json.loads(body)["findings"]
     assert (status, finding["reason"]) == (503, lost.describe())
-    assert observed.made.unreachable() == {FLOW: lost.describe()}
+    assert observed.made.describe_unreachable() == {FLOW: lost.describe()}
 
 
 def test_a_single_broker_is_no_unreachable_cluster(observed, pulse):
-    pulse.put(LatencySnapshot(crossed_s=observed.clock.now_s()))
+    pulse.publish(LatencySnapshot(replicated_at_s=observed.clock.now_s()))
     observed.running.unreachable = [
         UnreachableCluster(
             side=ClusterSide.SOURCE, cluster="east", reason="refused", broker="2 (b:9092)"
@@ -213,4 +213,4 @@ def test_a_single_broker_is_no_unreachable_cluster(observed, pulse):
     ]
     observed.look()
     assert observed.series()["mm2_flow_healthy"] == {(FLOW,): 1}
-    assert observed.made.unreachable() == {}
+    assert observed.made.describe_unreachable() == {}

@@ -50,7 +50,7 @@ def table_of(*syncs):
     table = OffsetSyncStore(keep_history=True)
     for partition, upstream, downstream in syncs:
         table.add(OffsetSync(partition=partition, upstream=upstream, downstream=downstream))
-    table.read_through()
+    table.mark_ready()
     return table
 
 
@@ -76,7 +76,7 @@ def made(found):
     ],
 )
 def test_topics_go_by_their_names_on_the_target(policy, topic, expected):
-    found = flow(table_of().translate, policy=policy).renamed(at(topic, 4))
+    found = flow(table_of().translate, policy=policy).to_target_partition(at(topic, 4))
     assert found == at(expected, 4)
 
 
@@ -90,7 +90,7 @@ def test_topics_go_by_their_names_on_the_target(policy, topic, expected):
 )
 def test_a_position_becomes_a_checkpoint(topic, offset, expected):
     table = table_of((at("topic1", 2), 3, 4), (at("t2.topic5", 6), 7, 8))
-    found = flow(table.translate).new_checkpoints("g1", {topic: committed(offset, "note")}, {})
+    found = flow(table.translate).find_new_checkpoints("g1", {topic: committed(offset, "note")}, {})
     assert made(found) == [expected]
     assert (found[0].group, found[0].metadata) == ("g1", "note")
 
@@ -103,16 +103,16 @@ def test_what_cannot_be_told_makes_no_checkpoint():
         at("t1", 0): committed(4),
         at("t3"): committed(5),
     }
-    assert flow(table.translate).new_checkpoints("g1", positions, {}) == []
+    assert flow(table.translate).find_new_checkpoints("g1", positions, {}) == []
     unread = OffsetSyncStore(keep_history=True)
-    assert flow(unread.translate).new_checkpoints("g1", {at("t1"): committed(9)}, {}) == []
+    assert flow(unread.translate).find_new_checkpoints("g1", {at("t1"): committed(9)}, {}) == []
 
 
 def test_only_topics_of_the_flow_count():
     table = table_of((at("t1"), 5, 5), (at("t2"), 5, 5))
     flow_of_t1 = flow(table.translate, takes_topic=lambda topic: topic == "t1")
     positions = {at("t1"): committed(5), at("t2"): committed(5)}
-    assert made(flow_of_t1.new_checkpoints("g1", positions, {})) == [(at("s1.t1"), 5, 5)]
+    assert made(flow_of_t1.find_new_checkpoints("g1", positions, {})) == [(at("s1.t1"), 5, 5)]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_what_is_news(upstream, downstream, standing, expected):
 
 
 EXACT = ExactOffset(downstream=5)
-EARLIER = EarlierOffset(downstream=5, again_max=2)
+EARLIER = EarlierOffset(downstream=5, reread_max=2)
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,11 @@ EARLIER = EarlierOffset(downstream=5, again_max=2)
     ],
 )
 def test_a_look_is_final_where_waiting_brings_nothing_better(outcome, final):
-    look = flow(lambda *_: outcome).look("g1", {at("t1"): committed(9)}, {})
-    assert look.final is final
-    assert made(look.news) == ([] if isinstance(outcome, Untranslated) else [(at("s1.t1"), 9, 5)])
+    look = flow(lambda *_: outcome).compare_group("g1", {at("t1"): committed(9)}, {})
+    assert look.is_final is final
+    assert made(look.checkpoints) == (
+        [] if isinstance(outcome, Untranslated) else [(at("s1.t1"), 9, 5)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -157,13 +159,13 @@ def test_a_look_is_final_where_waiting_brings_nothing_better(outcome, final):
 )
 def test_what_stands_is_refuted_by_what_is_known_exactly_of_it(exactly, expected):
     standing = {at("s1.t1"): point(8, 8)}
-    of_flow = dataclasses.replace(flow(lambda *_: EARLIER), exactly=lambda *_: exactly)
-    found = of_flow.new_checkpoints("g1", {at("t1"): committed(9)}, standing)
+    of_flow = dataclasses.replace(flow(lambda *_: EARLIER), translate_exactly=lambda *_: exactly)
+    found = of_flow.find_new_checkpoints("g1", {at("t1"): committed(9)}, standing)
     assert [(each.upstream, each.downstream) for each in found] == expected
 
 
 def test_only_what_something_else_stands_for_has_changed():
-    table = CheckpointTable(takes_group=lambda group: group == "g1")
+    table = CheckpointTable(group_filter=lambda group: group == "g1")
     one = point(9, 5)
     assert table.apply(*mm2_records.encode_checkpoint(one)) == "g1"
     assert table.changed == {"g1"}
@@ -175,20 +177,20 @@ def test_only_what_something_else_stands_for_has_changed():
     assert table.changed == {"g1"}
     assert table.apply(mm2_records.encode_checkpoint(one)[0], None) == "g1"
     assert table.apply(mm2_records.encode_checkpoint(one)[0], None) is None
-    assert table.group("g1") == {}
+    assert table.get_group("g1") == {}
 
 
 def test_checkpoints_do_not_go_back_when_translations_do():
     table = table_of((at("t1"), 11, 4), (at("t1"), 12, 5))
     of_flow = flow(table.translate)
-    (first,) = of_flow.new_checkpoints("g1", {at("t1"): committed(13)}, {})
+    (first,) = of_flow.find_new_checkpoints("g1", {at("t1"): committed(13)}, {})
     assert first.downstream == 6
     standing = {first.partition: first}
     for each in range(13, 18):
         table.add(OffsetSync(partition=at("t1"), upstream=each, downstream=each - 7))
-    assert table.translate(at("t1"), 13) == EarlierOffset(downstream=5, again_max=1)
-    assert of_flow.new_checkpoints("g1", {at("t1"): committed(13)}, standing) == []
-    rewound = of_flow.new_checkpoints("g1", {at("t1"): committed(12)}, standing)
+    assert table.translate(at("t1"), 13) == EarlierOffset(downstream=5, reread_max=1)
+    assert of_flow.find_new_checkpoints("g1", {at("t1"): committed(13)}, standing) == []
+    rewound = of_flow.find_new_checkpoints("g1", {at("t1"): committed(12)}, standing)
     assert made(rewound) == [(at("s1.t1"), 12, 5)]
 
 
@@ -197,7 +199,7 @@ def test_a_restart_goes_on_from_what_stands():
     of_flow = flow(table.translate)
     standing = {at("s1.t1"): point(250, 201)}
     found = {
-        offset: made(of_flow.new_checkpoints("g1", {at("t1"): committed(offset)}, standing))
+        offset: made(of_flow.find_new_checkpoints("g1", {at("t1"): committed(offset)}, standing))
         for offset in (250, 370, 400)
     }
     assert found == {250: [], 370: [], 400: [(at("s1.t1"), 400, 376)]}
@@ -206,7 +208,7 @@ def test_a_restart_goes_on_from_what_stands():
 def test_two_topics_of_one_name_on_the_target_make_one_checkpoint():
     table = table_of((at("heartbeats"), 1, 1), (at("t2.s1.heartbeats"), 1, 9))
     positions = {at("t2.s1.heartbeats"): committed(1), at("heartbeats"): committed(1)}
-    found = flow(table.translate, policy=IDENTITY).new_checkpoints("g1", positions, {})
+    found = flow(table.translate, policy=IDENTITY).find_new_checkpoints("g1", positions, {})
     assert made(found) == [(at("s1.heartbeats"), 1, 1)]
 
 
@@ -214,13 +216,13 @@ def test_a_note_that_no_checkpoint_holds_is_left_out():
     table = table_of((at("t1"), 1, 1), (at("t3"), 1, 1))
     longest = "ü" * (primitive_types.STRING_BYTES_MAX // 2)
     positions = {at("t1"): committed(1, longest), at("t3"): committed(1, f"{longest}ü")}
-    found = flow(table.translate).new_checkpoints("g1", positions, {})
+    found = flow(table.translate).find_new_checkpoints("g1", positions, {})
     assert [each.metadata for each in found] == [longest, ""]
     assert all(mm2_records.encode_checkpoint(each) for each in found)
 
 
 def fold(*records, groups=("g1",)):
-    table = CheckpointTable(takes_group=lambda group: group in groups)
+    table = CheckpointTable(group_filter=lambda group: group in groups)
     for each in records:
         table.apply(*each)
     return table
@@ -233,12 +235,12 @@ def test_the_last_checkpoint_of_our_groups_counts():
         mm2_records.encode_checkpoint(point(1, 1)),
         mm2_records.encode_checkpoint(point(7, 7, partition=at("s1.t1", 1))),
     )
-    assert table.groups() == ["g1"]
-    assert dict(table.group("g1")) == {
+    assert table.list_groups() == ["g1"]
+    assert dict(table.get_group("g1")) == {
         at("s1.t1"): point(1, 1),
         at("s1.t1", 1): point(7, 7, partition=at("s1.t1", 1)),
     }
-    assert table.group("g2") == {}
+    assert table.get_group("g2") == {}
 
 
 def test_a_tombstone_takes_a_checkpoint_away():
@@ -246,9 +248,9 @@ def test_a_tombstone_takes_a_checkpoint_away():
     table = fold(
         (key, value), (key, None), (mm2_records.encode_checkpoint(point(1, 1, group="g2"))[0], None)
     )
-    assert table.groups() == []
-    assert table.group("g1") == {}
-    assert fold((key, None)).groups() == []
+    assert table.list_groups() == []
+    assert table.get_group("g1") == {}
+    assert fold((key, None)).list_groups() == []
 
 
 def test_bytes_that_are_no_checkpoint_change_nothing():
@@ -257,16 +259,16 @@ def test_bytes_that_are_no_checkpoint_change_nothing():
     for bad in ((b"", b""), (key, value[:-1]), (key, b"\0\1" + value[2:]), (key[:-1], None)):
         with pytest.raises(MalformedRecordError):
             table.apply(*bad)
-    assert dict(table.group("g1")) == {at("s1.t1"): point(5, 5)}
+    assert dict(table.get_group("g1")) == {at("s1.t1"): point(5, 5)}
 
 
 def test_what_is_published_stands():
     table = fold()
     table.publish(point(5, 5))
-    assert dict(table.group("g1")) == {at("s1.t1"): point(5, 5)}
+    assert dict(table.get_group("g1")) == {at("s1.t1"): point(5, 5)}
 
 
-FIRST, SECOND, THIRD = (CheckpointRound(at_s=each, groups=2) for each in (1, 2, 3))
+FIRST, SECOND, THIRD = (CheckpointRound(ended_at_s=each, groups=2) for each in (1, 2, 3))
 
 
 @pytest.fixture
@@ -277,47 +279,47 @@ def rounds():
 
 
 def test_a_round_without_news_counts_at_once(rounds):
-    assert rounds.take() is None
-    rounds.end(FIRST)
-    assert rounds.take() is FIRST
-    assert rounds.take() is None
+    assert rounds.pop_acknowledged() is None
+    rounds.end_round(FIRST)
+    assert rounds.pop_acknowledged() is FIRST
+    assert rounds.pop_acknowledged() is None
 
 
 def test_a_round_waits_for_its_own_records(rounds):
     rounds.send(2)
-    rounds.end(FIRST)
+    rounds.end_round(FIRST)
     rounds.acknowledge(1)
-    assert rounds.take() is None
+    assert rounds.pop_acknowledged() is None
     rounds.acknowledge(1)
-    assert rounds.take() is FIRST
+    assert rounds.pop_acknowledged() is FIRST
 
 
 def test_a_round_without_news_waits_for_those_before(rounds):
     rounds.send(1)
-    rounds.end(FIRST)
-    rounds.end(SECOND)
-    assert rounds.take() is None
+    rounds.end_round(FIRST)
+    rounds.end_round(SECOND)
+    assert rounds.pop_acknowledged() is None
     rounds.acknowledge(1)
-    assert rounds.take() is SECOND, "nothing new came in between"
+    assert rounds.pop_acknowledged() is SECOND, "nothing new came in between"
 
 
 def test_acknowledgements_that_always_come_late_make_rounds_count_all_the_same(rounds):
     rounds.send(1)
     for found in (FIRST, SECOND):
-        rounds.end(found)
+        rounds.end_round(found)
         rounds.send(1)
         rounds.acknowledge(1)
-        assert rounds.take() is found
-    rounds.end(THIRD)
-    assert rounds.take() is None
+        assert rounds.pop_acknowledged() is found
+    rounds.end_round(THIRD)
+    assert rounds.pop_acknowledged() is None
     rounds.acknowledge(1)
-    assert rounds.take() is THIRD
+    assert rounds.pop_acknowledged() is THIRD
 
 
 def test_while_nothing_is_acknowledged_no_more_is_kept_than_there_are_records(rounds):
     for at_ms in range(100):
-        rounds.end(CheckpointRound(at_s=at_ms, groups=0))
+        rounds.end_round(CheckpointRound(ended_at_s=at_ms, groups=0))
     rounds.send(1)
     for at_ms in range(100):
-        rounds.end(CheckpointRound(at_s=at_ms, groups=0))
+        rounds.end_round(CheckpointRound(ended_at_s=at_ms, groups=0))
     assert len(rounds._waiting) == 2

@@ -47,9 +47,9 @@ def test_an_idle_group_only_goes_forward(position, expected):
         "g1", points(p0=101), seen(GroupState.EMPTY, **position)
     )
     assert written(plan) == ({} if expected is None else {"s1.t-0": expected})
-    assert plan.kept == ({T0: UnchangedReason.AHEAD} if expected is None else {})
-    assert plan.over_none == ({T0} if position == {"p0": None} else frozenset())
-    assert plan.barred is None
+    assert plan.unchanged == ({T0: UnchangedReason.AHEAD} if expected is None else {})
+    assert plan.replaces_empty == ({T0} if position == {"p0": None} else frozenset())
+    assert plan.blocked_by is None
 
 
 def test_each_partition_is_judged_by_itself():
@@ -57,7 +57,7 @@ def test_each_partition_is_judged_by_itself():
         "g1", points(p0=51, p1=101, p2=3), seen(GroupState.EMPTY, p0=50, p1=500)
     )
     assert written(plan) == {"s1.t-0": 51, "s1.t-2": 3}
-    assert plan.kept == {T1: UnchangedReason.AHEAD}
+    assert plan.unchanged == {T1: UnchangedReason.AHEAD}
 
 
 def test_the_groups_note_goes_along():
@@ -68,14 +68,14 @@ def test_the_groups_note_goes_along():
 def test_a_group_that_the_target_never_heard_of_gets_everything():
     plan = group_offset_sync.plan_group_sync("g1", points(p0=5, p1=0), seen(GroupState.ABSENT))
     assert written(plan) == {"s1.t-0": 5, "s1.t-1": 0}
-    assert not plan.over_none
+    assert not plan.replaces_empty
 
 
 @pytest.mark.parametrize("state", [GroupState.ACTIVE, GroupState.FOREIGN, GroupState.UNKNOWN])
 def test_whoever_is_not_known_to_be_idle_is_left_alone(state):
     """KAFKA-19794: Java writes all offsets of such a group, and relies on the broker's refusal."""
     plan = group_offset_sync.plan_group_sync("g1", points(p0=5, p1=9), seen(state))
-    assert plan == GroupSyncPlan(group="g1", barred=state)
+    assert plan == GroupSyncPlan(group="g1", blocked_by=state)
 
 
 def test_partitions_that_are_not_on_the_target_are_left_out():
@@ -89,7 +89,7 @@ def test_partitions_that_are_not_on_the_target_are_left_out():
         partitions={"s1.t": 1},
     )
     assert written(plan) == {"s1.t-0": 5}
-    assert plan.kept == {T1: UnchangedReason.MISSING, gone: UnchangedReason.MISSING}
+    assert plan.unchanged == {T1: UnchangedReason.MISSING, gone: UnchangedReason.MISSING}
 
 
 def test_a_group_without_checkpoints_has_nothing_to_write():
@@ -104,5 +104,5 @@ def test_nothing_is_written_beyond_a_partitions_end(end, beyond):
     plan = group_offset_sync.plan_group_sync(
         "g1", points(p0=101), seen(GroupState.EMPTY, p0=7), ends=ends
     )
-    assert plan.kept == ({T0: UnchangedReason.BEYOND} if beyond else {})
+    assert plan.unchanged == ({T0: UnchangedReason.BEYOND} if beyond else {})
     assert written(plan) == ({} if beyond else {"s1.t-0": 101})

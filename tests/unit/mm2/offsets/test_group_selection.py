@@ -41,7 +41,7 @@ def test_groups_with_offsets_of_topics_that_are_mirrored():
     topics = {"g1": ["t1", "t2"], "g2": ["t2", "t3"], "g3": ["t3"], "g4": ["t2"]}
     names = group_selection.filter_candidates(
         FLOW, [ListedGroup(group=group) for group in topics]
-    ).taken
+    ).accepted
     assert names == ("g1", "g2", "g3")
     found = group_selection.select_groups(FLOW, {group: topics[group] for group in names})
     assert found == SelectedGroups(groups=frozenset({"g1", "g2"}))
@@ -54,14 +54,14 @@ def test_a_name_that_takes_too_long_to_match_is_left_out_alone():
     long = "x" * 2_000
     listed = [ListedGroup(group="g1"), ListedGroup(group=long), ListedGroup(group="g2")]
     found = group_selection.filter_candidates(Flow(source="A", target="B", groups=groups), listed)
-    assert found.taken == ("g1", "g2")
+    assert found.accepted == ("g1", "g2")
     assert list(found.unmatched) == [long]
     assert "groups: matching the regular expression" in found.unmatched[long]
 
 
 def test_one_that_may_not_be_read_stands_in_nobodys_way():
     found = group_selection.select_groups(
-        FLOW, {"g1": None, "g2": ["t2"], "g3": None}, known=["g3"]
+        FLOW, {"g1": None, "g2": ["t2"], "g3": None}, followed=["g3"]
     )
     assert found.groups == {"g2", "g3"}
     assert found.unread == {"g1", "g3"}

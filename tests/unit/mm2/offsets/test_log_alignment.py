@@ -6,13 +6,13 @@ from mm2.offsets.log_alignment import AlignedRange, LogDigests, LogMatches, Matc
 
 def test_what_is_missing_without_a_marker_is_a_hole():
     found = LogDigests(start=5)
-    found.add(5, 77, writer=3)
+    found.add(5, 77, producer_id=3)
     found.skip_to(7)  # a marker
     found.add(7, 78, span=3, optional=True)
     found.add(12, 79)
     found.check_invariants()
     assert (len(found), found.end, list(found.offsets)) == (3, 13, [5, 7, 12])
-    assert (found.behind(1), list(found.writers)) == (10, [3, -1, -1])
+    assert (found.end_of(1), list(found.producer_ids)) == (10, [3, -1, -1])
     assert [found.is_needed(at) for at in range(3)] == [True, False, True]
     assert [found.has_hole(at, at) for at in range(3)] == [False, False, True]
     assert found.has_hole(0, 2)
@@ -32,7 +32,7 @@ def items(*offsets, start=0, end=None):
     made = LogDigests(start=start)
     for offset in offsets:
         made.skip_to(offset)
-        made.add(offset, offset, writer=offset % 2)
+        made.add(offset, offset, producer_id=offset % 2)
     made.skip_to(made.end if end is None else end)
     return made
 
@@ -41,8 +41,8 @@ def found(*sure, pairs=None, unsure=()):
     chain = [MatchedPair(*each) for each in sure]
     return LogMatches(
         pairs=chain if pairs is None else [MatchedPair(*each) for each in pairs],
-        sure=chain,
-        unsure=frozenset(unsure),
+        certain=chain,
+        bounded=frozenset(unsure),
     )
 
 
@@ -50,9 +50,14 @@ def test_runs_begin_where_the_distance_changes():
     source, target = items(0, 1, 3, 4, end=6), items(2, 3, 4, 6, end=7)
     made = log_alignment.build_alignment(source, target, found((0, 0), (1, 1), (2, 2), (3, 3)))
     runs = ((0, 2), (3, 1), (4, 2))
-    assert made.stretches == (AlignedRange(0, 6, 7, runs),)
-    assert (made.first_source, made.first_target, made.matched, made.tail) == (0, 0, 4, 0)
-    assert made.writers == (0, 1)
+    assert made.ranges == (AlignedRange(0, 6, 7, runs),)
+    assert (made.first_source, made.first_target, made.matched_offsets, made.unmatched_tail) == (
+        0,
+        0,
+        4,
+        0,
+    )
+    assert made.producer_ids == (0, 1)
 
 
 def test_what_is_unsure_is_a_stretch_of_its_own_with_its_bound():
@@ -60,23 +65,23 @@ def test_what_is_unsure_is_a_stretch_of_its_own_with_its_bound():
     made = log_alignment.build_alignment(
         source, target, found((0, 0), (1, 1), (2, 3), (3, 4), unsure={1})
     )
-    assert made.stretches == (
+    assert made.ranges == (
         AlignedRange(0, 1, 1, ((0, 0),)),
         AlignedRange(1, 5, 3, ((1, 0),), below=2, above=1),
         AlignedRange(5, 7, 5, ((5, -2),)),
     )
-    assert made.unsure == 3
+    assert made.bounded_offsets == 3
 
 
 def test_it_begins_behind_what_has_no_copy_and_ends_before_it():
     source, target = items(0, 1, 2, 3, end=9), items(7, 8, start=5)
     made = log_alignment.build_alignment(source, target, found((1, 0), (2, 1)))
     assert (made.first_source, made.first_target) == (1, 5)
-    assert (made.stretches[-1].through, made.stretches[-1].target_next) == (3, 9)
+    assert (made.ranges[-1].through, made.ranges[-1].target_next) == (3, 9)
 
 
 def test_with_something_unknown_behind_it_it_ends_with_the_last_that_is_sure():
     source, target = items(0, 1, 2), items(0, 1, 9)
     made = log_alignment.build_alignment(source, target, found((0, 0), (1, 1)))
-    assert (made.stretches[-1].through, made.stretches[-1].target_next) == (2, 2)
-    assert made.tail == 1
+    assert (made.ranges[-1].through, made.ranges[-1].target_next) == (2, 2)
+    assert made.unmatched_tail == 1

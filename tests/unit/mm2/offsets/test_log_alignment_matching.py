@@ -36,7 +36,7 @@ def items(log: Log, *, start=0, optional=()):
             made.skip_to(offset + 1, hole=True)
         else:
             assert isinstance(each, int)
-            made.add(offset, each, optional=offset in optional, writer=7)
+            made.add(offset, each, optional=offset in optional, producer_id=7)
     made.check_invariants()
     return made
 
@@ -53,7 +53,7 @@ def partition_map(found: LogAlignment) -> PartitionMap:
     for key, value in map_rebuild.rebuild_first_era(copied_map.T7, found, era):
         known.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(value))
     known.check_invariants()
-    return known.partition(copied_map.T7)
+    return known.get_partition(copied_map.T7)
 
 
 def answers(found: LogAlignment, offsets) -> list[object]:
@@ -67,14 +67,19 @@ def exact(*offsets):
 
 def test_a_mirror_without_gaps_is_one_run():
     found = matched([1, 2, 3, 4], [1, 2, 3])
-    assert found.stretches == (AlignedRange(0, 3, 3, ((0, 0),)),)
-    assert (found.matched, found.unsure, found.tail, found.writers) == (3, 0, 0, (7,))
+    assert found.ranges == (AlignedRange(0, 3, 3, ((0, 0),)),)
+    assert (
+        found.matched_offsets,
+        found.bounded_offsets,
+        found.unmatched_tail,
+        found.producer_ids,
+    ) == (3, 0, 0, (7,))
     assert answers(found, range(4)) == exact(0, 1, 2, 3)
 
 
 def test_markers_on_both_sides_are_gaps():
     found = matched([1, MARKER, 2, 3, MARKER], [MARKER, 1, 2, MARKER, 3])
-    assert found.stretches == (AlignedRange(0, 5, 5, ((0, 1), (2, 0), (3, 1))),)
+    assert found.ranges == (AlignedRange(0, 5, 5, ((0, 1), (2, 0), (3, 1))),)
     assert answers(found, range(6)) == exact(1, 2, 2, 4, 5, 5)
 
 
@@ -100,7 +105,7 @@ def test_nothing_in_common_is_nothing():
 def test_of_what_was_copied_twice_the_last_copy_counts():
     found = matched([1, 2, 3, 4, 5], [1, 2, 3, MARKER, 2, 3, 4])
     assert answers(found, range(5)) == exact(0, 4, 5, 6, 7)
-    assert found.unsure == 0
+    assert found.bounded_offsets == 0
 
 
 def test_what_two_wrote_side_by_side_has_a_bound():
@@ -110,7 +115,7 @@ def test_what_two_wrote_side_by_side_has_a_bound():
     assert translation.translate_to_target(known, 5) == ExactOffset(downstream=7)
     inside = translation.translate_to_target(known, 4)
     assert isinstance(inside, EarlierOffset)
-    assert inside.downstream <= 5 <= inside.downstream + inside.again_max
+    assert inside.downstream <= 5 <= inside.downstream + inside.reread_max
 
 
 def test_alike_records_pair_where_nothing_is_missing_between_two_sure_ones():
@@ -138,7 +143,7 @@ def test_alike_records_of_which_some_are_missing_are_nobodys(source, target):
         inside = translation.translate_to_target(known, between)
         assert isinstance(inside, EarlierOffset)
         assert inside.downstream == 1
-    assert found.unsure > 0
+    assert found.bounded_offsets > 0
 
 
 def test_behind_alike_records_of_which_some_are_missing_one_more_is_no_proof():
@@ -149,13 +154,13 @@ def test_behind_alike_records_of_which_some_are_missing_one_more_is_no_proof():
 
 def test_before_and_behind_all_that_is_told_apart_alike_records_are_nobodys():
     found = matched([9, 9, 1, 2, 9, 9], [9, 1, 2, 9, 9])
-    assert (found.first_source, found.through, found.tail) == (2, 4, 2)
+    assert (found.first_source, found.through, found.unmatched_tail) == (2, 4, 2)
     assert answers(found, range(2, 5)) == exact(1, 2, 3)
 
 
 def test_what_was_copied_twice_at_the_end_is_left_to_who_goes_on():
     found = matched([1, 2, 3], [1, 2, 3, 2, 3])
-    assert (found.first_source, found.through, found.tail) == (0, 1, 4)
+    assert (found.first_source, found.through, found.unmatched_tail) == (0, 1, 4)
     assert answers(found, range(2)) == exact(0, 1)
 
 
@@ -186,7 +191,7 @@ def test_a_twin_of_what_the_cleaner_took_is_no_copy():
 def test_a_later_equal_of_what_the_cleaner_took_was_not_copied_with_it():
     """9 was copied as the source's second record, and then nothing more."""
     found = matched([1, HOLE, HOLE, 4, 5, 9, 6], [1, 9, 3])
-    assert (found.first_source, found.through, found.tail) == (0, 1, 2)
+    assert (found.first_source, found.through, found.unmatched_tail) == (0, 1, 2)
     assert answers(found, [0]) == exact(0)
 
 
@@ -200,7 +205,7 @@ def test_where_all_differ_what_both_have_is_the_same_whatever_else_is_gone():
     source: Log = [1, HOLE, HOLE, 4, 5, 9, 6]
     target: Log = [1, HOLE, HOLE, HOLE, 9]
     assert matched(source, target).through == 1
-    found = log_alignment.align_logs(items(source), items(target), all_differ=True)
+    found = log_alignment.align_logs(items(source), items(target), assume_unique=True)
     assert found is not None
     assert answers(found, [5, 6]) == exact(4, 5)
 
@@ -230,7 +235,7 @@ def test_what_was_aborted_is_no_copy_of_an_equal_that_the_cleaner_took():
     whole = matched([1, 9, 4, 5], [1, 9, 4, 5], optional=(1,))
     assert answers(whole, range(4)) == exact(0, 1, 2, 3), "nothing is gone"
     source = items([1, 9, HOLE, 4, 5], optional=(1,))
-    differ = log_alignment.align_logs(source, items([1, 9, 4, 5]), all_differ=True)
+    differ = log_alignment.align_logs(source, items([1, 9, 4, 5]), assume_unique=True)
     assert differ is not None
     assert answers(differ, range(4)) == exact(0, 1, 2, 2), "it has no equal"
 
@@ -262,7 +267,7 @@ def test_what_surely_has_no_copy_is_passed_over_by_nothing_that_had_equals():
 def test_what_others_wrote_is_passed_over():
     found = matched([1, 2, 3], [1, 77, 2, 78, 3])
     assert answers(found, range(3)) == exact(0, 2, 4)
-    assert (found.matched, found.unsure) == (3, 0)
+    assert (found.matched_offsets, found.bounded_offsets) == (3, 0)
 
 
 def test_what_the_cleaner_took_from_the_source_has_a_bound():
@@ -270,16 +275,16 @@ def test_what_the_cleaner_took_from_the_source_has_a_bound():
     known = partition_map(found)
     assert translation.translate_to_target(known, 3) == ExactOffset(downstream=3)
     between = translation.translate_to_target(known, 2)
-    assert between == EarlierOffset(downstream=1, again_max=2)
+    assert between == EarlierOffset(downstream=1, reread_max=2)
 
 
 def test_what_stands_behind_the_last_that_was_found_is_counted():
     found = matched([1, 2, 3], [1, 2, 55, 56])
-    assert (found.through, found.tail) == (2, 2)
+    assert (found.through, found.unmatched_tail) == (2, 2)
     known = partition_map(found)
     assert translation.translate_to_target(known, 2) == ExactOffset(downstream=2)
     later = translation.translate_to_target(known, 3)
-    assert later == EarlierOffset(downstream=2, again_max=1)
+    assert later == EarlierOffset(downstream=2, reread_max=1)
 
 
 # Against the oracle
@@ -388,7 +393,7 @@ class World:
         return log_alignment.align_logs(
             self.items_of(self.source, self.source_end, self.holes),
             self.items_of(there, self.target_end, self.target_holes),
-            all_differ=all_differ,
+            assume_unique=all_differ,
         )
 
     @property
@@ -467,9 +472,9 @@ def test_the_judge_sees_a_run_that_is_ahead():
     assert found is not None
     stretches = tuple(
         each._replace(runs=tuple((source, delta + 1) for source, delta in each.runs))
-        for each in found.stretches
+        for each in found.ranges
     )
-    known = partition_map(dataclasses.replace(found, stretches=stretches))
+    known = partition_map(dataclasses.replace(found, ranges=stretches))
     ask = functools.partial(translation.translate_to_target, known)
     verdict = world.oracle(world.written).judge(ask, range(found.through))
     assert verdict.wrong["ahead"] > 0

@@ -35,7 +35,7 @@ class Upkeep:
 
     def __init__(self, copied: Copied, *, log_start: int, budget: int) -> None:
         self.copied = copied
-        self.known = copied.known.partition(copied_map.T7)
+        self.known = copied.known.get_partition(copied_map.T7)
         self.before = copy.deepcopy(self.known)
         self.log_start, self.budget = log_start, budget
         self.oracle = Oracle(
@@ -73,12 +73,15 @@ class Upkeep:
         """Nothing is wrong, and a Take is told the same as before."""
         known, before = self.known, self.before
         known.check_invariants()
-        assert known.anchor == before.anchor
+        assert known.resume_point == before.resume_point
         assert (known.eras, known.newest_era) == (before.eras, before.newest_era)
-        assert (known.untaken, known.producers) == (before.untaken, before.producers)
+        assert (known.is_newest_era_empty, known.producers) == (
+            before.is_newest_era_empty,
+            before.producers,
+        )
         for target in range(0, self.copied.target + 2, 2):
-            was, found = before.source_position(target), known.source_position(target)
-            assert found == was or found == before.source_position(found.target) != was
+            was, found = before.find_resume_position(target), known.find_resume_position(target)
+            assert found == was or found == before.find_resume_position(found.target) != was
             assert found.target <= target
         told = self.judged(range(10, self.copied.source + 1), range(self.copied.target + 1))
         assert not told.wrong, str(told)
@@ -174,7 +177,7 @@ def test_old_runs_are_left_out_evenly():
 def test_a_budget_of_nothing_leaves_the_anchor_and_is_still_no_lie():
     made = upkeep(budget=0)
     assert made.run() > 0
-    assert made.known.anchor == made.before.anchor
+    assert made.known.resume_point == made.before.resume_point
 
 
 @pytest.mark.parametrize("stops_after", range(1, 6))
@@ -201,7 +204,7 @@ def test_two_who_tidy_up_at_once_may_lose_old_answers_but_never_tell_wrong_ones(
         made.copied.known.apply(offset_map_records.encode_key(each.key), value)
         found = made.judged(range(10, made.copied.source + 1), range(made.copied.target + 1))
         assert not found.wrong, str(found)
-        assert made.known.anchor == made.before.anchor
+        assert made.known.resume_point == made.before.resume_point
     while changes := made.plan():
         for each in changes:
             value = None if each.segment is None else offset_map_records.encode_value(each.segment)

@@ -24,11 +24,11 @@ def matched(*stretches, writers=(7,), tail=0):
     return LogAlignment(
         first_source=stretches[0].first,
         first_target=2,
-        stretches=stretches,
-        matched=1,
-        unsure=0,
-        tail=tail,
-        writers=writers,
+        ranges=stretches,
+        matched_offsets=1,
+        bounded_offsets=0,
+        unmatched_tail=tail,
+        producer_ids=writers,
     )
 
 
@@ -37,7 +37,7 @@ def fold(records):
     for key, value in records:
         known.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(value))
     known.check_invariants()
-    return known.partition(T7)
+    return known.get_partition(T7)
 
 
 SHORT = AlignedRange(10, 30, 25, ((10, -5),))
@@ -46,7 +46,9 @@ SHORT = AlignedRange(10, 30, 25, ((10, -5),))
 def test_who_takes_the_partition_next_finds_an_anchor():
     era = copied_map.era_of(10, 2)
     known = fold(
-        map_rebuild.rebuild_lost_map(T7, matched(SHORT, writers=(7, 40, -1, 9)), era, by=BY)
+        map_rebuild.rebuild_lost_map(
+            T7, matched(SHORT, writers=(7, 40, -1, 9)), era, fencing_owner=BY
+        )
     )
     found = recovery_instructions.extract_recovered_state(known, target=None)
     assert found.era_number == 1
@@ -61,7 +63,7 @@ def test_who_takes_the_partition_next_finds_an_anchor():
 
 def test_what_nobody_knows_behind_it_is_left_to_be_paired():
     records = map_rebuild.rebuild_lost_map(
-        T7, matched(SHORT, tail=2), copied_map.era_of(10, 2), by=BY
+        T7, matched(SHORT, tail=2), copied_map.era_of(10, 2), fencing_owner=BY
     )
     found = recovery_instructions.extract_recovered_state(fold(records), target=None)
     assert found.anchor is not None
@@ -77,7 +79,7 @@ def own_era():
                 leader_epoch=0,
                 source_epoch=0,
                 owner=b"12345678",
-                take_start=30,
+                acquired_from=30,
                 through=50,
                 target_next=45,
                 last_crc=None,
@@ -138,7 +140,7 @@ def test_long_stretches_are_cut_into_segments(count):
         )
         behind = translation.translate_to_target(known, source + 1)
         assert behind == ExactOffset(downstream=source + delta + 1)
-    assert known.copied_to == 10 + 2 * count
+    assert known.replicated_to == 10 + 2 * count
 
 
 Kind = RebuildScope
@@ -161,18 +163,18 @@ def known(*eras, anchor=True):
             leader_epoch=0,
             source_epoch=0,
             owner=b"12345678",
-            take_start=10,
+            acquired_from=10,
             through=12,
             target_next=9,
             last_crc=None,
             runs=(),
         )
         made.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(segment))
-    return made.partition(copied_map.T7)
+    return made.get_partition(copied_map.T7)
 
 
 def test_of_nothing_all_is_lost():
-    empty = OffsetMap().partition(copied_map.T7)
+    empty = OffsetMap().get_partition(copied_map.T7)
     assert map_rebuild.plan_rebuild(empty) == RebuildPlan(kind=Kind.LOST)
     assert map_rebuild.plan_rebuild(empty).is_due
 
@@ -203,4 +205,4 @@ def test_what_began_empty_or_was_made_anew_is_whole():
 
 def test_without_an_anchor_nothing_may_stand_below_it():
     found = map_rebuild.plan_rebuild(known((1, "taken over", 1), anchor=False))
-    assert (found.kind, found.is_due) == (Kind.UNTAKEN, False)
+    assert (found.kind, found.is_due) == (Kind.NOT_STARTED, False)

@@ -43,9 +43,9 @@ def transactions(count: int, *, records: int = 10) -> tuple[OffsetMap, int]:
     batch = copying.outgoing_of(*range(records))
     for number in range(count):
         sent = batch._replace(source=source, next_source=source + records + 1)
-        writer.acknowledged(sent, target=target, crc=1, now_s=number / 1000)
+        writer.record_acknowledged(sent, target=target, crc=1, now_s=number / 1000)
         source, target = source + records + 1, target + records
-        if writer.due(number / 1000) or number == count - 1:
+        if writer.is_write_due(number / 1000) or number == count - 1:
             for item in writer.write(number / 1000).items:
                 known.apply(item.key, item.value)
     return known, source
@@ -54,7 +54,7 @@ def transactions(count: int, *, records: int = 10) -> tuple[OffsetMap, int]:
 def stored(known: PartitionMap) -> int:
     """Bytes of its keys and values."""
     return sum(
-        len(each.values[at]) + len(offset_map_records.encode_key(each.key(at)))
+        len(each.values[at]) + len(offset_map_records.encode_key(each.get_key(at)))
         for each in known.segments.owners
         for at in range(len(each))
     )
@@ -62,7 +62,7 @@ def stored(known: PartitionMap) -> int:
 
 def test_a_marker_takes_two_bytes_and_a_tenth():
     known, end = transactions(50_000)
-    mine = known.partition(copied_map.T7)
+    mine = known.get_partition(copied_map.T7)
     assert stored(mine) / 50_000 < BYTES_PER_MARKER
     for at in range(0, end, 997):
         assert isinstance(translation.translate_to_target(mine, at), ExactOffset)
@@ -71,7 +71,7 @@ def test_a_marker_takes_two_bytes_and_a_tenth():
 @pytest.mark.timeout(300)
 def test_beyond_its_budget_it_stays_there_and_old_answers_get_bounds():
     known, end = transactions(50_000)
-    mine = known.partition(copied_map.T7)
+    mine = known.get_partition(copied_map.T7)
     budget = 32_000
     while changes := map_compaction.plan_compaction(
         mine, log_start=0, budget_bytes=budget, changes_max=50
@@ -82,9 +82,9 @@ def test_beyond_its_budget_it_stays_there_and_old_answers_get_bounds():
     assert stored(mine) <= budget
     old = translation.translate_to_target(mine, end // 10)
     assert isinstance(old, EarlierOffset)
-    assert old.again_max < 64
+    assert old.reread_max < 64
     exact = end // 10 - (end // 10 // 11)  # of each eleven offsets one is a marker
-    assert old.downstream <= exact + 1 <= old.downstream + old.again_max
+    assert old.downstream <= exact + 1 <= old.downstream + old.reread_max
     assert isinstance(translation.translate_to_target(mine, end - 20), ExactOffset)
 
 
@@ -95,14 +95,14 @@ def test_what_a_reader_holds_of_a_day_of_a_thousand_transactions_a_second():
     often as it takes, one behind the other."""
     a_part, a_day = 864_000, 86_400_000
     known, end = transactions(a_part)
-    (written,) = known.partition(copied_map.T7).segments.owners
+    (written,) = known.get_partition(copied_map.T7).segments.owners
     store = SegmentStore()
     tracemalloc.start()
     for turn in range(a_day // a_part):
         for at in range(len(written)):
-            key = written.key(at)
+            key = written.get_key(at)
             moved = dataclasses.replace(key, first_source=key.first_source + turn * end)
-            store.keep(moved, bytes(bytearray(written.values[at])))
+            store.store(moved, bytes(bytearray(written.values[at])))
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(store) == len(written) * (a_day // a_part)

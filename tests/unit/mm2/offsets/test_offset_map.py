@@ -32,7 +32,7 @@ SEGMENT = MapSegment(
     leader_epoch=1,
     source_epoch=0,
     owner=bytes(8),
-    take_start=0,
+    acquired_from=0,
     through=9,
     target_next=8,
     last_crc=None,
@@ -45,14 +45,14 @@ LATER = dataclasses.replace(SEGMENT, through=11, target_next=10)
 def test_a_segment_is_what_was_stored_last():
     store = SegmentStore({KEY: SEGMENT})
     assert dict(store) == {KEY: SEGMENT}
-    store.keep(KEY, offset_map_records.encode_value(LATER))
+    store.store(KEY, offset_map_records.encode_value(LATER))
     assert (len(store), store[KEY]) == (1, LATER)
 
 
 def test_a_tombstone_takes_it_away():
     store = SegmentStore({KEY: SEGMENT})
     for _ in range(2):
-        store.keep(KEY, None)
+        store.store(KEY, None)
     assert (len(store), list(store)) == (0, [])
     with pytest.raises(KeyError):
         store[KEY]
@@ -66,37 +66,37 @@ def stored(first, through, **more):
 
 def firsts(store):
     (mine,) = store.owners
-    return list(mine.whole().firsts), [key.first_source for key in mine.absorbed()]
+    return list(mine.select_valid().firsts), [key.first_source for key in mine.list_obsolete_keys()]
 
 
 def test_what_goes_on_where_the_one_before_ended_is_whole():
     store = SegmentStore()
     for first in (0, 10, 20):
-        store.keep(*stored(first, first + 5))
-        store.keep(*stored(first, first + 10))
+        store.store(*stored(first, first + 5))
+        store.store(*stored(first, first + 10))
         assert firsts(store) == (list(range(0, first + 1, 10)), [])
 
 
 def test_what_another_has_taken_in_does_not_count():
     store = SegmentStore()
     for first in (0, 10, 20):
-        store.keep(*stored(first, first + 10))
+        store.store(*stored(first, first + 10))
     assert firsts(store) == ([0, 10, 20], [])
-    store.keep(*stored(0, 20, below=1))
+    store.store(*stored(0, 20, below=1))
     assert firsts(store) == ([0, 20], [10])
-    store.keep(stored(10, 20)[0], None)
+    store.store(stored(10, 20)[0], None)
     assert firsts(store) == ([0, 20], [])
 
 
 def test_before_a_gap_nothing_counts():
     store = SegmentStore()
     for first in (0, 10, 20, 30):
-        store.keep(*stored(first, first + 10))
-    store.keep(stored(10, 20)[0], None)
+        store.store(*stored(first, first + 10))
+    store.store(stored(10, 20)[0], None)
     assert firsts(store) == ([20, 30], [0])
-    store.keep(*stored(40, 50))
+    store.store(*stored(40, 50))
     assert firsts(store) == ([20, 30, 40], [0])
-    store.keep(*stored(55, 60))
+    store.store(*stored(55, 60))
     assert firsts(store) == ([55], [0, 20, 30, 40])
 
 
@@ -105,9 +105,9 @@ def test_owners_are_told_in_their_order_and_the_newest_has_the_anchor():
     store = SegmentStore()
     for epoch, era in ((2, 1), (0, 1), (1, 2)):
         key, value = stored(0, 9)
-        store.keep(dataclasses.replace(key, epoch=epoch, era=era), value)
+        store.store(dataclasses.replace(key, epoch=epoch, era=era), value)
     assert [each.owner for each in store.owners] == [(1, 0, 1), (1, 1, 2), (1, 2, 1)]
-    assert [each.owner for each in store.of_era(1)] == [(1, 0, 1), (1, 2, 1)]
+    assert [each.owner for each in store.list_owners_of_era(1)] == [(1, 0, 1), (1, 2, 1)]
     newest = store.newest
     assert newest is not None
     assert newest.epoch == 2
@@ -125,7 +125,7 @@ def segment(first, *runs, through, target_next, epoch=0, take_start=10, below=0,
         leader_epoch=0,
         source_epoch=0,
         owner=b"12345678",
-        take_start=take_start,
+        acquired_from=take_start,
         through=through,
         target_next=target_next,
         last_crc=None,
@@ -136,7 +136,7 @@ def segment(first, *runs, through, target_next, epoch=0, take_start=10, below=0,
 
 
 def runs(*segments):
-    return EraRuns.of(SegmentStore(dict(segments)), 1, ERA)
+    return EraRuns.from_segments(SegmentStore(dict(segments)), 1, ERA)
 
 
 THINNED = segment(10, (12, -5), (30, -9), through=50, target_next=42, below=3, above=2)
@@ -146,8 +146,8 @@ NEXT = segment(50, (50, -7), through=60, target_next=53)
 def test_nothing_was_copied_yet():
     found = runs()
     assert (found.through, found.target_next, found.floor) == (10, 3, 10)
-    assert found.place(10) == (3, 3)
-    assert found.place_back(5) == (10, 10)
+    assert found.to_target(10) == (3, 3)
+    assert found.to_source(5) == (10, 10)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_nothing_was_copied_yet():
 )
 def test_where_runs_were_left_out_a_place_lies_between_two_bounds(upstream, between):
     """The run kept before and the one kept behind hold it, too."""
-    assert runs(THINNED, NEXT).place(upstream) == between
+    assert runs(THINNED, NEXT).to_target(upstream) == between
 
 
 @pytest.mark.parametrize(
@@ -183,32 +183,32 @@ def test_where_runs_were_left_out_a_place_lies_between_two_bounds(upstream, betw
 )
 def test_so_it_is_the_other_way_and_a_sure_place_is_before_it(downstream, between, sure):
     found = runs(THINNED, NEXT)
-    assert found.place_back(downstream) == between
-    assert found.sure_before(downstream) == sure
+    assert found.to_source(downstream) == between
+    assert found.find_exact_before(downstream) == sure
 
 
 def test_what_was_deleted_is_not_known():
     found = runs(NEXT)
     assert found.floor == 50
-    assert found.place_back(42) is None
-    assert found.sure_before(42) is None
-    assert found.place_back(43) == (50, 50)
+    assert found.to_source(42) is None
+    assert found.find_exact_before(42) is None
+    assert found.to_source(43) == (50, 50)
 
 
 def test_a_newer_owner_counts_from_its_take_on():
     newer = segment(45, (45, 5), through=70, target_next=75, epoch=1, take_start=45)
     found = runs(THINNED, NEXT, newer)
     assert found.ends == [45, 70]
-    assert found.place(44) == Between(32, 37)
-    assert found.place(55) == Between(60, 60)
-    assert found.place_back(49) == Between(45, 45)
+    assert found.to_target(44) == Between(32, 37)
+    assert found.to_target(55) == Between(60, 60)
+    assert found.to_source(49) == Between(45, 45)
 
 
 def test_what_lies_before_a_gap_between_owners_is_not_relied_on():
     newer = segment(65, (65, 5), through=70, target_next=75, epoch=1, take_start=65)
     found = runs(THINNED, NEXT, newer)
     assert found.floor == 65
-    assert found.place_back(48) is None
+    assert found.to_source(48) is None
 
 
 def test_who_stored_late_hides_nothing_that_an_older_one_copied():
@@ -217,8 +217,8 @@ def test_who_stored_late_hides_nothing_that_an_older_one_copied():
     newest = segment(60, (60, -5), through=70, target_next=65, epoch=2, take_start=60)
     found = runs(THINNED, NEXT, late, newest)
     assert (found.floor, found.ends) == (10, [60, 70])
-    assert found.place(57) == Between(50, 50)
-    assert found.place_back(50) == Between(57, 57)
+    assert found.to_target(57) == Between(50, 50)
+    assert found.to_source(50) == Between(57, 57)
 
 
 FIRST = MapProducer(ordinal=1, era=1)
@@ -236,7 +236,7 @@ def segment_of(*runs, take_start=0, through, target_next=None):
         leader_epoch=0,
         source_epoch=0,
         owner=b"12345678",
-        take_start=take_start,
+        acquired_from=take_start,
         through=through,
         target_next=target_next,
         last_crc=None,
@@ -255,13 +255,13 @@ def fold(*records):
         encoded = offset_map_records.encode_value(value) if value is not None else None
         known.apply(offset_map_records.encode_key(key), encoded)
     known.check_invariants()
-    return known.partition(T7)
+    return known.get_partition(T7)
 
 
 def test_a_partition_that_was_never_recorded_is_empty():
-    empty = OffsetMap().partition(T7)
-    assert (empty.newest_era, empty.eras, empty.anchor) == (0, {}, None)
-    assert (empty.open_request, empty.source_position(5)) == (None, None)
+    empty = OffsetMap().get_partition(T7)
+    assert (empty.newest_era, empty.eras, empty.resume_point) == (0, {}, None)
+    assert (empty.open_request, empty.find_resume_position(5)) == (None, None)
 
 
 def test_partitions_are_kept_apart_and_listed_in_order():
@@ -269,14 +269,14 @@ def test_partitions_are_kept_apart_and_listed_in_order():
     for topic, partition in (("b", 1), ("a", 10), ("a", 2)):
         key = MapProducerKey(topic=topic, partition=partition, producer_id=partition)
         known.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(FIRST))
-    assert [str(each) for each in known.partitions()] == ["a-2", "a-10", "b-1"]
-    assert list(known.partition(TopicPartition("a", 2)).producers) == [2]
+    assert [str(each) for each in known.list_partitions()] == ["a-2", "a-10", "b-1"]
+    assert list(known.get_partition(TopicPartition("a", 2)).producers) == [2]
 
 
 @pytest.mark.parametrize(
     ("key", "value", "table"),
     [
-        (era_key(1), era_of(), "begun"),
+        (era_key(1), era_of(), "era_records"),
         (
             MapProducerKey(topic="orders", partition=7, producer_id=4711),
             FIRST,
@@ -310,7 +310,9 @@ def test_the_newest_owners_newest_segment_is_the_anchor():
         (segment_key(10, epoch=1), segment_of(through=20)),
         (segment_key(90, epoch=0), segment_of(through=99)),
     )
-    assert found.anchor == ResumePoint(key=segment_key(20, epoch=1), segment=segment_of(through=30))
+    assert found.resume_point == ResumePoint(
+        key=segment_key(20, epoch=1), segment=segment_of(through=30)
+    )
 
 
 def test_a_new_producer_id_is_newer_than_any_epoch_of_the_one_before():
@@ -318,7 +320,7 @@ def test_a_new_producer_id_is_newer_than_any_epoch_of_the_one_before():
         (segment_key(0, ordinal=1, epoch=900), segment_of(through=10)),
         (segment_key(0, ordinal=2, epoch=0), segment_of(through=5)),
     )
-    assert found.anchor.key.ordinal == 2
+    assert found.resume_point.key.ordinal == 2
 
 
 @pytest.mark.parametrize(
@@ -345,7 +347,7 @@ def test_a_new_producer_id_is_newer_than_any_epoch_of_the_one_before():
 def test_an_era_of_a_newer_owner_than_the_anchors_holds_nothing_yet(era, anchor, untaken):
     stored = [(era, era_of())] if era else []
     stored += [(anchor, segment_of(through=3))] if anchor else []
-    assert fold(*stored).untaken == untaken
+    assert fold(*stored).is_newest_era_empty == untaken
 
 
 # Each line: owners' (era, ordinal, epoch) in order of storing, whether they only began the era
@@ -433,7 +435,7 @@ def test_a_position_never_passes_what_is_not_below_the_target_offset(target, sou
         (era_key(1), era_of(first_source=0, first_target=1)),
         (segment_key(0), segment_of((0, 1), (10, 2), through=20)),
     )
-    assert found.source_position(target) == (source, target)
+    assert found.find_resume_position(target) == (source, target)
 
 
 @pytest.mark.parametrize(
@@ -456,7 +458,7 @@ def test_a_later_era_that_began_lower_holds_the_position_down(target, source):
         (era_key(2, epoch=1), era_of(first_source=40, first_target=200)),
         (segment_key(40, era=2, epoch=1), segment_of((40, 160), take_start=40, through=80)),
     )
-    assert found.source_position(target) == (source, target)
+    assert found.find_resume_position(target) == (source, target)
 
 
 @pytest.mark.parametrize(
@@ -471,7 +473,7 @@ def test_older_segments_at_or_above_the_new_start_are_superseded(by_start, super
     ]
     ours = segment_of(take_start=by_start, through=by_start)
     found = fold(*older, *others, (by, ours))
-    assert sorted(key.first_source for key in found.superseded(by)) == superseded
+    assert sorted(key.first_source for key in found.list_superseded_keys(by)) == superseded
 
 
 # Against an oracle that writes every record's place down
@@ -481,7 +483,7 @@ def test_older_segments_at_or_above_the_new_start_are_superseded(by_start, super
 @given(copied_map.owners)
 def test_runs_say_where_every_copied_record_stands(owners):
     copied = copied_map.history(owners)
-    runs = map_runs.runs(copied.known.partition(T7), 1)
+    runs = map_runs.runs(copied.known.get_partition(T7), 1)
     assert all(one.source < two.source for one, two in itertools.pairwise(runs))
     for source, target in copied.places.items():
         delta = [run.delta for run in runs if run.source <= source][-1]
@@ -492,11 +494,11 @@ def test_runs_say_where_every_copied_record_stands(owners):
 @given(copied_map.owners)
 def test_a_position_lies_behind_all_that_is_below_the_target_and_before_all_else(owners):
     copied = copied_map.history(owners)
-    found = copied.known.partition(T7)
+    found = copied.known.get_partition(T7)
     for target in range(copied.target + 3):
         below = [source for source, at in copied.places.items() if at < target]
         above = [source for source, at in copied.places.items() if at >= target]
-        position = found.source_position(target)
+        position = found.find_resume_position(target)
         assert position.target == target
         assert max(below, default=9) < position.source, target
         assert position.source <= min(above, default=copied.source), target
@@ -506,22 +508,22 @@ def test_a_position_lies_behind_all_that_is_below_the_target_and_before_all_else
 @given(copied_map.owners)
 def test_superseded_segments_change_nothing_when_they_go(owners):
     copied = copied_map.history(owners)
-    found = copied.known.partition(T7)
-    gone = found.superseded(found.anchor.key)
+    found = copied.known.get_partition(T7)
+    gone = found.list_superseded_keys(found.resume_point.key)
     kept = {key: each for key, each in found.segments.items() if key not in gone}
     left = dataclasses.replace(found, segments=SegmentStore(kept))
     assert map_runs.runs(left, 1) == map_runs.runs(found, 1)
-    assert left.anchor == found.anchor
+    assert left.resume_point == found.resume_point
     for target in range(copied.target):
-        assert left.source_position(target) == found.source_position(target)
+        assert left.find_resume_position(target) == found.find_resume_position(target)
 
 
 def test_how_far_was_copied():
-    assert OffsetMap().partition(T7).copied_to is None
-    assert fold((era_key(1), era_of(first_source=10))).copied_to == 10
+    assert OffsetMap().get_partition(T7).replicated_to is None
+    assert fold((era_key(1), era_of(first_source=10))).replicated_to == 10
     segment = segment_of((10, -5), through=30)
     begun = ((era_key(1), era_of(first_source=10)), (segment_key(10), segment))
-    assert fold(*begun).copied_to == 30
+    assert fold(*begun).replicated_to == 30
 
 
 def test_an_unreadable_record_counts_until_another_one_or_a_tombstone_replaces_it():
@@ -530,17 +532,17 @@ def test_an_unreadable_record_counts_until_another_one_or_a_tombstone_replaces_i
     known.fold(b"\x01\x03garbage", b"x", offset=3)
     known.fold(b"", b"x", offset=4)
     known.fold(key, b"\x09", offset=5)
-    assert [each.offset for each in known.unreadable()] == [3, 4, 5]
-    assert [each.offset for each in known.unreadable(T7)] == [3, 4, 5]
+    assert [each.offset for each in known.list_unreadable()] == [3, 4, 5]
+    assert [each.offset for each in known.list_unreadable(T7)] == [3, 4, 5]
     sibling = TopicPartition("orders", 8)
-    assert [each.offset for each in known.unreadable(sibling)] == [3, 4, 5]
+    assert [each.offset for each in known.list_unreadable(sibling)] == [3, 4, 5]
     other = TopicPartition("users", 7)
-    assert [each.offset for each in known.unreadable(other)] == [3, 4]
+    assert [each.offset for each in known.list_unreadable(other)] == [3, 4]
     known.fold(key, offset_map_records.encode_value(segment_of((0, 5), through=9)), offset=6)
     known.fold(b"\x01\x03garbage", None, offset=7)
     known.fold(b"", None, offset=8)
-    assert known.unreadable() == []
-    assert known.partition(T7).anchor is not None
+    assert known.list_unreadable() == []
+    assert known.get_partition(T7).resume_point is not None
 
 
 def test_a_kind_of_record_that_is_not_known_yet_concerns_the_partition_it_names():
@@ -548,7 +550,7 @@ def test_a_kind_of_record_that_is_not_known_yet_concerns_the_partition_it_names(
     key = bytearray(offset_map_records.encode_key(segment_key(0)))
     key[1] = 77
     known.fold(bytes(key), b"x", offset=0)
-    assert [each.partition for each in known.unreadable()] == [T7]
+    assert [each.partition for each in known.list_unreadable()] == [T7]
     key[0] = 9
     known.fold(bytes(key), b"x", offset=1)
-    assert [each.partition for each in known.unreadable()] == [T7, None]
+    assert [each.partition for each in known.list_unreadable()] == [T7, None]

@@ -70,64 +70,64 @@ def test_what_is_delayed_goes_out_after_a_commit():
     emitter.acknowledge(T0, upstream=1, downstream=101)
     emitter.promote_delayed()
     assert not emitter.delayed
-    assert emitter.take_due() == [sync(1, 101)]
+    assert emitter.pop_due() == [sync(1, 101)]
     assert not emitter.pending
 
 
 def test_only_so_many_are_under_way_and_the_oldest_go_first():
-    emitter = OffsetSyncWriter(50, under_way_max=1)
+    emitter = OffsetSyncWriter(50, in_flight_max=1)
     emitter.acknowledge(T0, upstream=0, downstream=1)
     emitter.acknowledge(T1, upstream=0, downstream=5)
-    first = emitter.take_due()
+    first = emitter.pop_due()
     assert first == [sync(0, 1)]
     emitter.acknowledge(T0, upstream=9, downstream=102)
-    assert emitter.take_due() == []
+    assert emitter.pop_due() == []
     emitter.check_invariants()
-    emitter.answered(first[0], stored=True)
-    assert emitter.take_due() == [sync(0, 5, T1)]
-    assert emitter.under_way == 1
+    emitter.on_written(first[0], stored=True)
+    assert emitter.pop_due() == [sync(0, 5, T1)]
+    assert emitter.in_flight == 1
 
 
 def test_a_lost_sync_goes_out_at_the_next_commit():
     emitter = OffsetSyncWriter(50)
     emitter.acknowledge(T0, upstream=0, downstream=1)
-    (lost,) = emitter.take_due()
-    emitter.answered(lost, stored=False)
-    assert emitter.take_due() == []
+    (lost,) = emitter.pop_due()
+    emitter.on_written(lost, stored=False)
+    assert emitter.pop_due() == []
     emitter.promote_delayed()
-    assert emitter.take_due() == [lost]
+    assert emitter.pop_due() == [lost]
 
 
 @pytest.mark.parametrize("newer", [(1, 2), (7, 8)])
 def test_a_lost_sync_never_follows_a_newer_one(newer):
     emitter = OffsetSyncWriter(50)
     emitter.acknowledge(T0, upstream=0, downstream=1)
-    (lost,) = emitter.take_due()
+    (lost,) = emitter.pop_due()
     emitter.acknowledge(T0, upstream=newer[0], downstream=newer[1])
-    emitter.answered(lost, stored=False)
+    emitter.on_written(lost, stored=False)
     emitter.promote_delayed()
-    assert emitter.take_due() == [sync(*newer)]
+    assert emitter.pop_due() == [sync(*newer)]
 
 
 def test_a_stored_sync_is_done():
     emitter = OffsetSyncWriter(50)
     emitter.acknowledge(T0, upstream=0, downstream=1)
-    (stored,) = emitter.take_due()
-    emitter.answered(stored, stored=True)
+    (stored,) = emitter.pop_due()
+    emitter.on_written(stored, stored=True)
     emitter.promote_delayed()
-    assert (emitter.take_due(), emitter.under_way) == ([], 0)
+    assert (emitter.pop_due(), emitter.in_flight) == ([], 0)
 
 
 def test_a_partition_that_left_is_forgotten_and_begins_anew():
     emitter = OffsetSyncWriter(50)
     emitter.acknowledge(T0, upstream=0, downstream=1)
-    (lost,) = emitter.take_due()
+    (lost,) = emitter.pop_due()
     emitter.acknowledge(T0, upstream=1, downstream=2)
     emitter.acknowledge(T0, upstream=5, downstream=6)
-    emitter.forget(T0)
-    emitter.answered(lost, stored=False)
+    emitter.forget_partition(T0)
+    emitter.on_written(lost, stored=False)
     emitter.promote_delayed()
-    assert emitter.take_due() == []
+    assert emitter.pop_due() == []
     assert due(emitter, (6, 7), (7, 8)) == [True, False]
 
 
@@ -158,7 +158,7 @@ def segment(through: int, target_next: int, *runs: tuple[int, int]) -> MapSegmen
         leader_epoch=0,
         source_epoch=0,
         owner=bytes(8),
-        take_start=0,
+        acquired_from=0,
         through=through,
         target_next=target_next,
         last_crc=None,
@@ -168,48 +168,48 @@ def segment(through: int, target_next: int, *runs: tuple[int, int]) -> MapSegmen
 
 def test_the_first_anchor_says_where_it_begins():
     steps = ReplicatedSpanTracker()
-    assert steps.steps(key(), segment(10, 11, (0, 1))) == []
-    assert steps.steps(key(), segment(15, 16, (0, 1))) == [(10, 11, 5)]
-    assert steps.steps(key(), segment(15, 17, (0, 1))) == []
+    assert steps.extract_new_spans(key(), segment(10, 11, (0, 1))) == []
+    assert steps.extract_new_spans(key(), segment(15, 16, (0, 1))) == [(10, 11, 5)]
+    assert steps.extract_new_spans(key(), segment(15, 17, (0, 1))) == []
 
 
 def test_gaps_of_either_side_are_left_out():
     steps = ReplicatedSpanTracker()
-    steps.steps(key(), segment(0, 1))
-    found = steps.steps(key(), segment(12, 14, (0, 1), (6, 0), (8, 3)))
+    steps.extract_new_spans(key(), segment(0, 1))
+    found = steps.extract_new_spans(key(), segment(12, 14, (0, 1), (6, 0), (8, 3)))
     # a marker of the source at 5, then markers of ours on the target behind 7
     assert found == [(0, 1, 5), (6, 6, 2), (8, 11, 3)]
 
 
 def test_a_new_segment_goes_on_where_the_one_before_ended():
     steps = ReplicatedSpanTracker()
-    steps.steps(key(), segment(0, 1))
-    assert steps.steps(key(), segment(5, 6, (0, 1))) == [(0, 1, 5)]
-    assert steps.steps(key(first=5), segment(5, 6)) == []
-    assert steps.steps(key(first=5), segment(9, 10, (5, 1))) == [(5, 6, 4)]
+    steps.extract_new_spans(key(), segment(0, 1))
+    assert steps.extract_new_spans(key(), segment(5, 6, (0, 1))) == [(0, 1, 5)]
+    assert steps.extract_new_spans(key(first=5), segment(5, 6)) == []
+    assert steps.extract_new_spans(key(first=5), segment(9, 10, (5, 1))) == [(5, 6, 4)]
 
 
 def test_where_all_was_skipped_nothing_was_copied():
     steps = ReplicatedSpanTracker()
-    steps.steps(key(), segment(0, 1))
-    assert steps.steps(key(), segment(5, 1)) == []
-    assert steps.steps(key(), segment(9, 5, (5, -4))) == [(5, 1, 4)]
+    steps.extract_new_spans(key(), segment(0, 1))
+    assert steps.extract_new_spans(key(), segment(5, 1)) == []
+    assert steps.extract_new_spans(key(), segment(9, 5, (5, -4))) == [(5, 1, 4)]
 
 
 def test_another_era_begins_anew_and_nothing_is_told_twice():
     steps = ReplicatedSpanTracker()
-    steps.steps(key(), segment(0, 1))
-    steps.steps(key(), segment(5, 6, (0, 1)))
-    assert steps.steps(key(era=2), segment(3, 20)) == []
-    assert steps.steps(key(era=2), segment(4, 21, (3, 17))) == [(3, 20, 1)]
-    assert steps.steps(key(era=2), segment(2, 21)) == [], "an owner that was cut back"
+    steps.extract_new_spans(key(), segment(0, 1))
+    steps.extract_new_spans(key(), segment(5, 6, (0, 1)))
+    assert steps.extract_new_spans(key(era=2), segment(3, 20)) == []
+    assert steps.extract_new_spans(key(era=2), segment(4, 21, (3, 17))) == [(3, 20, 1)]
+    assert steps.extract_new_spans(key(era=2), segment(2, 21)) == [], "an owner that was cut back"
 
 
 def test_partitions_do_not_know_of_each_other():
     steps = ReplicatedSpanTracker()
-    steps.steps(key(), segment(5, 6))
+    steps.extract_new_spans(key(), segment(5, 6))
     other = MapSegmentKey(topic="t", partition=1, era=1, ordinal=1, epoch=0, first_source=0)
-    assert steps.steps(other, segment(9, 9)) == []
+    assert steps.extract_new_spans(other, segment(9, 9)) == []
 
 
 @given(
@@ -245,7 +245,7 @@ def test_every_record_is_told_once(events):
             assert isinstance(name, MapSegmentKey)
             value = offset_map_records.decode_value(name, item.value or b"")
             assert isinstance(value, MapSegment)
-            for found in steps.steps(name, value):
+            for found in steps.extract_new_spans(name, value):
                 told.extend((found[0] + n, found[1] + n) for n in range(found[2]))
 
     anchor()

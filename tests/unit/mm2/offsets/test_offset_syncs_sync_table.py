@@ -30,7 +30,7 @@ def table_of(*loaded, keep_history=False):
     for each in loaded:
         table.add(each if isinstance(each, OffsetSync) else sync(each))
     table.check_invariants()
-    table.read_through()
+    table.mark_ready()
     return table
 
 
@@ -49,7 +49,7 @@ def downstream(table, upstream, partition=T2):
 
 def distinct(table):
     """The first slot of each sync that is kept, newest first, with its offset on the source."""
-    slots = table.slots(T2)
+    slots = table.list_syncs(T2)
     starts = [at for at in range(len(slots)) if at == 0 or slots[at] is not slots[at - 1]]
     return {at: slots[at].upstream for at in starts}
 
@@ -67,25 +67,25 @@ def test_nothing_is_told_before_the_topic_was_read_through():
     table = OffsetSyncStore(keep_history=False)
     assert downstream(table, 100) is NOT_READY
     table.add(sync(100, 200))
-    assert not table.ready
+    assert not table.is_ready
     assert [downstream(table, each) for each in (0, 100, 200)] == [NOT_READY] * 3
-    table.read_through()
+    table.mark_ready()
     assert [downstream(table, each) for each in (0, 100, 200)] == [TOO_OLD, 200, 201]
 
 
 def test_a_partition_without_syncs_is_unknown():
     table = table_of(sync(5))
     assert downstream(table, 5, TopicPartition("topic1", 3)) is UNKNOWN
-    assert table.slots(TopicPartition("topic1", 3)) == ()
-    assert table.partitions() == [T2]
+    assert table.list_syncs(TopicPartition("topic1", 3)) == ()
+    assert table.list_partitions() == [T2]
 
 
 def test_how_many_records_are_read_again_is_told():
     table = table_of(sync(100, 50))
     assert table.translate(T2, 100) == ExactOffset(downstream=50)
     assert table.translate(T2, 101) == ExactOffset(downstream=51)
-    assert table.translate(T2, 102) == EarlierOffset(downstream=51, again_max=1)
-    assert table.translate(T2, 1100) == EarlierOffset(downstream=51, again_max=999)
+    assert table.translate(T2, 102) == EarlierOffset(downstream=51, reread_max=1)
+    assert table.translate(T2, 1100) == EarlierOffset(downstream=51, reread_max=999)
 
 
 BEFORE = range(0, 1001, 10)
@@ -160,7 +160,7 @@ def test_records_are_folded_and_tombstones_forget():
     table = OffsetSyncStore(keep_history=True)
     key, value = mm2_records.encode_offset_sync(sync(3, 4))
     table.apply(key, value)
-    table.read_through()
+    table.mark_ready()
     assert downstream(table, 3) == 4
     table.apply(key, None)
     assert downstream(table, 3) is UNKNOWN
@@ -183,7 +183,7 @@ def test_evenly_spaced_syncs_push_out_one_at_most(step, first):
     kept = 0
     for at in range(100):
         more(table, first + at * step)
-        assert (table.slots(T2)[0].upstream, table.slots(T2)[-1].upstream) == (
+        assert (table.list_syncs(T2)[0].upstream, table.list_syncs(T2)[-1].upstream) == (
             first + at * step,
             first,
         )
@@ -214,12 +214,12 @@ def test_later_offsets_never_translate_to_less(moves, loaded, keep_history):
     asked = {0}
     for at, move in enumerate(moves):
         if at == loaded:
-            table.read_through()
+            table.mark_ready()
         upstream = max(0, upstream + move)
         asked |= {upstream - 1, upstream, upstream + 1}
         table.add(sync(upstream))
         table.check_invariants()
-    table.read_through()
+    table.mark_ready()
     told = [downstream(table, each) for each in sorted(asked)]
     offsets = [each for each in told if isinstance(each, int)]
     assert told[: len(told) - len(offsets)].count(TOO_OLD) + told.count(UNKNOWN) == len(told) - len(

@@ -22,13 +22,13 @@ from tests.support import examples, map_runs
 
 def test_an_exact_answer_is_no_earlier_one_even_where_nothing_is_read_again():
     exact = ExactOffset(downstream=7)
-    earlier = EarlierOffset(downstream=7, again_max=0)
+    earlier = EarlierOffset(downstream=7, reread_max=0)
     outcomes = {exact, earlier, *translation.Untranslated}
     assert len(outcomes) == 2 + len(translation.Untranslated)
 
 
 EXACT = ExactOffset(downstream=7)
-EARLIER = EarlierOffset(downstream=7, again_max=2)
+EARLIER = EarlierOffset(downstream=7, reread_max=2)
 LESS = ExactOffset(downstream=5)
 UNKNOWN, OLD = translation.Untranslated.UNKNOWN, translation.Untranslated.TOO_OLD
 
@@ -61,7 +61,7 @@ def segment(first, *runs, through, target_next, era=1, epoch=0, take_start=0):
         leader_epoch=0,
         source_epoch=0,
         owner=b"12345678",
-        take_start=take_start,
+        acquired_from=take_start,
         through=through,
         target_next=target_next,
         last_crc=None,
@@ -74,7 +74,7 @@ def known(*records):
     made = OffsetMap()
     for key, value in records:
         made.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(value))
-    return made.partition(copied_map.T7)
+    return made.get_partition(copied_map.T7)
 
 
 def era(number, first_source, first_target, **more):
@@ -101,7 +101,7 @@ GAPS = (era(1, 10, 3), segment(10, (12, -5), (20, -8), through=30, target_next=2
         (20, Exact(downstream=12)),
         (29, Exact(downstream=21)),
         (30, Exact(downstream=22)),
-        (37, EarlierOffset(downstream=24, again_max=7)),
+        (37, EarlierOffset(downstream=24, reread_max=7)),
     ],
     ids=["before", "start", "first", "in a run", "gap", "run", "last", "end", "not copied yet"],
 )
@@ -113,7 +113,7 @@ def test_an_era_in_which_nothing_was_copied_yet_begins_where_it_says():
     found = known(era(1, 10, 3))
     assert translation.translate_to_target(found, 10) == Exact(downstream=3)
     later = translation.translate_to_target(found, 12)
-    assert later == EarlierOffset(downstream=3, again_max=2)
+    assert later == EarlierOffset(downstream=3, reread_max=2)
 
 
 TWO = (
@@ -134,7 +134,7 @@ def test_older_eras_still_hold(upstream, downstream):
 @pytest.mark.parametrize("upstream", [51, 69])
 def test_between_two_eras_nothing_is_passed_over_that_nobody_wrote_down(upstream):
     found = translation.translate_to_target(known(*TWO), upstream)
-    assert found == EarlierOffset(downstream=50, again_max=10)
+    assert found == EarlierOffset(downstream=50, reread_max=10)
     (first, was), *others = TWO
     key, begun = others[1]
     then = (key, dataclasses.replace(begun, first_target=51))
@@ -178,7 +178,7 @@ BACK = {
     21: Exact(downstream=29),
     22: Exact(downstream=30),
     24: Exact(downstream=30),
-    27: EarlierOffset(downstream=30, again_max=3),
+    27: EarlierOffset(downstream=30, reread_max=3),
 }
 
 
@@ -203,7 +203,7 @@ def test_coming_back_each_era_says_what_it_copied(downstream, upstream):
 
 def test_between_two_eras_stands_what_may_be_ours():
     found = translation.translate_to_source(known(*TWO), 60)
-    assert found == EarlierOffset(downstream=50, again_max=10)
+    assert found == EarlierOffset(downstream=50, reread_max=10)
 
 
 def test_what_the_target_may_have_lost_before_a_newer_era_is_read_again():
@@ -215,7 +215,7 @@ def test_what_the_target_may_have_lost_before_a_newer_era_is_read_again():
     )
     assert translation.translate_to_source(again, 29) == Exact(downstream=29)
     found = translation.translate_to_source(again, 40)
-    assert found == EarlierOffset(downstream=30, again_max=10)
+    assert found == EarlierOffset(downstream=30, reread_max=10)
     assert translation.translate_to_source(again, 55) == Exact(downstream=35)
 
 
@@ -228,17 +228,17 @@ def test_eras_of_topics_that_are_gone_say_nothing(side):
     assert translation.translate_to_target(found, 80) == Exact(downstream=71)
     assert translation.translate_to_source(found, 20) is Untranslated.TOO_OLD
     assert translation.translate_to_source(found, 71) == Exact(downstream=80)
-    assert MapTranslator(found).first_behind(20) is None
+    assert MapTranslator(found).find_first_after(20) is None
 
 
 def test_behind_what_is_too_old_stands_what_is_known_first():
-    assert MapTranslator(known(*GAPS)).first_behind(9) == 7
-    assert MapTranslator(known(era(1, 10, 3))).first_behind(9) == 3
-    assert MapTranslator(known()).first_behind(9) is None
+    assert MapTranslator(known(*GAPS)).find_first_after(9) == 7
+    assert MapTranslator(known(era(1, 10, 3))).find_first_after(9) == 3
+    assert MapTranslator(known()).find_first_after(9) is None
     later = segment(80, (80, -9), through=90, target_next=81, era=2, epoch=2, take_start=70)
     forgotten = MapTranslator(known(*TWO[:3], later))
     assert forgotten.translate(75) is Untranslated.TOO_OLD
-    assert forgotten.first_behind(75) == 71
+    assert forgotten.find_first_after(75) == 71
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_a_map_that_syncs_contradict_is_of_another_topic(upstream, downstream, a
 @given(copied_map.owners)
 def test_nothing_is_missed_and_nothing_comes_again(owners):
     copied = copied_map.history(owners)
-    found = copied.known.partition(copied_map.T7)
+    found = copied.known.get_partition(copied_map.T7)
     places = copied.places
     for upstream in range(10, copied.source + 1):
         answer = translation.translate_to_target(found, upstream)
@@ -273,7 +273,7 @@ def test_nothing_is_missed_and_nothing_comes_again(owners):
 @given(copied_map.owners)
 def test_coming_back_nothing_is_missed_and_nothing_comes_again(owners):
     copied = copied_map.history(owners)
-    found = copied.known.partition(copied_map.T7)
+    found = copied.known.get_partition(copied_map.T7)
     places = copied.places
     for downstream in range(3, copied.target + 1):
         answer = translation.translate_to_source(found, downstream)
@@ -288,8 +288,8 @@ def test_coming_back_nothing_is_missed_and_nothing_comes_again(owners):
 @given(copied_map.owners)
 def test_it_is_what_all_runs_together_say(owners):
     copied = copied_map.history(owners)
-    found = copied.known.partition(copied_map.T7)
-    runs, anchor = map_runs.runs(found, 1), found.anchor
+    found = copied.known.get_partition(copied_map.T7)
+    runs, anchor = map_runs.runs(found, 1), found.resume_point
     for upstream in range(10, anchor.segment.through + 1):
         at = bisect_right(runs, upstream, key=lambda run: run.source)
         behind = runs[at].source + runs[at].delta if at < len(runs) else anchor.segment.target_next

@@ -66,11 +66,11 @@ def test_settings_that_may_not_be_read_say_nothing():
 )
 def test_a_setting_that_bites_is_named(setting, value, code, weight):
     (found,) = told(configs={**SOUND, setting: value})
-    assert (found.code, found.weight) == (code, weight)
-    assert found.word is CheckArea.SETTINGS
+    assert (found.code, found.severity) == (code, weight)
+    assert found.area is CheckArea.SETTINGS
     if not setting.startswith("group."):
         assert f"{setting} is {value}" in found.text
-    assert found.mend
+    assert found.fix
 
 
 def test_the_brokers_default_is_known_where_it_may_be_read():
@@ -82,7 +82,7 @@ def test_the_brokers_default_is_known_where_it_may_be_read():
 def test_a_single_replica_among_many_brokers_is_a_warning():
     one = {**SOUND, "min.insync.replicas": "1"}
     (found,) = told(factor=1, configs=one)
-    assert (found.code, found.weight) == ("replication-factor-one", Weight.WARNING)
+    assert (found.code, found.severity) == ("replication-factor-one", Weight.WARNING)
     small = {
         **one,
         **dict.fromkeys(
@@ -102,9 +102,9 @@ def test_two_aliases_of_one_cluster_are_told():
         return list(broker_limits.check_same_cluster("east->west", one, other, renames=renames))
 
     (found,) = same("id", "id", renames=False)
-    assert (found.code, found.weight) == ("same-cluster", Weight.FAILED)
+    assert (found.code, found.severity) == ("same-cluster", Weight.FAILED)
     (found,) = same("id", "id", renames=True)
-    assert found.weight is Weight.WARNING
+    assert found.severity is Weight.WARNING
     assert same("id", "other", renames=False) == []
     assert same("", "", renames=False) == []
 

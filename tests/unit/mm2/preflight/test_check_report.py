@@ -11,30 +11,30 @@ from mm2.preflight.check_report import CheckArea, CheckedSubject, CheckFinding, 
 Weight, Word = CheckSeverity, CheckArea
 FOUND = CheckFinding(
     subject="east",
-    word=Word.NETWORK,
-    weight=Weight.FAILED,
+    area=Word.NETWORK,
+    severity=Weight.FAILED,
     code="network",
     text="c:2 of bootstrap.servers: refused",
-    means="nothing is copied",
-    mend="start it",
+    effect="nothing is copied",
+    fix="start it",
     command="nc -vz c 2",
 )
 NOTE = CheckFinding(
     subject="east->west",
-    word=Word.SETTINGS,
-    weight=Weight.NOTE,
+    area=Word.SETTINGS,
+    severity=Weight.NOTE,
     code="retention-short",
     text="short",
-    means="records may be lost",
-    mend="keep them longer",
+    effect="records may be lost",
+    fix="keep them longer",
 )
 ROWS = (
     CheckedSubject(
         subject="east",
-        seen=frozenset({Word.DNS, Word.NETWORK}),
+        checked=frozenset({Word.DNS, Word.NETWORK}),
         skipped=frozenset({Word.PROTOCOL}),
     ),
-    CheckedSubject(subject="east->west", seen=frozenset({Word.SETTINGS})),
+    CheckedSubject(subject="east->west", checked=frozenset({Word.SETTINGS})),
 )
 
 

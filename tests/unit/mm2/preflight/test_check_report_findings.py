@@ -15,18 +15,18 @@ Result, Weight, Word = CheckResult, CheckSeverity, CheckArea
 
 SOME = CheckFinding(
     subject="east",
-    word=Word.NETWORK,
-    weight=Weight.FAILED,
+    area=Word.NETWORK,
+    severity=Weight.FAILED,
     code="network",
     text="refused",
-    means="nothing is copied",
-    mend="start it",
+    effect="nothing is copied",
+    fix="start it",
 )
-NOTE = dataclasses.replace(SOME, weight=Weight.NOTE, word=Word.DNS)
-WARNING = dataclasses.replace(SOME, weight=Weight.WARNING, word=Word.TLS)
+NOTE = dataclasses.replace(SOME, severity=Weight.NOTE, area=Word.DNS)
+WARNING = dataclasses.replace(SOME, severity=Weight.WARNING, area=Word.TLS)
 EAST = CheckedSubject(
     subject="east",
-    seen=frozenset({Word.DNS, Word.NETWORK, Word.TLS}),
+    checked=frozenset({Word.DNS, Word.NETWORK, Word.TLS}),
     skipped=frozenset({Word.AUTH}),
 )
 
@@ -44,28 +44,28 @@ def test_a_cell_is_as_bad_as_the_worst_that_was_found():
 
 
 def test_a_warning_never_hides_a_failure():
-    lighter = dataclasses.replace(SOME, weight=Weight.WARNING)
+    lighter = dataclasses.replace(SOME, severity=Weight.WARNING)
     (row,) = check_report.build_report([EAST], [SOME, lighter]).rows
     assert row.cells[Word.NETWORK] is Result.FAILED
 
 
 def test_the_heaviest_is_told_first_and_the_same_once():
     other = dataclasses.replace(SOME, subject="west")
-    west = CheckedSubject(subject="west", seen=frozenset({Word.NETWORK}))
+    west = CheckedSubject(subject="west", checked=frozenset({Word.NETWORK}))
     other = dataclasses.replace(other, text="another")
     report = check_report.build_report([west, EAST], [NOTE, SOME, WARNING, other, SOME])
     assert report.findings == (other, SOME, WARNING, NOTE)
 
 
 def test_one_cause_is_one_finding_with_all_its_subjects_and_topics():
-    west = CheckedSubject(subject="west", seen=frozenset({Word.NETWORK}))
+    west = CheckedSubject(subject="west", checked=frozenset({Word.NETWORK}))
     one = dataclasses.replace(SOME, affects=("a", "b"))
-    other = dataclasses.replace(SOME, subject="west", means="worse", affects=("b", "c"))
+    other = dataclasses.replace(SOME, subject="west", effect="worse", affects=("b", "c"))
     report = check_report.build_report([EAST, west], [one, other])
     (found,) = report.findings
     assert found.subjects == ("east", "west")
     assert found.affects == ("a", "b", "c")
-    assert found.means == "nothing is copied; worse"
+    assert found.effect == "nothing is copied; worse"
     assert [row.cells[Word.NETWORK] for row in report.rows] == [Result.FAILED] * 2
 
 
@@ -85,8 +85,8 @@ def test_the_verdict_is_the_worst_and_notes_are_none():
 
 
 def test_whether_any_cluster_was_reached():
-    west = CheckedSubject(subject="west", seen=frozenset({Word.DNS, Word.NETWORK}))
-    lost = dataclasses.replace(SOME, subject="west", word=Word.DNS)
+    west = CheckedSubject(subject="west", checked=frozenset({Word.DNS, Word.NETWORK}))
+    lost = dataclasses.replace(SOME, subject="west", area=Word.DNS)
     assert not check_report.build_report([EAST, west], [SOME]).reaches_none_of(("east", "west"))
     assert check_report.build_report([EAST, west], [SOME, lost]).reaches_none_of(("east", "west"))
     assert not check_report.build_report([], []).reaches_none_of(())

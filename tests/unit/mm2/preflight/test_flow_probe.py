@@ -34,9 +34,12 @@ def observed(
     answer = CapabilityCheckResult(outcome=outcome)
     return ClusterCapabilities(
         alias=alias,
-        spoken={**{each.name: each.high for each in capabilities.REQUIRED_APIS[side]}, **spoken},
-        topic_ids=True,
-        tells_expiration=True,
+        api_versions={
+            **{each.name: each.high for each in capabilities.REQUIRED_APIS[side]},
+            **spoken,
+        },
+        has_topic_ids=True,
+        reports_producer_expiration=True,
         checks={
             **dict.fromkeys(CapabilityCheck, capabilities.CHECK_HOLDS),
             CapabilityCheck.TRANSACTIONAL_ID: answer,
@@ -61,13 +64,17 @@ def test_exactly_once_needs_no_words():
 
 def test_a_denied_transactional_id_is_a_right_with_its_command():
     (found,) = told(target(Outcome.DENIED))
-    assert (found.code, found.word, found.weight) == ("at-least-once", Word.RIGHTS, Weight.WARNING)
+    assert (found.code, found.area, found.severity) == (
+        "at-least-once",
+        Word.RIGHTS,
+        Weight.WARNING,
+    )
     assert "--transactional-id 'mm2-east->west-'" in found.command
 
 
 def test_a_cluster_that_fences_nobody_is_a_matter_of_protocol():
     (found,) = told(target(Outcome.FAILS))
-    assert (found.code, found.word) == ("at-least-once", Word.PROTOCOL)
+    assert (found.code, found.area) == ("at-least-once", Word.PROTOCOL)
     assert found.command == ""
 
 
@@ -78,11 +85,11 @@ def test_who_asked_for_at_least_once_is_not_told():
 
 def test_an_api_that_is_not_spoken_is_a_failure():
     (found,) = told(target(produce=None))
-    assert (found.code, found.weight) == ("protocol", Weight.FAILED)
+    assert (found.code, found.severity) == ("protocol", Weight.FAILED)
     assert "produce" in found.text
 
 
 @pytest.mark.parametrize("ids", [True, False])
 def test_what_is_different_there_is_a_note(ids):
-    found = told(dataclasses.replace(target(), topic_ids=ids))
-    assert [each.weight for each in found] == ([] if ids else [Weight.NOTE])
+    found = told(dataclasses.replace(target(), has_topic_ids=ids))
+    assert [each.severity for each in found] == ([] if ids else [Weight.NOTE])

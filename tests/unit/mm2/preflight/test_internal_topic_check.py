@@ -35,13 +35,13 @@ def read(*lines: str, flow: int = 0) -> tuple[FlowConnectorConfigs, dict[str, In
     plan = flow_plan.plan_flows(settings, flow_plan.ALL_FLOWS, environment={})[flow]
     config = internal_topic_check.parse_connector_configs(settings, plan)
     return config, {
-        each.wanted.name: each for each in internal_topic_check.list_internal_topics(plan, config)
+        each.expected.name: each for each in internal_topic_check.list_internal_topics(plan, config)
     }
 
 
 def test_all_topics_of_a_flow_are_known_with_who_makes_and_who_uses_them():
     _, found = read()
-    assert {name: (each.maker, each.user) for name, each in found.items()} == {
+    assert {name: (each.creator, each.user) for name, each in found.items()} == {
         "mm2-configs.a.internal": (Client.WORKER, Client.WORKER),
         "mm2-offsets.a.internal": (Client.WORKER, Client.WORKER),
         "mm2-status.a.internal": (Client.WORKER, Client.WORKER),
@@ -51,7 +51,7 @@ def test_all_topics_of_a_flow_are_known_with_who_makes_and_who_uses_them():
         "a.checkpoints.internal": (Client.TARGET_ADMIN, Client.WORKER),
         "heartbeats": (Client.TARGET_ADMIN, Client.WORKER),
     }
-    assert {each.wanted.name for each in found.values() if each.on_source} == {
+    assert {each.expected.name for each in found.values() if each.on_source} == {
         "mm2-offset-syncs.b.internal"
     }
 
@@ -66,33 +66,36 @@ def test_a_flow_for_heartbeats_alone_keeps_them_and_what_its_worker_needs():
 
 def test_heartbeats_that_nobody_writes_are_made_all_the_same():
     _, found = read("emit.heartbeats.enabled=false")
-    assert not found["heartbeats"].written
+    assert not found["heartbeats"].is_written
     _, found = read()
-    assert found["heartbeats"].written
+    assert found["heartbeats"].is_written
 
 
 def test_what_comes_of_missing_rights_is_told_of_each():
     _, found = read()
     syncs, checkpoints = found["mm2-offset-syncs.b.internal"], found["a.checkpoints.internal"]
-    assert (syncs.need.weight, checkpoints.need.weight) == (Weight.WARNING, Weight.FAILED)
-    assert "no checkpoints" in checkpoints.need.means
-    assert "does not start" in found["mm2-configs.a.internal"].need.means
+    assert (syncs.required_acls.weight, checkpoints.required_acls.weight) == (
+        Weight.WARNING,
+        Weight.FAILED,
+    )
+    assert "no checkpoints" in checkpoints.required_acls.effect
+    assert "does not start" in found["mm2-configs.a.internal"].required_acls.effect
 
 
 def test_partitions_and_factors_are_as_the_file_says():
     _, found = read("a->b.replication.factor=2", "status.storage.replication.factor=1")
-    status = found["mm2-status.a.internal"].wanted
+    status = found["mm2-status.a.internal"].expected
     assert (status.partitions, status.replication_factor) == (None, 1)
     assert status.factor_key == "status.storage.replication.factor"
-    assert found["mm2-configs.a.internal"].wanted.partitions == 1
-    kept = found["mm2-offset-map.a.internal"].wanted
-    assert (kept.partitions, kept.replication_factor, kept.refused) == (1, 2, True)
-    assert not found["heartbeats"].wanted.refused
+    assert found["mm2-configs.a.internal"].expected.partitions == 1
+    kept = found["mm2-offset-map.a.internal"].expected
+    assert (kept.partitions, kept.replication_factor, kept.is_required) == (1, 2, True)
+    assert not found["heartbeats"].expected.is_required
 
 
 def test_offset_syncs_are_where_the_file_says_or_nowhere():
     _, found = read("a->b.offset-syncs.topic.location=target")
-    assert found["mm2-offset-syncs.a.internal"].maker is Client.TARGET_ADMIN
+    assert found["mm2-offset-syncs.a.internal"].creator is Client.TARGET_ADMIN
     _, found = read("a->b.emit.offset-syncs.enabled=false", "a->b.emit.checkpoints.enabled=false")
     assert not [name for name in found if "syncs" in name or "checkpoints" in name]
 
@@ -118,23 +121,23 @@ def test_where_replication_factors_come_from():
     )
     flow = effective_config.derive_effective_config(settings, environment={}).flows["a->b"]
     causes = ReplicationFactorCauses(flow, file=settings.file, target="b")
-    found = causes.cause("replication.factor")
+    found = causes.find_cause("replication.factor")
     assert (found.key, found.place) == (
         "replication.factor",
         "replication.factor (mm2.properties:5)",
     )
-    found = causes.cause("status.storage.replication.factor")
+    found = causes.find_cause("status.storage.replication.factor")
     assert found.place == "b.status.storage.replication.factor (mm2.properties:6)"
-    found = causes.cause("config.storage.replication.factor")
+    found = causes.find_cause("config.storage.replication.factor")
     assert (found.place, found.is_given) == ("b.config.storage.replication.factor", False)
-    found = causes.cause("checkpoints.topic.replication.factor")
+    found = causes.find_cause("checkpoints.topic.replication.factor")
     assert (found.place, found.is_given) == ("checkpoints.topic.replication.factor", False)
 
 
 TOOL = ClusterCommands(bootstrap="b:1")
 TOPIC = ExpectedInternalTopic(
     name="mm2-offset-map.east.internal",
-    holds="places",
+    content="places",
     partitions=1,
     replication_factor=3,
     factor_key="replication.factor",
@@ -160,7 +163,7 @@ def test_any_number_will_do_where_none_is_wanted():
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_a_topic_that_forgets_by_age_is_told_with_the_command_that_mends_it(policy):
     (found,) = judge(1, policy)
-    assert (found.word, found.weight, found.code) == (
+    assert (found.area, found.severity, found.code) == (
         CheckArea.TOPICS,
         CheckSeverity.FAILED,
         "state-topic-cleanup",
@@ -174,21 +177,21 @@ def test_a_topic_that_forgets_by_age_is_told_with_the_command_that_mends_it(poli
 
 def test_too_many_partitions_are_told():
     (found,) = judge(2, "compact")
-    assert (found.code, found.weight) == ("state-topic-partitions", CheckSeverity.FAILED)
+    assert (found.code, found.severity) == ("state-topic-partitions", CheckSeverity.FAILED)
     assert "--delete" in found.command
 
 
 def test_a_topic_that_is_used_as_it_is_gets_a_warning():
-    found = judge(2, "delete", dataclasses.replace(TOPIC, refused=False))
-    assert [each.weight for each in found] == [CheckSeverity.WARNING] * 2
-    assert not any("does not begin" in each.means for each in found)
+    found = judge(2, "delete", dataclasses.replace(TOPIC, is_required=False))
+    assert [each.severity for each in found] == [CheckSeverity.WARNING] * 2
+    assert not any("does not begin" in each.effect for each in found)
 
 
 def test_what_the_cluster_would_not_create_is_one_finding_for_one_reason():
     (found,) = internal_topic_check.report_refused_topics(
         "east->west", {"mm2-configs": "POLICY_VIOLATION"}
     )
-    assert (found.code, found.weight) == ("state-topic-refused", CheckSeverity.FAILED)
+    assert (found.code, found.severity) == ("state-topic-refused", CheckSeverity.FAILED)
     assert found.text == "the cluster would not create mm2-configs: POLICY_VIOLATION"
     names = ("mm2-configs", "mm2-status")
     alike = {name: f"creating topic {name}: POLICY_VIOLATION" for name in names}

@@ -41,19 +41,19 @@ def seen(
     planned = mirror_plan.plan_mirror_topics(
         FLOW,
         TopicsSnapshot(topics=source),
-        TopicsSnapshot(topics=there or {}, new_topic=new_topic),
+        TopicsSnapshot(topics=there or {}, default_configs=new_topic),
         sync_configs=True,
         operator=OPERATOR,
     )
     found = ObservedMirrors(
         flow=FLOW,
         source=source,
-        there=there or {},
+        mirrors=there or {},
         planned=planned,
         leaderless={},
-        unseen={},
+        undescribed={},
         refused={},
-        clashes={},
+        name_conflicts={},
         default_retention_ms=None,
     )
     return dataclasses.replace(found, **changes)  # type: ignore[arg-type]
@@ -69,14 +69,14 @@ def test_sound_topics_have_no_findings():
 
 def test_a_flow_without_topics_is_told():
     (found,) = told(seen())
-    assert (found.code, found.weight, found.word) == ("no-topics", Weight.WARNING, Word.TOPICS)
+    assert (found.code, found.severity, found.area) == ("no-topics", Weight.WARNING, Word.TOPICS)
     assert "--operation Describe" in found.command
 
 
 def test_what_the_plan_warns_of_is_a_warning_of_the_settings():
     orders = topic("orders", max_message_bytes="2000000")
     (found,) = told(seen(orders, new_topic={"max.message.bytes": "1000000"}))
-    assert (found.code, found.weight, found.word) == (
+    assert (found.code, found.severity, found.area) == (
         "mirror-max-message-bytes",
         Weight.WARNING,
         Word.SETTINGS,
@@ -90,7 +90,7 @@ def test_what_the_plan_warns_of_is_a_warning_of_the_settings():
 
 def test_what_the_plan_stops_at_is_a_failure():
     (found,) = told(seen(topic("orders"), new_topic={"message.timestamp.type": "LogAppendTime"}))
-    assert (found.code, found.weight) == ("mirror-message-timestamp-type", Weight.FAILED)
+    assert (found.code, found.severity) == ("mirror-message-timestamp-type", Weight.FAILED)
 
 
 def test_many_alike_are_told_once():
@@ -101,8 +101,8 @@ def test_many_alike_are_told_once():
 
 
 def test_topics_that_cannot_be_seen_and_mirrors_that_would_be_refused_are_told():
-    found = told(seen(unseen={"a": "gone"}, refused={"east.b": "INVALID_REPLICATION_FACTOR"}))
-    assert [(each.code, each.weight) for each in found] == [
+    found = told(seen(undescribed={"a": "gone"}, refused={"east.b": "INVALID_REPLICATION_FACTOR"}))
+    assert [(each.code, each.severity) for each in found] == [
         ("topic-unseen", Weight.FAILED),
         ("mirror-refused", Weight.FAILED),
     ]
@@ -111,15 +111,15 @@ def test_topics_that_cannot_be_seen_and_mirrors_that_would_be_refused_are_told()
 
 def test_partitions_that_nobody_leads_are_told():
     here, there = told(seen(topic("a"), leaderless={"a": {4, 1}, "east.a": {0}}))
-    assert (here.code, here.weight, here.word) == ("no-leader", Weight.FAILED, Word.TOPICS)
+    assert (here.code, here.severity, here.area) == ("no-leader", Weight.FAILED, Word.TOPICS)
     assert here.text == "a: 2 of its partitions have no leader (1, 4)"
     assert here.command == "kafka-topics.sh --bootstrap-server s:1 --describe --topic a"
     assert there.command == "kafka-topics.sh --bootstrap-server t:1 --describe --topic east.a"
 
 
 def test_topics_that_would_share_a_mirror_are_told():
-    (found,) = told(seen(topic("a"), clashes={"one": {"b", "c"}}))
-    assert (found.code, found.weight) == ("mirrors-clash", Weight.FAILED)
+    (found,) = told(seen(topic("a"), name_conflicts={"one": {"b", "c"}}))
+    assert (found.code, found.severity) == ("mirrors-clash", Weight.FAILED)
     assert found.text == "topics b and c would have the same mirror topic one"
 
 
@@ -160,13 +160,13 @@ def test_what_is_only_compacted_has_no_retention():
 
 def test_a_source_that_forgets_within_the_hour_is_worth_knowing():
     (found,) = told(seen(topic("orders", retention_ms="600000")))
-    assert (found.code, found.weight) == ("retention-short", Weight.NOTE)
+    assert (found.code, found.severity) == ("retention-short", Weight.NOTE)
 
 
 def test_a_buffer_that_holds_no_batch_is_told():
     largest = str(FLOW.buffer_bytes + 1)
     (found,) = told(seen(topic("orders", max_message_bytes=largest)))
-    assert (found.code, found.weight) == ("buffer-small", Weight.WARNING)
+    assert (found.code, found.severity) == ("buffer-small", Weight.WARNING)
 
 
 def test_what_is_refused_for_one_reason_is_told_once():

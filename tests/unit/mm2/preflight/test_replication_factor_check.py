@@ -25,15 +25,15 @@ def judge(*wanted: MissingTopic, brokers: int = 1) -> list[CheckFinding]:
 
 def test_all_topics_of_one_cause_are_one_finding_with_the_place_to_change():
     (found,) = judge(MIRROR, INTERNAL, INTERNAL)
-    assert (found.code, found.weight) == ("replication-factor", CheckSeverity.FAILED)
+    assert (found.code, found.severity) == ("replication-factor", CheckSeverity.FAILED)
     assert found.text == "replication.factor 3 exceeds the 1 broker of west"
     assert found.affects == ("east.orders", "mm2-status.east.internal")
-    assert found.mend == (
+    assert found.fix == (
         "set defaults.replication.factor (c.yaml:5) to at most 1, or to -1, the brokers' default"
     )
-    assert "the flow does not start" in found.means
+    assert "the flow does not start" in found.effect
     (found,) = judge(MIRROR)
-    assert "mirror topics cannot be created" in found.means
+    assert "mirror topics cannot be created" in found.effect
 
 
 def test_as_many_brokers_are_enough():
@@ -46,7 +46,7 @@ def test_one_cause_on_both_clusters_is_one_finding():
     assert found.text == (
         "replication.factor 3 exceeds the 2 brokers of east and the 1 broker of west"
     )
-    assert "at most 1" in found.mend
+    assert "at most 1" in found.fix
     assert found.affects == ("east.orders", "mm2-offset-syncs.west.internal")
 
 
@@ -74,9 +74,7 @@ def test_defaults_of_mirror_maker_are_one_cause_with_all_that_has_to_be_written(
         "defaults of MirrorMaker 2 exceed the 1 broker of west: replication.factor 2, "
         "status.storage.replication.factor 3"
     )
-    assert found.mend == (
-        "write replication.factor = 1, west.status.storage.replication.factor = 1"
-    )
+    assert found.fix == ("write replication.factor = 1, west.status.storage.replication.factor = 1")
     assert len(found.affects) == 3
 
 
@@ -84,7 +82,7 @@ def test_the_brokers_own_default_is_changed_on_the_brokers():
     cause = replication_factor_check.build_broker_cause("west")
     (found,) = judge(dataclasses.replace(INTERNAL, cause=cause))
     assert found.text == "default.replication.factor 3 exceeds the 1 broker of west"
-    assert found.mend == "set default.replication.factor on the brokers of west to at most 1"
+    assert found.fix == "set default.replication.factor on the brokers of west to at most 1"
 
 
 def test_mirrors_that_are_created_later_count_without_a_name():

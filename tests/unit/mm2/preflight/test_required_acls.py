@@ -30,23 +30,23 @@ EVERYTHING = frozenset(
 WANTED = FlowOperations(
     topics=("orders", "users"),
     mirrors=("east.orders", "east.users"),
-    own=(
-        InternalTopicAcls(name="mm2-offset-map", maker=Client.TARGET_ADMIN, user=Client.PRODUCER),
-        InternalTopicAcls(name="mm2-configs", maker=Client.WORKER, user=Client.WORKER),
+    internal_topics=(
+        InternalTopicAcls(name="mm2-offset-map", creator=Client.TARGET_ADMIN, user=Client.PRODUCER),
+        InternalTopicAcls(name="mm2-configs", creator=Client.WORKER, user=Client.WORKER),
         InternalTopicAcls(
             name="heartbeats",
-            maker=Client.WORKER,
+            creator=Client.WORKER,
             user=Client.WORKER,
-            judged=False,
-            means="no heartbeats",
+            checks_config=False,
+            effect="no heartbeats",
             weight=Weight.WARNING,
         ),
     ),
     worker_group="east-mm2",
-    seen_groups=False,
+    has_visible_groups=False,
     synced_groups=("app",),
     sync_acls=True,
-    read_too=(ClientResource(client=Client.CONSUMER, kind=Kind.TOPIC, name="back"),),
+    reverse_flow_topics=(ClientResource(client=Client.CONSUMER, kind=Kind.TOPIC, name="back"),),
 )
 
 
@@ -115,7 +115,7 @@ def test_one_right_that_is_missing_is_named_with_who_lacks_it(
     client, kind, name, operation, weight
 ):
     (found,) = without(client, kind, name, operation)
-    assert (found.subject, found.word, found.weight) == (
+    assert (found.subject, found.area, found.severity) == (
         "east->west",
         CheckArea.RIGHTS,
         weight,
@@ -171,7 +171,7 @@ def test_what_many_topics_lack_alike_is_told_once_with_one_command():
 def test_settings_of_topics_that_nobody_judges_need_not_be_read():
     assert without(Client.WORKER, Kind.TOPIC, "heartbeats", "DESCRIBE_CONFIGS") == []
     (found,) = without(Client.WORKER, Kind.TOPIC, "heartbeats", "WRITE")
-    assert (found.weight, found.means) == (Weight.WARNING, "no heartbeats")
+    assert (found.severity, found.effect) == (Weight.WARNING, "no heartbeats")
 
 
 def test_what_is_not_wanted_needs_no_right():
@@ -179,9 +179,9 @@ def test_what_is_not_wanted_needs_no_right():
         WANTED,
         sync_acls=False,
         syncs_configs=False,
-        seen_groups=True,
+        has_visible_groups=True,
         synced_groups=(),
-        read_too=(),
+        reverse_flow_topics=(),
     )
     needs = required_acls.list_required_acls(less)
     assert not any("ALTER_CONFIGS" in each.operations for each in needs)

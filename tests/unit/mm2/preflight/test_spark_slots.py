@@ -6,7 +6,7 @@ from mm2.preflight import check_report, spark_slots
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 from mm2.preflight.spark_slots import SlotSnapshot
 
-SEEN = SlotSnapshot(master="spark on local[4,1]", slots=4, wanted=4)
+SEEN = SlotSnapshot(master="spark on local[4,1]", slots=4, needed=4)
 
 
 def told(**changes: object) -> CheckFinding | None:
@@ -17,27 +17,27 @@ def told(**changes: object) -> CheckFinding | None:
 
 def test_enough_slots_or_no_limit_are_fine():
     assert told() is None
-    assert told(slots=None, wanted=9) is None
+    assert told(slots=None, needed=9) is None
 
 
 def test_too_few_slots_let_copies_wait():
-    found = told(wanted=6)
+    found = told(needed=6)
     assert found is not None
-    assert (found.code, found.weight) == ("spark-few-slots", CheckSeverity.WARNING)
-    assert "2 tasks wait" in found.means
-    assert (found.subject, found.word) == (check_report.ENGINE_SUBJECT, CheckArea.SPARK)
+    assert (found.code, found.severity) == ("spark-few-slots", CheckSeverity.WARNING)
+    assert "2 tasks wait" in found.effect
+    assert (found.subject, found.area) == (check_report.ENGINE_SUBJECT, CheckArea.SPARK)
 
 
 def test_no_slots_are_a_failure():
     found = told(slots=0)
     assert found is not None
-    assert (found.code, found.weight) == ("spark-no-slots", CheckSeverity.FAILED)
+    assert (found.code, found.severity) == ("spark-no-slots", CheckSeverity.FAILED)
 
 
 def test_a_master_that_nobody_reaches_is_told_with_its_address():
     found = told(unreachable="spark.example:7077", failure="refused", slots=None)
     assert found is not None
-    assert (found.code, found.weight) == ("spark-master", CheckSeverity.FAILED)
+    assert (found.code, found.severity) == ("spark-master", CheckSeverity.FAILED)
     assert found.command == "nc -vz spark.example 7077"
 
 

@@ -27,7 +27,7 @@ UNSURE = Earlier(partition=THERE, offset=41, again_max=None)
 WAITS = NotReady(partition=THERE, offset=42, again_max=7)
 OLD = TooOld(partition=THERE)
 BEYOND = BeyondEnd(partition=THERE, end=17)
-NOTHING = Unknown(partition=THERE, why="it is a secret")
+NOTHING = Unknown(partition=THERE, reason="it is a secret")
 
 
 def place(outcome, *, offset=50, basis=Basis.OFFSET):
@@ -43,13 +43,13 @@ def place(outcome, *, offset=50, basis=Basis.OFFSET):
 
 def of_group(name, *found, basis=Basis.COMMITTED, silent=""):
     places = tuple(place(each, basis=basis) for each in found)
-    return GroupPlaces(group=name, basis=basis, places=places, silent=silent)
+    return GroupPlaces(group=name, basis=basis, places=places, cluster_error=silent)
 
 
 def answer(*groups, places=(), silent=""):
     ends = {"flow": "east->west", "origin": "east", "destination": "west"}
     return TranslationResult(
-        **ends, at_ms=150_000, groups=groups or None, places=tuple(places), silent=silent
+        **ends, at_ms=150_000, groups=groups or None, offsets=tuple(places), source_error=silent
     )
 
 
@@ -86,7 +86,7 @@ def test_groups_as_a_table_with_what_has_to_be_said_of_them():
 
 
 def test_a_time_that_was_looked_for_on_the_other_side_is_told():
-    found = answer(places=[place(UNSURE, offset=None, basis=Basis.TIME_THERE)])
+    found = answer(places=[place(UNSURE, offset=None, basis=Basis.TIME_ON_DESTINATION)])
     table, note = list(flow_offset_translation.format_translation(found))[1:]
     assert table.split()[2] == "-"
     assert note.startswith("orders-3: east did not answer")
@@ -166,4 +166,4 @@ def test_whether_it_is_beyond_the_log_end_nobody_knows_without_the_source():
     ],
 )
 def test_is_there_a_place_for_all_that_was_asked(found, whole):
-    assert found.whole is whole
+    assert found.is_complete is whole

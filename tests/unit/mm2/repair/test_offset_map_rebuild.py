@@ -38,7 +38,7 @@ class Questions:
     def leader(self, topic: str, partition: int) -> int:
         return 1
 
-    def ask(self, to: object, message: object) -> Any:
+    def request(self, to: object, message: object) -> Any:
         found = SimpleNamespace(error_code=0, offset=self.start)
         return SimpleNamespace(topics=[SimpleNamespace(partitions=[found])])
 
@@ -49,10 +49,10 @@ def looking(questions: Any, **more: Any) -> MapRebuild:
     given: dict[str, Any] = {
         "clock": Clock(),
         "timeout_s": 60.0,
-        "tell": lambda line: None,
+        "print_line": lambda line: None,
         "all_differ": False,
-        "questions": lambda: contextlib.nullcontext(questions),
-        "both": SimpleNamespace(source=source),
+        "connect": lambda: contextlib.nullcontext(questions),
+        "pair": SimpleNamespace(source=source),
     }
     run = MapRebuild(cast(Any, SimpleNamespace(**given | more)), writes=False)
     run._setups[PLACE] = taking.where()
@@ -64,16 +64,16 @@ def looking(questions: Any, **more: Any) -> MapRebuild:
 def test_a_mirror_from_which_all_was_deleted_is_not_one_that_never_held_anything(start, well):
     run = looking(Questions(start))
     (bounds,) = run._determine_ranges([PLACE])
-    run._compared(LogCompareResult(partition=bounds.partition, source=3))
-    found = run.found[PLACE]
-    assert (found.is_well, "mm2 topic reset" in found.why) == (well, not well)
+    run._compared(LogCompareResult(partition=bounds.partition, source_records=3))
+    found = run.results[PLACE]
+    assert (found.is_complete, "mm2 topic reset" in found.reason) == (well, not well)
 
 
 @pytest.mark.parametrize("all_differ", [False, True])
 def test_where_copies_of_equal_records_may_be_there_it_says_what_would_settle_it(all_differ):
     run = looking(Questions(0), all_differ=all_differ)
-    run._compared(LogCompareResult(partition=PLACE, source=3, target=2))
-    assert ("--all-differ" in run.found[PLACE].why) != all_differ
+    run._compared(LogCompareResult(partition=PLACE, source_records=3, target_records=2))
+    assert ("--all-differ" in run.results[PLACE].reason) != all_differ
 
 
 def test_one_partition_that_cannot_be_asked_stands_in_nobodys_way():
@@ -84,42 +84,46 @@ def test_one_partition_that_cannot_be_asked_stands_in_nobodys_way():
     other = TopicPartition(PLACE.topic, PLACE.partition + 1)
     both_logs = {each: FakeLog(times_ms=[1_000] * 9) for each in (PLACE, other)}
     source = SimpleNamespace(logs=FakeLogs(both_logs))
-    run = looking(Silent(0), both=SimpleNamespace(source=source))
+    run = looking(Silent(0), pair=SimpleNamespace(source=source))
     run._setups[other] = taking.where()
     run._plans[other] = RebuildPlan(kind=RebuildScope.BEFORE, source_to=2, target_to=1)
     found = run._determine_ranges([PLACE, other])
-    assert [(each.partition, each.source_to, each.target_to) for each in found] == [(other, 2, 1)]
-    assert "it has no leader" in run.found[PLACE].why
+    assert [(each.partition, each.source_end, each.target_end) for each in found] == [(other, 2, 1)]
+    assert "it has no leader" in run.results[PLACE].reason
 
 
 def test_who_wrote_for_a_flow_back_is_read_once_and_after_the_ends_of_the_source():
     asked: list[str] = []
 
     class Ends(FakeLogs):
-        def ends(self, partitions: Any, timeout_s: float) -> Any:
+        def fetch_bounds(self, partitions: Any, timeout_s: float) -> Any:
             asked.append("ends")
-            return super().ends(partitions, timeout_s)
+            return super().fetch_bounds(partitions, timeout_s)
 
     def opposite() -> Any:
         asked.append("opposite")
-        return SimpleNamespace(partition=lambda place: SimpleNamespace(producers={41: place}))
+        return SimpleNamespace(get_partition=lambda place: SimpleNamespace(producers={41: place}))
 
     ends = Ends({PLACE: FakeLog(times_ms=[1_000] * 3)})
     both = SimpleNamespace(source=SimpleNamespace(logs=ends))
-    run = looking(Questions(0), both=both, opposite=opposite)
+    run = looking(Questions(0), pair=both, read_reverse_map=opposite)
     run._setups[PLACE] = dataclasses.replace(taking.where(), opposite_map="mm2-offset-map")
     (bounds,) = run._determine_ranges([PLACE])
-    assert (bounds.source_to, bounds.opposite, asked) == (3, frozenset({41}), ["ends", "opposite"])
+    assert (bounds.source_end, bounds.reverse_producers, asked) == (
+        3,
+        frozenset({41}),
+        ["ends", "opposite"],
+    )
 
 
 MATCHED = LogAlignment(
     first_source=0,
     first_target=0,
-    stretches=(AlignedRange(0, 5, 5, ((0, 0),)),),
-    matched=5,
-    unsure=0,
-    tail=0,
-    writers=(7,),
+    ranges=(AlignedRange(0, 5, 5, ((0, 0),)),),
+    matched_offsets=5,
+    bounded_offsets=0,
+    unmatched_tail=0,
+    producer_ids=(7,),
 )
 
 
@@ -153,11 +157,11 @@ def storing(monkeypatch: pytest.MonkeyPatch, *, hosts=(), between=()) -> MapRebu
     tools: Any = SimpleNamespace(
         clock=Clock(),
         timeout_s=60.0,
-        tell=lambda line: None,
+        print_line=lambda line: None,
         ledger=ledger,
-        both=both,
+        pair=both,
         worker_props={},
-        reaching=SimpleNamespace(transforms={}),
+        copy_config=SimpleNamespace(transforms={}),
     )
     run = MapRebuild(tools, writes=True)
     run._setups[PLACE] = taking.where()
@@ -167,20 +171,20 @@ def storing(monkeypatch: pytest.MonkeyPatch, *, hosts=(), between=()) -> MapRebu
     return run
 
 
-COMPARED = LogCompareResult(partition=PLACE, matched=MATCHED, source=5, target=5)
+COMPARED = LogCompareResult(partition=PLACE, alignment=MATCHED, source_records=5, target_records=5)
 
 
 def test_what_was_stored_stands(monkeypatch):
     run = storing(monkeypatch)
     run._compared(COMPARED)
-    assert (run.found[PLACE].stored, run.found[PLACE].why) == (4, "")
+    assert (run.results[PLACE].stored, run.results[PLACE].reason) == (4, "")
 
 
 def test_a_flow_that_was_started_while_logs_were_compared_is_left_alone(monkeypatch):
     run = storing(monkeypatch, hosts=("here",))
     with pytest.raises(FlowRunsError):
         run._compared(COMPARED)
-    assert run._tools.ledger.catch_up(5.0).partition(PLACE).begun == {}
+    assert run._tools.ledger.catch_up(5.0).get_partition(PLACE).era_records == {}
 
 
 def test_a_flow_of_which_nobody_tells_whether_it_runs_is_left_alone(monkeypatch):
@@ -189,7 +193,7 @@ def test_a_flow_of_which_nobody_tells_whether_it_runs_is_left_alone(monkeypatch)
         RetriableError, match="west does not report whether flow east->west is running"
     ):
         run._compared(COMPARED)
-    assert run._tools.ledger.catch_up(5.0).partition(PLACE).begun == {}
+    assert run._tools.ledger.catch_up(5.0).get_partition(PLACE).era_records == {}
 
 
 def test_what_somebody_newer_wrote_meanwhile_is_told(monkeypatch):
@@ -197,8 +201,8 @@ def test_what_somebody_newer_wrote_meanwhile_is_told(monkeypatch):
         PLACE,
         MATCHED,
         copied_map.era_of(0, 0),
-        by=FencingOwner(producer_id=40, epoch=7, marker=5, leader_epoch=0),
+        fencing_owner=FencingOwner(producer_id=40, epoch=7, marker=5, leader_epoch=0),
     )
     run = storing(monkeypatch, between=tuple(other))
     run._compared(COMPARED)
-    assert "another process has acquired it" in run.found[PLACE].why
+    assert "another process has acquired it" in run.results[PLACE].reason

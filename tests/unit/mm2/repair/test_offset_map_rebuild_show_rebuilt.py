@@ -13,26 +13,28 @@ ONE, TWO = TopicPartition("orders", 1), TopicPartition("orders", 2)
 MATCHED = LogAlignment(
     first_source=0,
     first_target=1,
-    stretches=(AlignedRange(0, 9, 12, ((0, 3),)),),
-    matched=1_008,
-    unsure=3,
-    tail=2,
-    writers=(7,),
+    ranges=(AlignedRange(0, 9, 12, ((0, 3),)),),
+    matched_offsets=1_008,
+    bounded_offsets=3,
+    unmatched_tail=2,
+    producer_ids=(7,),
 )
 WELL = RebuiltPartition(
     partition=ONE,
-    kind=RebuildScope.LOST,
-    compared=LogCompareResult(partition=ONE, matched=MATCHED, source=11, target=12),
+    scope=RebuildScope.LOST,
+    compared=LogCompareResult(
+        partition=ONE, alignment=MATCHED, source_records=11, target_records=12
+    ),
     stored=4,
 )
-ILL = RebuiltPartition(partition=TWO, kind=None, why="there is no mirror")
+ILL = RebuiltPartition(partition=TWO, scope=None, reason="there is no mirror")
 
 
 def test_a_line_for_each_partition():
     first, second = list(offset_map_rebuild.format_rebuild([ILL, WELL]))[1:]
     assert " ".join(first.split()) == "orders 1 all of it 11 12 1,008 3 2 4 -"
     assert " ".join(second.split()) == "orders 2 - - - - - - 0 there is no mirror"
-    assert (WELL.is_well, ILL.is_well) == (True, False)
+    assert (WELL.is_complete, ILL.is_complete) == (True, False)
 
 
 def test_as_json():

@@ -122,7 +122,7 @@ def test_the_partition_of_a_skipped_era_begins_again_where_the_operator_says(clu
     (stated,) = incidents(cluster)
     assert "era 1" in stated.detail
     assert "starts again from earliest" in stated.detail
-    partition = map_of(cluster).partition(ORDERS_4)
+    partition = map_of(cluster).get_partition(ORDERS_4)
     assert partition.open_request is not None
     assert (partition.open_request.position, partition.had_progress) == ("earliest", True)
 
@@ -144,8 +144,10 @@ def test_a_skipped_producer_id_stays_one_of_the_flows(cluster):
     log += [(offset_map_records.encode_key(other), producer), (ERA, era), (PRODUCER, b"\x09")]
     skip(cluster, 2)
     known = map_of(cluster)
-    assert known.unreadable() == []
-    found = recovery_instructions.extract_recovered_state(known.partition(ORDERS_4), target=None)
+    assert known.list_unreadable() == []
+    found = recovery_instructions.extract_recovered_state(
+        known.get_partition(ORDERS_4), target=None
+    )
     assert (found.producers, found.era_number) == ({5: 1, 7: 2}, 1)
     assert "producer id 7" in incidents(cluster)[0].detail
 

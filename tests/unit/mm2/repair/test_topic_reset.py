@@ -54,7 +54,7 @@ def segment(through: int) -> MapSegment:
         leader_epoch=0,
         source_epoch=0,
         owner=bytes(8),
-        take_start=0,
+        acquired_from=0,
         through=through,
         target_next=through,
         last_crc=None,
@@ -129,7 +129,7 @@ def test_every_partition_of_the_topic_gets_a_request_of_its_own():
     world = World()
     recorded = world.ask("latest")
     assert [str(each.partition) for each in recorded] == ["orders-0", "orders-1", "orders-2"]
-    requests = [world.map().partition(each.partition).open_request for each in recorded]
+    requests = [world.map().get_partition(each.partition).open_request for each in recorded]
     assert [each and each.position for each in requests] == ["latest"] * 3
     assert len({each and each.request for each in requests}) == 3
 
@@ -138,14 +138,14 @@ def test_only_the_named_partitions_get_one():
     world = World()
     recorded = world.ask("1700000000000", partitions=(2, 0, 2))
     assert [each.partition.partition for each in recorded] == [0, 2]
-    assert world.map().partition(TopicPartition("orders", 1)).request is None
+    assert world.map().get_partition(TopicPartition("orders", 1)).request is None
 
 
 def test_a_later_request_replaces_an_earlier_one():
     world = World()
     world.ask("earliest", partitions=(0,))
     world.ask("latest", partitions=(0,))
-    request = world.map().partition(P0).open_request
+    request = world.map().get_partition(P0).open_request
     assert request is not None
     assert request.position == "latest"
 
@@ -184,13 +184,13 @@ def test_somebody_elses_request_at_the_same_time_is_noticed():
     ledger = FlowLedger(world.log)
     world.anchor(1)
     other = NewEraRequest(request="other", position="latest")
-    work = ledger.work
+    work = ledger.run_once
 
     def work_and_be_overtaken(timeout_s: float) -> None:
         work(timeout_s)
         world.write(NewEraRequestKey(topic="orders", partition=0), other)
 
-    ledger.work = work_and_be_overtaken  # type: ignore[method-assign]  # somebody else, in between
+    ledger.run_once = work_and_be_overtaken  # type: ignore[method-assign]  # somebody else, in between
     with pytest.raises(
         RetriableError, match="not recorded: another operator reset orders-0 to latest"
     ):
@@ -321,11 +321,11 @@ class Watch:
         self.awaiting = ResetWaiter(
             decisions=decisions,
             ledger=ledger,
-            look=lambda: self.seen,
-            why_not=lambda: "",
-            nodes=self.nodes,
-            now=self,
-            pause=self.pause,
+            collect_partitions=lambda: self.seen,
+            explain_inactivity=lambda: "",
+            find_nodes=self.nodes,
+            clock=self,
+            sleep=self.pause,
         )
 
     def nodes(self, partitions):
@@ -346,7 +346,7 @@ class Watch:
         return int(self.passed_s * 1000)
 
     def outcomes(self, timeout_s: float = 60.0) -> list[str]:
-        return [each.describe() for each in self.awaiting.outcomes(timeout_s)]
+        return [each.describe() for each in self.awaiting.wait_for_outcomes(timeout_s)]
 
 
 def seen(state: str, reason: str = "") -> dict[TopicPartition, ObservedPartition]:
@@ -372,7 +372,7 @@ def test_partitions_replicate_again_once_a_task_began_them_and_copies():
 def test_of_a_node_elsewhere_only_the_beginning_is_known():
     world, decisions = decided()
     watch = Watch(world, decisions, then={2: lambda: world.begin(decisions[0])})
-    (found,) = watch.awaiting.outcomes(60.0)
+    (found,) = watch.awaiting.wait_for_outcomes(60.0)
     assert found.replicating is None
     assert found.describe() == (
         "orders-0: started again at source offset 0; its state is known only on node "

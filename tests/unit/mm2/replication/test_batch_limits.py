@@ -25,7 +25,7 @@ def joined(*looks, start=TINY, slow_acks=True):
     now_s, found = 0.0, []
     for waited_s, elapsed_s in looks:
         now_s += elapsed_s
-        joining.waited(waited_s, now_s, slow_acks=slow_acks)
+        joining.record_idle_time(waited_s, now_s, slow_acks=slow_acks)
         found.append((joining.records, joining.bytes))
     return found
 
@@ -71,27 +71,27 @@ def test_each_look_is_at_the_time_since_the_one_before():
 
 def test_nothing_is_known_of_a_target_that_refused_nothing():
     allowed = PartitionBatchLimits()
-    assert (allowed.refused_bytes, allowed.records_at(0)) == (
+    assert (allowed.refused_bytes, allowed.get_record_limit(0)) == (
         batch_limits.NO_RECORD_LIMIT,
         batch_limits.NO_RECORD_LIMIT,
     )
-    assert allowed.made_bytes == batch_limits.ENCODED_BATCH_BYTES_MAX
+    assert allowed.reencoded_bytes_max == batch_limits.ENCODED_BATCH_BYTES_MAX
 
 
 def test_what_is_too_large_is_halved_as_long_as_it_can_be():
     allowed = PartitionBatchLimits()
-    assert allowed.too_large(size=400_000, count=10)
-    assert (allowed.refused_bytes, allowed.made_bytes) == (400_000, 200_000)
-    assert allowed.too_large(size=150_000, count=4)
-    assert (allowed.refused_bytes, allowed.made_bytes) == (150_000, 75_000)
-    assert not allowed.too_large(size=90_000, count=1)
-    assert (allowed.refused_bytes, allowed.made_bytes) == (150_000, 75_000)
+    assert allowed.halve_size_limit(size=400_000, count=10)
+    assert (allowed.refused_bytes, allowed.reencoded_bytes_max) == (400_000, 200_000)
+    assert allowed.halve_size_limit(size=150_000, count=4)
+    assert (allowed.refused_bytes, allowed.reencoded_bytes_max) == (150_000, 75_000)
+    assert not allowed.halve_size_limit(size=90_000, count=1)
+    assert (allowed.refused_bytes, allowed.reencoded_bytes_max) == (150_000, 75_000)
 
 
 def test_a_batch_larger_than_what_we_make_is_first_made_smaller_than_that():
     allowed = PartitionBatchLimits()
-    assert allowed.too_large(size=10 << 20, count=10)
-    assert (allowed.refused_bytes, allowed.made_bytes) == (
+    assert allowed.halve_size_limit(size=10 << 20, count=10)
+    assert (allowed.refused_bytes, allowed.reencoded_bytes_max) == (
         10 << 20,
         batch_limits.ENCODED_BATCH_BYTES_MAX // 2,
     )
@@ -100,19 +100,19 @@ def test_a_batch_larger_than_what_we_make_is_first_made_smaller_than_that():
 @pytest.mark.parametrize(("count", "then"), [(1000, 500), (3, 2), (2, 1)])
 def test_an_unknown_bad_record_is_looked_for_in_half_of_the_batch(count, then):
     allowed = PartitionBatchLimits()
-    assert allowed.isolate(count=count, until=50)
-    assert allowed.records_at(49) == then
+    assert allowed.halve_record_limit(count=count, until=50)
+    assert allowed.get_record_limit(49) == then
 
 
 def test_a_bad_record_that_stands_alone_is_known():
-    assert not PartitionBatchLimits().isolate(count=1, until=50)
+    assert not PartitionBatchLimits().halve_record_limit(count=1, until=50)
 
 
 @given(st.integers(1, 100_000))
 def test_any_batch_is_halved_to_single_records_in_few_steps(count):
     allowed, steps = PartitionBatchLimits(), 0
-    while allowed.isolate(count=count, until=50):
-        count = min(count, allowed.records_at(0))
+    while allowed.halve_record_limit(count=count, until=50):
+        count = min(count, allowed.get_record_limit(0))
         steps += 1
     assert count == 1
     assert steps <= 18
@@ -120,8 +120,8 @@ def test_any_batch_is_halved_to_single_records_in_few_steps(count):
 
 def test_behind_what_was_refused_batches_are_whole_again():
     allowed = PartitionBatchLimits()
-    allowed.isolate(count=8, until=50)
-    assert [allowed.records_at(at) for at in (10, 49, 50, 10)] == [
+    allowed.halve_record_limit(count=8, until=50)
+    assert [allowed.get_record_limit(at) for at in (10, 49, 50, 10)] == [
         4,
         4,
         batch_limits.NO_RECORD_LIMIT,
@@ -131,26 +131,26 @@ def test_behind_what_was_refused_batches_are_whole_again():
 
 def test_another_refusal_within_the_first_does_not_end_the_search_sooner():
     allowed = PartitionBatchLimits()
-    allowed.isolate(count=8, until=50)
-    allowed.isolate(count=4, until=46)
-    assert (allowed.records_at(49), allowed.until) == (2, 50)
+    allowed.halve_record_limit(count=8, until=50)
+    allowed.halve_record_limit(count=4, until=46)
+    assert (allowed.get_record_limit(49), allowed.record_limit_end) == (2, 50)
 
 
 def test_what_was_learned_is_forgotten():
     allowed = PartitionBatchLimits()
-    allowed.too_large(size=1000, count=9)
-    allowed.isolate(count=8, until=50)
-    allowed.forget()
-    assert (allowed.refused_bytes, allowed.made_bytes) == (
+    allowed.halve_size_limit(size=1000, count=9)
+    allowed.halve_record_limit(count=8, until=50)
+    allowed.reset()
+    assert (allowed.refused_bytes, allowed.reencoded_bytes_max) == (
         batch_limits.NO_RECORD_LIMIT,
         batch_limits.ENCODED_BATCH_BYTES_MAX,
     )
-    assert allowed.records_at(0) == batch_limits.NO_RECORD_LIMIT
+    assert allowed.get_record_limit(0) == batch_limits.NO_RECORD_LIMIT
 
 
 def refused(allowed, code, *sources, now_s):
     sent = SentBatch(copying.outgoing_of(*sources), target=0, crc=0, size=1000)
-    return allowed.refused(code, sent, now_s)
+    return allowed.on_batch_refused(code, sent, now_s)
 
 
 @pytest.mark.parametrize("code", [10, 18, 32, 87])
@@ -176,10 +176,13 @@ def test_what_is_not_divided_is_not_remembered():
 
 def test_partitions_of_a_task_share_what_is_joined_and_not_what_was_refused():
     joining = BatchMergeLimits()
-    one, other = PartitionBatchLimits(joining=joining), PartitionBatchLimits(joining=joining)
-    one.too_large(size=1000, count=9)
-    joining.waited(1.0, 1.0, slow_acks=True)
-    assert (other.joining.records, other.refused_bytes) == (
+    one, other = (
+        PartitionBatchLimits(merge_limits=joining),
+        PartitionBatchLimits(merge_limits=joining),
+    )
+    one.halve_size_limit(size=1000, count=9)
+    joining.record_idle_time(1.0, 1.0, slow_acks=True)
+    assert (other.merge_limits.records, other.refused_bytes) == (
         batch_limits.DECODE_PART_RECORDS,
         batch_limits.NO_RECORD_LIMIT,
     )

@@ -24,7 +24,7 @@ def spoken(side: ClusterRole, **other: int | None) -> dict[str, int | None]:
 
 def source(**other: int | None) -> ClusterCapabilities:
     return ClusterCapabilities(
-        alias="a", spoken=spoken(ClusterRole.SOURCE, **other), topic_ids=True
+        alias="a", api_versions=spoken(ClusterRole.SOURCE, **other), has_topic_ids=True
     )
 
 
@@ -33,7 +33,10 @@ def target(
 ) -> ClusterCapabilities:
     checks = dict.fromkeys(CapabilityCheck, capabilities.CHECK_HOLDS) | (answers or {})
     return ClusterCapabilities(
-        alias="b", spoken=spoken(ClusterRole.TARGET, **other), topic_ids=True, checks=checks
+        alias="b",
+        api_versions=spoken(ClusterRole.TARGET, **other),
+        has_topic_ids=True,
+        checks=checks,
     )
 
 
@@ -50,7 +53,7 @@ def fails(
 def test_all_that_is_needed_makes_it_exactly_once():
     verdict = decide(source(), target())
 
-    assert (verdict.delivery, verdict.proven, verdict.fenced) == (
+    assert (verdict.guarantee, verdict.is_verified, verdict.is_fenced) == (
         DeliveryGuarantee.EXACTLY_ONCE,
         True,
         True,
@@ -64,8 +67,8 @@ def test_all_that_is_needed_makes_it_exactly_once():
 def test_each_check_that_fails_makes_it_at_least_once_and_says_why(check):
     verdict = decide(source(), target({check: fails()}))
 
-    assert verdict.delivery is DeliveryGuarantee.AT_LEAST_ONCE
-    assert not verdict.fenced
+    assert verdict.guarantee is DeliveryGuarantee.AT_LEAST_ONCE
+    assert not verdict.is_fenced
     (reason,) = verdict.reasons
     assert check.value in reason
     assert "seen so" in reason
@@ -89,7 +92,7 @@ def test_what_was_not_tried_is_taken_for_granted_and_said(check):
     )
 
     assert str(verdict) == "exactly once, not verified"
-    assert verdict.fenced
+    assert verdict.is_fenced
     assert "no right to create it" in verdict.notes[0]
 
 
@@ -98,13 +101,13 @@ def test_what_fails_counts_more_than_what_is_unknown():
         CapabilityCheck.TRANSACTIONAL_ID: fails(),
         CapabilityCheck.FENCE: fails(CheckOutcome.UNKNOWN),
     }
-    assert decide(source(), target(answers)).delivery is DeliveryGuarantee.AT_LEAST_ONCE
+    assert decide(source(), target(answers)).guarantee is DeliveryGuarantee.AT_LEAST_ONCE
 
 
 def test_a_target_that_rewrites_batches_is_only_noted():
     verdict = decide(source(), target({CapabilityCheck.UNCHANGED: fails()}))
 
-    assert verdict.delivery is DeliveryGuarantee.EXACTLY_ONCE
+    assert verdict.guarantee is DeliveryGuarantee.EXACTLY_ONCE
     assert "rewrites batches" in verdict.notes[0]
 
 
@@ -112,7 +115,7 @@ def test_a_target_that_rewrites_batches_is_only_noted():
 def test_without_transactions_nothing_is_fenced(name):
     verdict = decide(source(), target(**{name: None}))
 
-    assert verdict.delivery is DeliveryGuarantee.AT_LEAST_ONCE
+    assert verdict.guarantee is DeliveryGuarantee.AT_LEAST_ONCE
     assert name in verdict.reasons[0]
 
 
@@ -122,25 +125,30 @@ def test_without_transactions_nothing_is_fenced(name):
 def test_what_a_source_must_speak_is_needed_for_anything(name):
     verdict = decide(source(**{name: None}), target())
 
-    assert verdict.delivery is DeliveryGuarantee.NONE
+    assert verdict.guarantee is DeliveryGuarantee.NONE
     assert f"a does not support {name}" in verdict.reasons[0]
 
 
 @pytest.mark.parametrize("name", ["produce", "init_producer_id", "offset_for_leader_epoch"])
 def test_what_a_target_must_speak_is_needed_for_anything(name):
-    assert decide(source(), target(**{name: None})).delivery is DeliveryGuarantee.NONE
+    assert decide(source(), target(**{name: None})).guarantee is DeliveryGuarantee.NONE
 
 
 def test_a_cluster_without_topic_ids_is_noted():
-    old = ClusterCapabilities(alias="a", spoken=spoken(ClusterRole.SOURCE), topic_ids=False)
+    old = ClusterCapabilities(
+        alias="a", api_versions=spoken(ClusterRole.SOURCE), has_topic_ids=False
+    )
 
     (note,) = decide(old, target()).notes
     assert note.startswith("a has no topic ids")
 
 
 def test_brokers_that_do_not_tell_how_long_they_remember_are_noted():
-    silent = dataclasses.replace(target(), tells_expiration=False)
+    silent = dataclasses.replace(target(), reports_producer_expiration=False)
 
     (note,) = decide(source(), silent).notes
     assert "24 hours are assumed" in note
-    assert decide(source(), dataclasses.replace(target(), tells_expiration=True)).notes == ()
+    assert (
+        decide(source(), dataclasses.replace(target(), reports_producer_expiration=True)).notes
+        == ()
+    )

@@ -52,7 +52,7 @@ def test_a_first_start_begins_era_one_behind_our_marker():
         leader_epoch=2,
         era=1,
         ordinal=1,
-        take_start=30,
+        match_start=30,
         source=30,
         target=51,
     )
@@ -97,7 +97,9 @@ def test_what_a_newer_owner_wrote_behind_our_marker_leaves_a_mirror_empty():
 def test_a_newer_epoch_of_ours_below_our_marker_tells_that_we_are_fenced():
     """An unclean election took our marker, and who was fenced then wrote where it had been."""
     log = Log(scripts.marker(0, NEWER), scripts.data(1, b"x", producer=NEWER))
-    assert start(taking.attempt(), ReadTarget=log).outcome == OwnershipLost(than=taking.US)
+    assert start(taking.attempt(), ReadTarget=log).outcome == OwnershipLost(
+        fenced_producer=taking.US
+    )
 
 
 def test_records_in_an_exclusive_mirror_stop_a_first_start():
@@ -185,7 +187,7 @@ def test_a_broker_that_gives_nothing_is_not_read_for_ever():
 
 def test_a_timestamp_starts_exactly_at_the_first_record_so_young():
     played = start(taking.attempt(start="1700000000000"))
-    assert (played.outcome.source, played.outcome.take_start) == (30, 30)
+    assert (played.outcome.source, played.outcome.match_start) == (30, 30)
     ((_, era),) = taking.mapped(played, EraKey)
     assert era.first_source == 30
     assert ReadSource not in played.kinds
@@ -311,7 +313,7 @@ def test_an_unreadable_record_settles_nothing():
     unreadable = UnreadableStateRecord(offset=9, why="garbage")
     read = {ReadRecoveredState: RecoveredState(unreadable=unreadable)}
     played = scripts.play(eras.record_producer_id(attempt, era=1), read)
-    assert played.outcome == halts.halt_map_unreadable(attempt.where, unreadable)
+    assert played.outcome == halts.halt_map_unreadable(attempt.setup, unreadable)
 
 
 def test_a_repeated_statement_replaces_itself():
@@ -374,34 +376,34 @@ def test_an_offset_is_begun_at_or_where_the_source_begins_behind_it(asked, log_s
 
 
 def paired():
-    found = TailMatcher(tail=[], position=120, start=40, source_epoch=9, matched=4)
+    found = TailMatcher(tail=[], position=120, start=40, source_epoch=9, matched_records=4)
     found.runs.append(OffsetRun(100, -60))
-    found.seams.append(Junction(1, 110, 50, 8))
+    found.junctions.append(Junction(1, 110, 50, 8))
     return found
 
 
 def test_what_pairing_found_is_what_is_taken():
     attempt = taking.attempt(taking.known())
-    taken = eras.create_acquired(attempt, era=3, start=100, pairs=paired(), target=44)
+    taken = eras.create_partition_acquired(attempt, era=3, start=100, match=paired(), target=44)
     assert taken == PartitionAcquired(
         producer=taking.US,
         leader_epoch=2,
         era=3,
         ordinal=1,
-        take_start=100,
+        match_start=100,
         source=120,
         target=44,
         source_epoch=9,
         runs=(OffsetRun(100, -60),),
-        seams=(Junction(1, 110, 50, 8),),
-        spared=4,
+        junctions=(Junction(1, 110, 50, 8),),
+        already_stored=4,
     )
 
 
 @pytest.mark.parametrize("new", [True, False])
 def test_the_copy_goes_on_behind_our_marker_once_our_id_is_recorded(new):
     attempt = taking.attempt(taking.known(producers={}) if new else taking.known())
-    script = eras.continue_era(attempt, era=3, start=100, pairs=paired())
+    script = eras.continue_era(attempt, era=3, start=100, match=paired())
     played = scripts.play(script, taking.answers())
     assert played.outcome.target == 51
     assert taking.kinds(played) == (["MapProducerKey"] if new else [])
@@ -409,6 +411,6 @@ def test_the_copy_goes_on_behind_our_marker_once_our_id_is_recorded(new):
 
 def test_an_id_that_cannot_be_recorded_ends_the_attempt():
     attempt = taking.attempt(taking.known(producers={}))
-    script = eras.continue_era(attempt, era=3, start=100, pairs=paired())
+    script = eras.continue_era(attempt, era=3, start=100, match=paired())
     played = scripts.play(script, taking.answers(AppendToFlowLog=scripts.LOST))
     assert isinstance(played.outcome, RetryRecovery)

@@ -14,8 +14,8 @@ from mm2.replication.setup import PartitionSetup
 WHERE = PartitionSetup(
     flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
 )
-TAKE, BACK_OFF = ErrorAction.TAKE, ErrorAction.BACK_OFF
-CHECK_FENCE, STOP = ErrorAction.CHECK_FENCE, ErrorAction.STOP
+TAKE, BACK_OFF = ErrorAction.REACQUIRE, ErrorAction.BACK_OFF
+CHECK_FENCE, STOP = ErrorAction.CHECK_FENCE, ErrorAction.HALT
 
 
 def produce(code, message=""):
@@ -69,8 +69,8 @@ FEW = "(fewer in-sync replicas than min.insync.replicas)"
 )
 def test_what_follows_an_error_of_produce(code, then, reason):
     reaction = produce(code)
-    assert (reaction.then, reaction.reason) == (then, reason)
-    assert (reaction.stop is not None) == (then is STOP or code in UNCLEAR)
+    assert (reaction.action, reaction.reason) == (then, reason)
+    assert (reaction.halt is not None) == (then is STOP or code in UNCLEAR)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_what_follows_an_error_of_produce(code, then, reason):
 def test_what_can_be_divided_is_taken_again_at_once(code, name):
     assert code in error_policy.TOO_LARGE_CODES | error_policy.INVALID_RECORD_CODES
     reaction = error_policy.react_to_produce_error(
-        WHERE, code=code, message="no", offset=500, divided=True
+        WHERE, code=code, message="no", offset=500, is_split=True
     )
-    assert (reaction.then, reaction.stop) == (TAKE, None)
+    assert (reaction.action, reaction.halt) == (TAKE, None)
     assert reaction.reason == f"a.orders-7 refused a batch with {name}: it is split and sent again"
 
 
@@ -108,7 +108,7 @@ def test_what_can_be_divided_is_taken_again_at_once(code, name):
     ],
 )
 def test_a_policy_stops_the_partition_with_what_to_do(code, advice):
-    stop = produce(code, "the broker's words").stop
+    stop = produce(code, "the broker's words").halt
     assert (stop.cause, stop.retry_after_s) == (HaltCause.REFUSED, error_policy.HALT_RETRY_DELAY_S)
     assert stop.message.startswith("a.orders-7 refused the batch of orders-7 offset 500 with ")
     assert "(the broker's words): " in stop.message
@@ -116,7 +116,7 @@ def test_a_policy_stops_the_partition_with_what_to_do(code, advice):
 
 
 def test_without_a_message_of_the_broker_no_brackets_are_left():
-    assert "RECORD_TOO_LARGE: raise" in produce(10).stop.message
+    assert "RECORD_TOO_LARGE: raise" in produce(10).halt.message
 
 
 def test_the_brokers_words_go_before_the_codes_name():
@@ -130,7 +130,7 @@ def test_moved_leaders_are_no_error_of_fetch(code):
 
 def test_an_offset_out_of_range_is_taken_anew():
     reaction = error_policy.react_to_fetch_error(WHERE, code=1, offset=500)
-    assert reaction == ErrorReaction(then=TAKE, reason="orders-7 no longer has offset 500")
+    assert reaction == ErrorReaction(action=TAKE, reason="orders-7 no longer has offset 500")
 
 
 @pytest.mark.parametrize(
@@ -146,12 +146,12 @@ def test_an_offset_out_of_range_is_taken_anew():
 def test_other_errors_of_fetch_stop_the_partition_and_are_tried_again(code, why):
     reaction = error_policy.react_to_fetch_error(WHERE, code=code, offset=500)
     assert reaction is not None
-    assert reaction.then is STOP
-    assert reaction.stop is not None
-    assert reaction.stop.cause is HaltCause.SOURCE_REFUSED
-    assert reaction.stop.retry_after_s == error_policy.HALT_RETRY_DELAY_S
-    assert reaction.stop.message.startswith("orders-7 at offset 500: ")
-    assert why in reaction.stop.message
+    assert reaction.action is STOP
+    assert reaction.halt is not None
+    assert reaction.halt.cause is HaltCause.SOURCE_REFUSED
+    assert reaction.halt.retry_after_s == error_policy.HALT_RETRY_DELAY_S
+    assert reaction.halt.message.startswith("orders-7 at offset 500: ")
+    assert why in reaction.halt.message
 
 
 @pytest.mark.parametrize(
@@ -167,28 +167,28 @@ def test_what_may_pass_stops_the_partition_only_if_it_lasts(code, why):
     where = dataclasses.replace(WHERE, source_topic_id=b"1" * 16)
     reaction = error_policy.react_to_fetch_error(where, code=code, offset=500)
     assert reaction is not None
-    assert reaction.stop is not None
-    assert reaction.then is BACK_OFF
-    assert reaction.stop.retry_after_s == error_policy.HALT_RETRY_DELAY_S
-    assert reaction.stop.message.startswith(f"{reaction.reason}: ")
-    assert operator_commands.extract_remedy(reaction.stop.message)
-    assert reaction.stop.cause is HaltCause.SOURCE_REFUSED
+    assert reaction.halt is not None
+    assert reaction.action is BACK_OFF
+    assert reaction.halt.retry_after_s == error_policy.HALT_RETRY_DELAY_S
+    assert reaction.halt.message.startswith(f"{reaction.reason}: ")
+    assert operator_commands.extract_remedy(reaction.halt.message)
+    assert reaction.halt.cause is HaltCause.SOURCE_REFUSED
     assert why in reaction.reason
 
 
 def test_a_missing_topic_without_an_id_may_come_back_as_another_one():
     reaction = error_policy.react_to_fetch_error(WHERE, code=3, offset=500)
     assert reaction is not None
-    assert reaction.stop is not None
-    assert (reaction.then, reaction.stop.retry_after_s) == (BACK_OFF, None)
-    assert "give topics no ids" in reaction.stop.message
-    assert "mm2 topic reset" in operator_commands.extract_remedy(reaction.stop.message)
+    assert reaction.halt is not None
+    assert (reaction.action, reaction.halt.retry_after_s) == (BACK_OFF, None)
+    assert "give topics no ids" in reaction.halt.message
+    assert "mm2 topic reset" in operator_commands.extract_remedy(reaction.halt.message)
 
 
 def test_what_is_too_large_is_told_with_its_size_and_how_to_leave_it_out():
     stop = error_policy.react_to_produce_error(
-        WHERE, code=10, message="", offset=500, behind=501, size=2_000_080
-    ).stop
+        WHERE, code=10, message="", offset=500, next_offset=501, size=2_000_080
+    ).halt
     left_out = "--partition 7 --from offset:501 --config clusters.yaml"
     assert f"skip it (mm2 topic reset 'a->b' orders {left_out})" in (stop.message)
     assert operator_commands.extract_remedy(stop.message).endswith(
@@ -202,17 +202,17 @@ def test_what_is_too_large_is_told_with_its_size_and_how_to_leave_it_out():
 )
 def test_only_where_the_batch_itself_may_be_at_fault_it_may_be_left_out(code, offered):
     stop = error_policy.react_to_produce_error(
-        WHERE, code=code, message="", offset=500, behind=501
-    ).stop
+        WHERE, code=code, message="", offset=500, next_offset=501
+    ).halt
     assert ("skip it" in stop.message) == offered
 
 
 @pytest.mark.parametrize("code", [*UNCLEAR, 10, 18, 29, 31, 32, 53, 87])
 def test_a_refusal_ends_with_a_command(code):
-    assert produce(code).stop.message.endswith(
-        operator_commands.extract_remedy(produce(code).stop.message)
+    assert produce(code).halt.message.endswith(
+        operator_commands.extract_remedy(produce(code).halt.message)
     )
-    assert operator_commands.extract_remedy(produce(code).stop.message)
+    assert operator_commands.extract_remedy(produce(code).halt.message)
 
 
 # Batches that cannot be read
@@ -220,13 +220,13 @@ def test_a_refusal_ends_with_a_command(code):
 
 @pytest.mark.parametrize(
     ("changed", "then"),
-    [({}, BACK_OFF), ({"sound": True}, STOP), ({"by_transform": True}, STOP)],
+    [({}, BACK_OFF), ({"has_valid_checksum": True}, STOP), ({"by_transform": True}, STOP)],
     ids=["damaged", "sound", "by the transform"],
 )
 def test_only_what_is_damaged_is_read_again_before_it_is_a_stop(changed, then):
-    found = UnreadableBatch(offset=50, why="no", behind=51)
+    found = UnreadableBatch(offset=50, reason="no", next_offset=51)
     reaction = error_policy.react_to_unreadable_batch(WHERE, dataclasses.replace(found, **changed))
-    assert (reaction.then, reaction.reason) == (then, "orders-7 at source offset 50: no")
-    assert reaction.stop == halts.halt_unreadable_batch(
+    assert (reaction.action, reaction.reason) == (then, "orders-7 at source offset 50: no")
+    assert reaction.halt == halts.halt_unreadable_batch(
         WHERE, dataclasses.replace(found, **changed)
     )

@@ -37,14 +37,14 @@ MB = 1024 * 1024
 )
 def test_sizes_follow_the_round_trips_share(size, elapsed_s, rtt_s, becomes):
     sizes = AdaptiveFetchSize(partition_bytes=4 * MB)
-    sizes.answered(size, asked=4 * MB, elapsed_s=elapsed_s, rtt_s=rtt_s)
+    sizes.record_response(size, requested_bytes=4 * MB, elapsed_s=elapsed_s, rtt_s=rtt_s)
     assert sizes.partition_bytes == becomes
 
 
 def answered_full(sizes, *, rtt_s, times):
     for _ in range(times):
         asked = sizes.partition_bytes
-        sizes.answered(asked, asked=asked, elapsed_s=1.0, rtt_s=rtt_s)
+        sizes.record_response(asked, requested_bytes=asked, elapsed_s=1.0, rtt_s=rtt_s)
     return sizes.partition_bytes
 
 
@@ -56,6 +56,6 @@ def test_sizes_stay_between_their_bounds():
 
 @pytest.mark.parametrize("given_mb", [1, 3, 16, 50])
 def test_sizes_never_fall_below_what_was_set(given_mb):
-    sizes = AdaptiveFetchSize(partition_bytes=given_mb * MB, least_bytes=given_mb * MB)
+    sizes = AdaptiveFetchSize(partition_bytes=given_mb * MB, min_bytes=given_mb * MB)
     for rtt_s in (0.9, 0.001):
         assert answered_full(sizes, rtt_s=rtt_s, times=10) >= given_mb * MB

@@ -74,7 +74,7 @@ TABLE = [
         ["a.orders-7", "open at offset 50", "unknown", "proxy", VERSIONS],
     ),
     (
-        halts.halt_unreadable_batch(WHERE, UnreadableBatch(offset=50, why="bad length")),
+        halts.halt_unreadable_batch(WHERE, UnreadableBatch(offset=50, reason="bad length")),
         HaltCause.CORRUPT,
         [
             f"kafka-topics.sh {TOOLS} --describe --topic orders",
@@ -84,7 +84,8 @@ TABLE = [
     ),
     (
         halts.halt_unreadable_batch(
-            WHERE, UnreadableBatch(offset=50, why="its gzip", behind=54, sound=True)
+            WHERE,
+            UnreadableBatch(offset=50, reason="its gzip", next_offset=54, has_valid_checksum=True),
         ),
         HaltCause.CORRUPT,
         ["its gzip. Its checksum is valid", f"{RESET} offset:54 {FILE}"],
@@ -92,7 +93,7 @@ TABLE = [
     (
         halts.halt_unreadable_batch(
             WHERE,
-            UnreadableBatch(offset=50, why="no field a", behind=51, by_transform=True),
+            UnreadableBatch(offset=50, reason="no field a", next_offset=51, by_transform=True),
         ),
         HaltCause.TRANSFORM_FAILED,
         ["Correct the transform", f"{RESET} offset:51 {FILE}"],
@@ -100,7 +101,7 @@ TABLE = [
     (
         halts.halt_unreadable_batch(
             WHERE,
-            UnreadableBatch(offset=50, why="its bytes", behind=54, too_large=True),
+            UnreadableBatch(offset=50, reason="its bytes", next_offset=54, too_large=True),
         ),
         HaltCause.BATCH_TOO_LARGE,
         ["its bytes. Raise buffer.memory", f"{RESET} offset:54 {FILE}"],
@@ -132,13 +133,13 @@ TABLE = [
         ["a.orders-7", "offset 60", "leader epoch 9", "created again", f"--from earliest {FILE}"],
     ),
     (
-        halts.halt_mirror_unreadable(WHERE, offset=50, why="it is damaged"),
+        halts.halt_mirror_unreadable(WHERE, offset=50, reason="it is damaged"),
         HaltCause.NOT_PAIRED,
         ["cannot be read at offset 50: it is damaged", f"{RESET} earliest {FILE}"],
     ),
     (
         halts.halt_unreadable_batch(
-            WHERE, UnreadableBatch(offset=50, why="bad checksum", behind=60)
+            WHERE, UnreadableBatch(offset=50, reason="bad checksum", next_offset=60)
         ),
         HaltCause.CORRUPT,
         [
@@ -184,7 +185,7 @@ def test_a_reset_names_other_positions(position, others):
 
 
 def test_a_skip_names_no_other_position():
-    assert halts.format_skip_remedy(WHERE, behind=8) == f"Remedy: {RESET} offset:8 {FILE}"
+    assert halts.format_skip_remedy(WHERE, next_offset=8) == f"Remedy: {RESET} offset:8 {FILE}"
 
 
 def test_what_must_be_done_first_stands_first():

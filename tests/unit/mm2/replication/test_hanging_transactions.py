@@ -41,7 +41,9 @@ def looked(*, stable, told=None, later=None, known=KNOWN, holds=True, log_start=
     """`stable` is told with our marker or, where there is none (not `holds`), with a read, and
     `later` when it is read once more; `told`: which are open."""
     attempt = taking.attempt(known, marker=MARKER, **changed)
-    fenced = dataclasses.replace(attempt.fence, holds=holds, last_stable=stable if holds else None)
+    fenced = dataclasses.replace(
+        attempt.fence, is_fenced=holds, last_stable_offset=stable if holds else None
+    )
     answers = {
         FindOpenTransactions: [told] if told is not None else [],
         ReadTarget: scripts.records(
@@ -70,7 +72,7 @@ def test_a_transaction_under_an_older_id_of_ours_stops_the_partition():
 @pytest.mark.parametrize("changed", [{}, {"target_topics": SHARED}, {"known": REQUESTED}])
 def test_one_of_our_own_id_says_that_our_marker_was_lost_and_the_next_take_ends_it(changed):
     found = looked(stable=45, told=began((taking.US.id, 45)), **changed).outcome
-    assert (type(found), found.lasting) == (RetryRecovery, None)
+    assert (type(found), found.halt_if_persistent) == (RetryRecovery, None)
     assert found.reason == "the mirror's log was truncated during the acquisition"
 
 
@@ -90,8 +92,8 @@ def test_a_broker_that_was_a_moment_late_knows_of_none():
 def test_a_strangers_transaction_before_our_place_is_waited_for_and_lasts():
     found = looked(stable=20, told=began((STRANGER, 20))).outcome
     assert found.reason == "a.orders-4: the transaction at offset 20 has not ended"
-    assert found.lasting.cause is HaltCause.HANGING
-    assert "producer id 99, which is not this flow's" in found.lasting.message
+    assert found.halt_if_persistent.cause is HaltCause.HANGING
+    assert "producer id 99, which is not this flow's" in found.halt_if_persistent.message
 
 
 def test_a_strangers_transaction_that_the_tail_shows_is_met_there():
@@ -123,13 +125,15 @@ def test_without_a_fence_it_is_asked_how_far_they_see():
 def test_without_a_fence_an_older_owners_coordinator_may_end_it():
     found = looked(stable=20, told=began((OLD_ID, 20)), holds=False).outcome
     assert isinstance(found, RetryRecovery)
-    assert "of producer id 5," in found.lasting.message
+    assert "of producer id 5," in found.halt_if_persistent.message
 
 
 @pytest.mark.parametrize("answer", [scripts.LOST, InstructionRefused(code=1)])
 def test_without_a_fence_a_read_that_fails_begins_again(answer):
     attempt = taking.attempt(KNOWN, marker=MARKER)
-    attempt = dataclasses.replace(attempt, fence=dataclasses.replace(attempt.fence, holds=False))
+    attempt = dataclasses.replace(
+        attempt, fence=dataclasses.replace(attempt.fence, is_fenced=False)
+    )
     played = scripts.play(
         hanging_transactions.find_hanging_transaction(attempt), {ReadTarget: answer}
     )
@@ -138,7 +142,9 @@ def test_without_a_fence_a_read_that_fails_begins_again(answer):
 
 def test_without_a_fence_nothing_stands_open_in_an_empty_log():
     attempt = taking.attempt(KNOWN, marker=-1)
-    attempt = dataclasses.replace(attempt, fence=dataclasses.replace(attempt.fence, holds=False))
+    attempt = dataclasses.replace(
+        attempt, fence=dataclasses.replace(attempt.fence, is_fenced=False)
+    )
     assert scripts.play(hanging_transactions.find_hanging_transaction(attempt), {}).outcome is None
 
 
@@ -148,7 +154,7 @@ def test_without_a_fence_nothing_stands_open_in_an_empty_log():
 def test_what_is_not_answered_is_asked_again():
     for changed in ({}, {"target_topics": SHARED}):
         found = looked(stable=20, told=scripts.LOST, **changed).outcome
-        assert (type(found), found.lasting) == (RetryRecovery, None)
+        assert (type(found), found.halt_if_persistent) == (RetryRecovery, None)
 
 
 REFUSED = InstructionRefused(code=35, message="speaks no such version")
@@ -160,25 +166,28 @@ def test_where_it_is_not_told_whose_it_is_an_exclusive_mirror_waits_and_says_why
     found = looked(stable=20, told=refused).outcome
     assert found.reason == "listing open transactions (DescribeProducers): not that"
     for word in ("open at offset 20", "(DescribeProducers): not that", says):
-        assert word in found.lasting.message
-    assert "describe-producers" not in found.lasting.message
+        assert word in found.halt_if_persistent.message
+    assert "describe-producers" not in found.halt_if_persistent.message
 
 
 def test_where_it_is_not_told_how_far_they_see_is_read_once_more():
     played = looked(stable=20, later=MARKER, told=REFUSED)
     assert (played.outcome, played.slept) == (None, [0.5])
     assert played.asked[1:] == [ReadTarget(offset=MARKER)]
-    assert "at offset 30" in looked(stable=20, later=30, told=REFUSED).outcome.lasting.message
+    assert (
+        "at offset 30"
+        in looked(stable=20, later=30, told=REFUSED).outcome.halt_if_persistent.message
+    )
 
 
 @pytest.mark.parametrize("answer", [scripts.LOST, InstructionRefused(code=1)])
 def test_where_that_cannot_be_read_either_it_begins_again(answer):
     attempt = taking.attempt(KNOWN, marker=MARKER)
-    fenced = dataclasses.replace(attempt.fence, last_stable=20)
+    fenced = dataclasses.replace(attempt.fence, last_stable_offset=20)
     attempt = dataclasses.replace(attempt, fence=fenced)
     answers = {FindOpenTransactions: REFUSED, ReadTarget: answer}
     found = scripts.play(hanging_transactions.find_hanging_transaction(attempt), answers).outcome
-    assert (type(found), found.lasting) == (RetryRecovery, None)
+    assert (type(found), found.halt_if_persistent) == (RetryRecovery, None)
 
 
 def test_what_begins_in_the_tail_is_named_there_although_it_is_not_told():
@@ -190,7 +199,10 @@ def test_what_begins_in_the_tail_is_named_there_although_it_is_not_told():
 
 @pytest.mark.parametrize("place", [{"known": REQUESTED}, {"log_start": 45}])
 def test_nor_where_nobody_reads_the_tail_or_retention_deleted_where_it_began(place):
-    assert "at offset 45" in looked(stable=45, told=REFUSED, **place).outcome.lasting.message
+    assert (
+        "at offset 45"
+        in looked(stable=45, told=REFUSED, **place).outcome.halt_if_persistent.message
+    )
 
 
 def test_where_it_is_not_told_whose_it_is_a_shared_mirror_goes_on():

@@ -16,13 +16,13 @@ from tests.fakes.batches import Record, Stamp
 
 def answered(seen, elapsed_s, *, times, under_way=1):
     for _ in range(times):
-        seen.note(elapsed_s, under_way=under_way)
-    return seen.lanes
+        seen.record_response(elapsed_s, in_flight=under_way)
+    return seen.connections
 
 
 def test_a_broker_begins_with_one_lane_and_one_slow_answer_changes_nothing():
     seen = ProduceConcurrency()
-    assert seen.lanes == 1
+    assert seen.connections == 1
     assert answered(seen, 0.1, times=1) == 1
 
 
@@ -72,14 +72,14 @@ class Sending(InFlightBatches):
     """Holds what it sends, as whoever fetched it would have."""
 
     def send(self, out, *, transactional):
-        self._held.hold(out.held)
+        self._held.reserve(out.held_bytes)
         return super().send(out, transactional=transactional)
 
 
 def begun(*, target=500):
     held = MemoryBudget(limit_bytes=100_000)
     sending = Sending(held)
-    sending.begin(PRODUCER, target=target)
+    sending.begin_epoch(PRODUCER, target=target)
     return sending, held
 
 
@@ -159,7 +159,7 @@ def test_a_new_epoch_begins_with_sequence_zero():
     sending, _ = begun()
     send(sending, out(10, records=3))
     sending.pop()
-    sending.begin(ProducerIdentity(id=4711, epoch=4), target=600)
+    sending.begin_epoch(ProducerIdentity(id=4711, epoch=4), target=600)
     (header,) = send(sending, out(13))
     assert (header.producer_epoch, header.base_sequence) == (4, 0)
     assert sending.pop().target == 600
@@ -169,20 +169,20 @@ def test_a_new_epoch_needs_an_empty_window():
     sending, _ = begun()
     send(sending, out(10))
     with pytest.raises(AssertionError):
-        sending.begin(PRODUCER, target=600)
+        sending.begin_epoch(PRODUCER, target=600)
 
 
 def test_no_more_are_in_flight_than_a_broker_remembers():
     sending, _ = begun()
     found = []
     for at in range(5):
-        found.append(sending.full)
+        found.append(sending.is_full)
         send(sending, out(at))
     assert found == [False] * 5
-    assert sending.full
+    assert sending.is_full
     sending.check_invariants()
     sending.pop()
-    assert not sending.full
+    assert not sending.is_full
 
 
 def test_a_sixth_batch_in_flight_breaks_the_invariant():
@@ -202,7 +202,7 @@ def test_a_batch_that_goes_back_in_the_source_breaks_the_invariant():
 def test_offsets_that_somebody_else_took_move_what_is_in_flight():
     sending, _ = begun()
     send(sending, out(10, records=3), out(13))
-    sending.shift(7)
+    sending.shift_target_offsets(7)
     send(sending, out(14))
     sending.check_invariants()
     assert [sending.pop().target for _ in range(3)] == [507, 510, 511]
@@ -212,7 +212,7 @@ def test_offsets_that_somebody_else_took_move_what_is_in_flight():
 def test_a_batch_that_landed_where_it_should_stands_there():
     sending, _ = begun()
     send(sending, out(10))
-    assert sending.landed(sending.pop(), 500, alone=True) == 500
+    assert sending.check_stored_offset(sending.pop(), 500, is_only_writer=True) == 500
     assert sending.next_target == 501
 
 
@@ -220,14 +220,14 @@ def test_a_batch_that_landed_where_it_should_stands_there():
 def test_a_log_that_went_back_is_believed_by_nobody(alone):
     sending, _ = begun()
     send(sending, out(10))
-    assert sending.landed(sending.pop(), 499, alone=alone) is None
+    assert sending.check_stored_offset(sending.pop(), 499, is_only_writer=alone) is None
 
 
 def test_only_where_others_write_may_a_batch_land_further_on():
     sending, _ = begun()
     send(sending, out(10), out(11), out(12))
-    assert sending.landed(sending.pop(), 504, alone=True) is None
-    assert sending.landed(sending.pop(), 505, alone=False) == 505
+    assert sending.check_stored_offset(sending.pop(), 504, is_only_writer=True) is None
+    assert sending.check_stored_offset(sending.pop(), 505, is_only_writer=False) == 505
     assert sending.pop().target == 506
     assert sending.next_target == 507
 
@@ -246,15 +246,15 @@ def test_what_is_popped_releases_what_it_held_whatever_happens(steps):
     sending, held = begun()
     in_flight, source = [], 0
     for step in steps:
-        if step == "send" and not sending.full:
+        if step == "send" and not sending.is_full:
             found = out(source, records=1 + source % 3)
             send(sending, found)
-            in_flight.append(found.held)
+            in_flight.append(found.held_bytes)
             source = found.next_source
         elif step == "pop" and in_flight:
-            assert sending.pop().batch.held == in_flight.pop(0)
+            assert sending.pop().batch.held_bytes == in_flight.pop(0)
         elif step == "shift":
-            sending.shift(2)
+            sending.shift_target_offsets(2)
         sending.check_invariants()
-        assert sending.in_flight == len(in_flight)
+        assert sending.count == len(in_flight)
         assert held.held_bytes == sum(in_flight)

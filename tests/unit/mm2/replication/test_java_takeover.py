@@ -74,7 +74,7 @@ def looked(progress, *held, source=SOURCE, **changed):
     attempt = taking.attempt(taking.known(ANCHOR, java=progress))
     given: dict[str, Any] = {"ReadTarget": mirror(*held), "ReadSource": source}
     answers = taking.answers(**(given | changed))
-    return scripts.play(java_takeover.find_java_records(attempt, copied=41), answers)
+    return scripts.play(java_takeover.find_java_records(attempt, resume_target=41), answers)
 
 
 THERE = JavaWrittenRange(source=102, target=42)
@@ -180,7 +180,7 @@ def test_what_java_wrote_last_belongs_to_our_first_era():
     played = first_take(java(102, (101, 41)), wrote(40, b"a", b"b"), wrote(42, b"c", b"d"))
     taken = played.outcome
     assert isinstance(taken, PartitionAcquired)
-    assert (taken.era, taken.take_start, taken.source, taken.target) == (1, 101, 104, 51)
+    assert (taken.era, taken.match_start, taken.source, taken.target) == (1, 101, 104, 51)
     assert taken.source_epoch == 9
     assert taken.runs == (OffsetRun(101, -60),)
     era = era_of(played)
@@ -289,10 +289,10 @@ def test_what_is_not_committed_yet_is_waited_for():
     played = first_take(java(106, (100, 40)), *held)
     again = played.outcome
     assert isinstance(again, RetryRecovery)
-    assert again.lasting.cause is HaltCause.NOT_PAIRED
-    assert again.lasting.retry_after_s == 30.0
-    assert "Look for an open transaction on the source" in again.lasting.message
-    assert "--from offset:106" in again.lasting.message
+    assert again.halt_if_persistent.cause is HaltCause.NOT_PAIRED
+    assert again.halt_if_persistent.retry_after_s == 30.0
+    assert "Look for an open transaction on the source" in again.halt_if_persistent.message
+    assert "--from offset:106" in again.halt_if_persistent.message
     assert again.reason.startswith("a.orders-4: target offset 46 does not match any record")
     assert operator_commands.REMEDY_PREFIX not in again.reason, (
         "while it waits there is nothing to decide"
@@ -330,7 +330,7 @@ def resumed(progress, *held, known=None, source=SOURCE, **changed):
 def test_what_java_copied_behind_our_anchor_stays_in_our_era():
     played = resumed(java(102), wrote(41, b"b", producer=taking.BEFORE), wrote(42, b"c", b"d"))
     taken = played.outcome
-    assert (taken.era, taken.take_start, taken.source, taken.target) == (1, 101, 104, 51)
+    assert (taken.era, taken.match_start, taken.source, taken.target) == (1, 101, 104, 51)
     assert taken.runs == (OffsetRun(101, -60),)
     assert played.stored == []
 
@@ -389,7 +389,7 @@ def test_what_java_copied_for_long_is_not_read_again():
     held = [wrote(41, b"anything"), wrote(43, b"d", b"e")]
     played = resumed(java(104, (103, 43)), *held)
     taken = played.outcome
-    assert (taken.era, taken.take_start, taken.source) == (2, 103, 105)
+    assert (taken.era, taken.match_start, taken.source) == (2, 103, 105)
     assert (era_of(played).first_source, era_of(played).first_target) == (103, 43)
     assert stated(played) == [(Kind.TAKEN_FROM_JAVA, (101, 103), (41, 43))]
 
@@ -414,8 +414,10 @@ def test_a_stranger_behind_java_stops_the_partition():
 
 def test_without_a_fence_a_stranger_may_be_an_owner_that_came_meanwhile():
     attempt = taking.attempt(taking.known(ANCHOR))
-    attempt = dataclasses.replace(attempt, fence=dataclasses.replace(attempt.fence, holds=False))
+    attempt = dataclasses.replace(
+        attempt, fence=dataclasses.replace(attempt.fence, is_fenced=False)
+    )
     found = ForeignBatch(offset=42, producer_id=99)
     again = java_takeover.react_to_foreign_batch(attempt, found, copied=101)
     assert isinstance(again, RetryRecovery)
-    assert again.lasting == halts.halt_foreign_records(attempt.where, found, copied=101)
+    assert again.halt_if_persistent == halts.halt_foreign_records(attempt.setup, found, copied=101)

@@ -26,7 +26,7 @@ def retraced(
     known = RecoveredState(java=java(progress))
     attempt = taking.attempt(known, transform=transform)
     if held is not None:
-        context = dataclasses.replace(attempt.context, held=held)
+        context = dataclasses.replace(attempt.context, memory_budget=held)
         attempt = dataclasses.replace(attempt, context=context)
     stretch = JavaWrittenRange(source=begins[0], target=begins[1])
     answers = taking.answers(known, **(given | changed))
@@ -36,7 +36,7 @@ def retraced(
 def test_both_sides_are_read_until_one_ends():
     traced = retraced(wrote(40, b"a", b"b"), wrote(42, b"c")).outcome
     assert isinstance(traced, MapReconstruction)
-    assert (traced.whole, traced.position, traced.mismatch) == (True, 103, "")
+    assert (traced.is_complete, traced.position, traced.mismatch) == (True, 103, "")
     assert traced.runs == [OffsetRun(100, -60)]
 
 
@@ -45,12 +45,12 @@ def test_a_second_look_steps_back_farther():
     played = retraced(*held, progress=104, begins=(103, 40))
     starts = [each.offset for each in played.asked if isinstance(each, ReadSource)]
     assert starts == [103, 0, 100]
-    assert list(played.outcome.doubled) == [(41, 44)]
+    assert list(played.outcome.duplicate_ranges) == [(41, 44)]
 
 
 def test_what_is_not_committed_yet_is_looked_at_again_for_a_while():
     played = retraced(wrote(40, *LETTERS), wrote(46, b"open"), progress=106)
-    assert (played.outcome.beyond, played.outcome.position) == (True, 106)
+    assert (played.outcome.is_past_source, played.outcome.position) == (True, 106)
     assert len(played.slept) == 2 * (tail_reader.READ_ATTEMPTS_MAX - 1)
 
 
@@ -58,8 +58,8 @@ def test_a_transaction_that_is_open_is_waited_for():
     held = [wrote(40, b"a"), wrote(41, b"b", producer=(8, 0), transactional=True)]
     again = retraced(*held).outcome
     assert isinstance(again, RetryRecovery)
-    assert again.lasting is not None
-    assert again.lasting.cause is HaltCause.HANGING
+    assert again.halt_if_persistent is not None
+    assert again.halt_if_persistent.cause is HaltCause.HANGING
 
 
 def test_what_is_too_large_to_be_opened_stops_the_partition():
@@ -76,7 +76,7 @@ def test_the_copy_loop_runs_while_many_batches_are_compared(monkeypatch):
     source = Log(*held, start=100)
     played = retraced(wrote(40, b"a", b"b"), wrote(42, b"c"), source=source)
     traced = played.outcome
-    assert (traced.whole, traced.position, traced.mismatch) == (True, 103, "")
+    assert (traced.is_complete, traced.position, traced.mismatch) == (True, 103, "")
     assert played.slept
     assert set(played.slept) == {0.0}
 

@@ -25,7 +25,7 @@ def found(*batches: tuple[int, int, int]) -> LatencyHistogram:
         late = latency.compute_batch_ages(
             records, oldest_ms=NOW_MS - oldest, newest_ms=NOW_MS - youngest, wall_ms=NOW_MS
         )
-        made.acknowledged(late, NOW_S)
+        made.record_acknowledged(late, NOW_S)
     return made
 
 
@@ -64,32 +64,32 @@ def test_every_record_is_counted_once(batches):
 
 def test_records_without_timestamps_cross_and_have_no_age():
     made = LatencyHistogram()
-    made.acknowledged(latency.NO_AGES, NOW_S)
-    assert made.take(idle_s=NEVER_S) == LatencySnapshot(crossed_s=NOW_S)
+    made.record_acknowledged(latency.NO_AGES, NOW_S)
+    assert made.take_snapshot(caught_up_at_s=NEVER_S) == LatencySnapshot(replicated_at_s=NOW_S)
 
 
 def test_a_clock_that_is_ahead_is_told_once_and_one_that_is_mad_never():
     made = LatencyHistogram()
     for ahead_ms in (300, 700, 10, -5, latency.AHEAD_MAX_MS + 1):
-        made.came(NOW_MS + ahead_ms, NOW_MS)
-    assert [made.take(idle_s=NEVER_S).ahead_ms for _ in range(2)] == [700, 0]
+        made.record_fetched(NOW_MS + ahead_ms, NOW_MS)
+    assert [made.take_snapshot(caught_up_at_s=NEVER_S).ahead_ms for _ in range(2)] == [700, 0]
 
 
 def test_when_all_was_copied_last_is_remembered():
     made = LatencyHistogram()
-    assert [made.take(idle_s=each).idle_s for each in (NEVER_S, 50, NEVER_S, 60, NEVER_S)] == [
-        NEVER_S, 50, 50, 60, 60,
-    ]  # fmt: skip
+    idle = (NEVER_S, 50, NEVER_S, 60, NEVER_S)
+    taken = [made.take_snapshot(caught_up_at_s=each).caught_up_at_s for each in idle]
+    assert taken == [NEVER_S, 50, 50, 60, 60]
 
 
 def test_what_a_pulse_has_counted_since_another():
     def pulse(count: int, life: int = 1) -> LatencySnapshot:
         counts = (count, *[0] * (latency.BUCKET_COUNT - 1))
-        return LatencySnapshot(counts=counts, sum_ms=10 * count, life=life)
+        return LatencySnapshot(counts=counts, sum_ms=10 * count, incarnation=life)
 
-    assert pulse(7).since(pulse(5)) == pulse(2)
-    assert pulse(3).since(pulse(5)) == pulse(3)
-    assert pulse(7, life=2).since(pulse(5)) == pulse(7, life=2)
+    assert pulse(7).subtract(pulse(5)) == pulse(2)
+    assert pulse(3).subtract(pulse(5)) == pulse(3)
+    assert pulse(7, life=2).subtract(pulse(5)) == pulse(7, life=2)
 
 
 some_ages = st.builds(RecordAges, *[st.integers(1, 10**9)] * 4)
@@ -137,14 +137,14 @@ def test_in_a_batch_that_its_broker_stamped_all_are_that_old():
 
 def test_nothing_is_added_by_none():
     some = RecordAges(2, 30, 10, 20)
-    assert some.plus(latency.NO_AGES) == latency.NO_AGES.plus(some) == some
-    assert latency.NO_AGES.plus(latency.NO_AGES) == latency.NO_AGES
+    assert some.merge(latency.NO_AGES) == latency.NO_AGES.merge(some) == some
+    assert latency.NO_AGES.merge(latency.NO_AGES) == latency.NO_AGES
 
 
 @given(some_ages, some_ages, some_ages)
 def test_in_whichever_order_they_add_up_to_the_same(one, two, three):
-    assert one.plus(two).plus(three) == three.plus(one.plus(two))
-    both = one.plus(two)
+    assert one.merge(two).merge(three) == three.merge(one.merge(two))
+    both = one.merge(two)
     assert (both.records, both.sum_ms) == (one.records + two.records, one.sum_ms + two.sum_ms)
     assert both.min_ms <= one.min_ms
     assert both.max_ms >= two.max_ms

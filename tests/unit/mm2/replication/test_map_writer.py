@@ -25,7 +25,7 @@ def taken(**changed: Any) -> PartitionAcquired:
         "leader_epoch": 2,
         "era": 3,
         "ordinal": 4,
-        "take_start": 100,
+        "match_start": 100,
         "source": 110,
         "target": 140,
         "source_epoch": 9,
@@ -54,7 +54,7 @@ def test_the_first_anchor_says_who_took_the_partition_and_where_it_goes_on():
     key, segment = first_of()
     assert (key.topic, key.partition) == ("orders", 4)
     assert (key.era, key.ordinal, key.epoch) == (3, 4, taking.US.epoch)
-    assert (segment.through, segment.target_next, segment.take_start) == (110, 140, 100)
+    assert (segment.through, segment.target_next, segment.acquired_from) == (110, 140, 100)
     assert (segment.leader_epoch, segment.source_epoch, segment.owner) == (2, 9, taking.ME)
 
 
@@ -71,20 +71,20 @@ def test_a_take_that_paired_nothing_has_no_runs():
 
 def test_without_news_nothing_more_is_written():
     written = map_writer.create_map_writer(taking.context(), taken(runs=RUNS))
-    written.recorded(written.write(0.0).token)
-    assert not written.has_news
-    assert written.fully_recorded
+    written.on_stored(written.write(0.0).token)
+    assert not written.has_unwritten_progress
+    assert written.is_fully_recorded
 
 
 def test_at_a_seam_the_map_is_cut_into_segments_that_are_anchors_themselves():
     seam = Junction(runs=1, source=103, target=126, source_epoch=8)
-    (early_key, early), (late_key, late) = written_of(runs=RUNS, seams=(seam,))
+    (early_key, early), (late_key, late) = written_of(runs=RUNS, junctions=(seam,))
     assert (early_key.first_source, late_key.first_source) == (100, 103)
     assert (early.runs, late.runs) == (RUNS[:1], RUNS[1:])
     assert (early.through, early.target_next, early.source_epoch) == (103, 126, 8)
-    assert (early.take_start, early.last_crc, early.closed) == (100, None, True)
+    assert (early.acquired_from, early.last_crc, early.closed) == (100, None, True)
     assert (late.through, late.target_next, late.source_epoch) == (110, 140, 9)
-    assert (late.take_start, late.closed) == (100, False)
+    assert (late.acquired_from, late.closed) == (100, False)
 
 
 def test_the_runs_of_a_long_tail_fit_into_records_that_a_topic_takes():
@@ -94,7 +94,7 @@ def test_the_runs_of_a_long_tail_fit_into_records_that_a_topic_takes():
         Junction(runs=at, source=2 * at, target=at + 7, source_epoch=1)
         for at in range(tail_matching.JUNCTION_RUNS, count, tail_matching.JUNCTION_RUNS)
     )
-    whole = taken(runs=runs, seams=seams, take_start=0, source=2 * count, target=count + 7)
+    whole = taken(runs=runs, junctions=seams, match_start=0, source=2 * count, target=count + 7)
     items = map_writer.create_map_writer(taking.context(), whole).write(0.0).items
     assert sum(len(item.value or b"") for item in items) > 250_000
     assert max(len(item.value or b"") for item in items) < 200_000
@@ -103,7 +103,7 @@ def test_the_runs_of_a_long_tail_fit_into_records_that_a_topic_takes():
 OWNER = b"12345678"
 
 
-def writer(*, take_start=100, target_next=201, epoch=4, ordinal=3, segment_bytes=2048):
+def writer(*, match_start=100, target_next=201, epoch=4, ordinal=3, segment_bytes=2048):
     return MapWriter(
         topic="orders",
         partition=7,
@@ -112,8 +112,8 @@ def writer(*, take_start=100, target_next=201, epoch=4, ordinal=3, segment_bytes
         epoch=epoch,
         leader_epoch=9,
         owner=OWNER,
-        take_start=take_start,
-        through=take_start,
+        take_start=match_start,
+        through=match_start,
         target_next=target_next,
         segment_bytes=segment_bytes,
     )
@@ -127,7 +127,7 @@ def copy(written, *source, records=1, target=None, now_s=0.0):
     at = written.target_next if target is None else target
     offsets = source if len(source) > 1 else tuple(range(source[0], source[0] + records))
     batch = copying.outgoing_of(*offsets, source_epoch=6)
-    written.acknowledged(batch, target=at, crc=source[0], now_s=now_s)
+    written.record_acknowledged(batch, target=at, crc=source[0], now_s=now_s)
     written.check_invariants()
 
 
@@ -152,7 +152,7 @@ def test_the_first_anchor_says_who_took_the_partition_and_where():
         leader_epoch=9,
         source_epoch=-1,
         owner=OWNER,
-        take_start=100,
+        acquired_from=100,
         through=100,
         target_next=201,
         last_crc=None,
@@ -172,7 +172,7 @@ def test_an_acknowledged_batch_moves_the_anchor():
 def test_a_marker_of_ours_leaves_no_batch_to_compare():
     written = writer()
     copy(written, 100)
-    written.marked(204, now_s=0.0)
+    written.record_marker(204, now_s=0.0)
     ((_, segment),) = decoded(written.write(0.0))
     assert (segment.target_next, segment.last_crc, segment.through) == (204, None, 101)
 
@@ -182,9 +182,9 @@ def test_skipping_only_goes_forwards(to, through):
     written = writer()
     copy(written, 100)
     written.write(0.0)
-    written.skipped_to(to, source_epoch=8, now_s=1.0)
+    written.record_skipped(to, source_epoch=8, now_s=1.0)
     assert (written.through, written.source_epoch) == (through, 8 if through == to > 101 else 6)
-    assert written.has_news == (to > 101)
+    assert written.has_unwritten_progress == (to > 101)
     assert written.last_crc == 100
 
 
@@ -192,7 +192,7 @@ def test_batches_with_one_delta_are_one_run_and_a_marker_begins_another():
     written = writer()
     copy(written, 100, records=3)
     copy(written, 103)
-    written.marked(206, now_s=0.0)
+    written.record_marker(206, now_s=0.0)
     copy(written, 104)
     copy(written, 107, target=209)  # three source offsets were skipped, two target ones were lost
     ((_, segment),) = decoded(written.write(0.0))
@@ -200,14 +200,14 @@ def test_batches_with_one_delta_are_one_run_and_a_marker_begins_another():
 
 
 def test_what_an_older_owner_copied_goes_into_the_runs_alone():
-    written = writer(take_start=100, target_next=201)
-    written.paired(100, 150)
-    written.paired(103, 153)
-    written.paired(105, 160)
+    written = writer(match_start=100, target_next=201)
+    written.add_matched_batch(100, 150)
+    written.add_matched_batch(103, 153)
+    written.add_matched_batch(105, 160)
     ((_, segment),) = decoded(written.write(0.0))
     assert segment.runs == ((100, 50), (105, 55))
     assert (segment.through, segment.target_next) == (100, 201)
-    assert not written.has_news
+    assert not written.has_unwritten_progress
 
 
 def test_a_batch_of_records_with_gaps_is_as_many_runs():
@@ -230,7 +230,7 @@ def test_a_batch_whose_first_gap_is_the_run_before_it_goes_on_with_that_run():
 def test_what_stands_for_more_than_it_holds_moves_the_map_behind_that():
     written = writer()
     batch = copying.outgoing_of(100, 103, ends=120)
-    written.acknowledged(batch, target=201, crc=1, now_s=0.0)
+    written.record_acknowledged(batch, target=201, crc=1, now_s=0.0)
     assert (written.through, written.target_next) == (120, 203)
 
 
@@ -241,7 +241,7 @@ def copied_with_markers(written, *, batches):
     """Each batch is a run: a marker stands between it and the next."""
     for _ in range(batches):
         copy(written, written.through)
-        written.marked(written.target_next + 1, now_s=0.0)
+        written.record_marker(written.target_next + 1, now_s=0.0)
 
 
 # The head counts 64 bytes, the first run 4 here and each further one 2: 17 runs make 100 bytes.
@@ -351,7 +351,15 @@ def test_runs_say_where_every_record_of_gapped_batches_stands(steps):
 
 def test_there_is_nothing_to_write_without_news():
     written = writer()
-    assert (written.has_news, written.due(99.0), written.fully_recorded) == (False, False, True)
+    assert (
+        written.has_unwritten_progress,
+        written.is_write_due(99.0),
+        written.is_fully_recorded,
+    ) == (
+        False,
+        False,
+        True,
+    )
 
 
 @pytest.mark.parametrize(("now_s", "due"), [(10.5, False), (11.0, True)])
@@ -359,28 +367,28 @@ def test_news_are_written_once_a_second(now_s, due):
     written = writer()
     written.write(10.0)
     copy(written, 100, now_s=10.1)
-    assert written.due(now_s) == due
+    assert written.is_write_due(now_s) == due
 
 
 @pytest.mark.parametrize(
     "news",
     [
         lambda written: copy(written, 100),
-        lambda written: written.skipped_to(150, source_epoch=1, now_s=0.0),
-        lambda written: written.marked(300, now_s=0.0),
+        lambda written: written.record_skipped(150, source_epoch=1, now_s=0.0),
+        lambda written: written.record_marker(300, now_s=0.0),
     ],
     ids=["a batch", "a skip", "a marker"],
 )
 def test_whatever_moves_is_news_until_it_is_stored(news):
     written = writer()
     news(written)
-    assert written.has_news
-    assert not written.fully_recorded
+    assert written.has_unwritten_progress
+    assert not written.is_fully_recorded
     token = written.write(0.0).token
-    assert not written.has_news
-    assert not written.fully_recorded
-    written.recorded(token)
-    assert written.fully_recorded
+    assert not written.has_unwritten_progress
+    assert not written.is_fully_recorded
+    written.on_stored(token)
+    assert written.is_fully_recorded
 
 
 @pytest.mark.parametrize(("now_s", "waits"), [(34.9, False), (35.1, True)])
@@ -392,7 +400,7 @@ def test_the_copy_waits_when_a_batch_is_unrecorded_for_long(now_s, waits, writte
     if written_too:
         written.write(25.0)
         copy(written, 102, now_s=30.0)
-    assert written.must_wait(now_s) == waits
+    assert written.must_pause_sending(now_s) == waits
 
 
 def test_storing_a_write_ends_the_wait_for_all_before_it():
@@ -402,12 +410,12 @@ def test_storing_a_write_ends_the_wait_for_all_before_it():
         copy(written, 100 + at, now_s=float(at))
         tokens.append(written.write(at + 0.5).token)
     assert written.unrecorded_since_s == 0.0
-    written.recorded(tokens[1])
+    written.on_stored(tokens[1])
     assert written.unrecorded_since_s == 2.0
-    assert not written.must_wait(31.9)
-    assert written.must_wait(32.1)
-    written.recorded(tokens[2])
-    assert not written.must_wait(1e9)
+    assert not written.must_pause_sending(31.9)
+    assert written.must_pause_sending(32.1)
+    written.on_stored(tokens[2])
+    assert not written.must_pause_sending(1e9)
     assert written.unrecorded_since_s is None
 
 
@@ -416,5 +424,5 @@ def test_an_answer_to_an_older_take_speaks_of_nothing_written_here():
     for newer in (writer(epoch=5), writer(ordinal=4, epoch=0)):
         written = newer.write(0.0).token
         assert written > older
-        newer.recorded(older)
-        assert not newer.fully_recorded
+        newer.on_stored(older)
+        assert not newer.is_fully_recorded

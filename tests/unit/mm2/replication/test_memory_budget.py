@@ -12,14 +12,14 @@ from mm2.replication.memory_budget import MemoryBudget
 )
 def test_what_is_free_is_never_less_than_nothing(held, free):
     task = MemoryBudget(limit_bytes=100)
-    task.hold(held)
+    task.reserve(held)
     assert (task.held_bytes, task.free_bytes) == (held, free)
 
 
 def test_what_is_released_is_free_again():
     task = MemoryBudget(limit_bytes=100)
     for size in (30, 50):
-        task.hold(size)
+        task.reserve(size)
     task.release(30)
     assert task.free_bytes == 50
     task.release(50)
@@ -28,31 +28,31 @@ def test_what_is_released_is_free_again():
 
 def test_more_cannot_be_released_than_is_held():
     task = MemoryBudget(limit_bytes=100)
-    task.hold(10)
+    task.reserve(10)
     with pytest.raises(AssertionError):
         task.release(11)
 
 
 def test_no_batch_is_opened_while_others_hold_more_than_half_of_the_budget():
     task = MemoryBudget(limit_bytes=100)
-    task.hold(90)
-    task.hold(50, opened=True)
+    task.reserve(90)
+    task.reserve(50, decoded=True)
     assert (task.may_decode(), task.held_bytes, task.free_bytes) == (True, 140, 0)
-    task.hold(1, opened=True)
+    task.reserve(1, decoded=True)
     assert not task.may_decode()
     task.release(90)
     assert not task.may_decode()
-    task.release(1, opened=True)
+    task.release(1, decoded=True)
     assert (task.may_decode(), task.free_bytes) == (True, 50)
 
 
 def test_what_is_opened_leaves_half_of_the_budget_to_fetching():
     task = MemoryBudget(limit_bytes=100)
-    task.hold(150, opened=True)
+    task.reserve(150, decoded=True)
     assert task.free_bytes == 50
-    task.hold(40)
+    task.reserve(40)
     assert task.free_bytes == 10
-    task.hold(40)
+    task.reserve(40)
     assert task.free_bytes == 0
 
 

@@ -36,22 +36,22 @@ path, copies, target_codec = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[
 data = bytearray(open(path, "rb").read())
 before = peak()
 held = MemoryBudget(int(sys.argv[4]))
-box = PartitionSendQueue(held, joining=BatchMergeLimits(), target_codec=target_codec)
+box = PartitionSendQueue(held, merge_limits=BatchMergeLimits(), target_codec=target_codec)
 found = scan_batches(memoryview(data), position=0, aborted=(), target_codec=target_codec)
 for _ in range(copies):
     box.push(found, old_before_ms=0)
 sent = records = 0
 longest_s = 0.0
-while box.queued and box.unreadable is None:
+while box.queued_batches and box.unreadable is None:
     start = time.process_time()
     ready = box.stage()
     longest_s = max(longest_s, time.process_time() - start)
     while ready and box._staged:
         out = box.pop_staged()
-        held.release(out.held, opened=out.opened)
+        held.release(out.held_bytes, decoded=out.is_decoded)
         sent += 1
         records += out.records
-why = box.unreadable.why if box.unreadable else ""
+why = box.unreadable.reason if box.unreadable else ""
 box.check_invariants()
 print(json.dumps({"grown": peak() - before, "sent": sent, "records": records,
                   "longest_s": longest_s, "why": why}))

@@ -170,13 +170,13 @@ def made(found, *, opened=None, codec=0, batch_bytes=1 << 20, records_max=ANY, w
     if opened is None:
         opened = [record for each in found for record in outbound_batches.decode_source_batch(each)]
     return outbound_batches.encode_batches(
-        found, opened, codec=codec, batch_bytes=batch_bytes, records_max=records_max, why=why
+        found, opened, codec=codec, batch_bytes=batch_bytes, records_max=records_max, reason=why
     )
 
 
 def sources(out):
     """Where each record of a batch came from, as its pieces say."""
-    pieces = out.pieces or (OffsetSpan(out.source, 0),)
+    pieces = out.offset_spans or (OffsetSpan(out.source, 0),)
     found = []
     for place in range(out.records):
         piece = [each for each in pieces if each.place <= place][-1]
@@ -208,12 +208,12 @@ def test_a_batch_that_is_passed_through_is_the_sources_own():
         records=3,
         source=10,
         next_source=13,
-        pieces=(),
+        offset_spans=(),
         oldest_timestamp=NOW_MS,
         max_timestamp=NOW_MS,
         source_epoch=4,
-        held=len(batch),
-        why="",
+        held_bytes=len(batch),
+        reencode_reason="",
     )
     assert outbound_batches.pass_through(entry).batch is entry.batch
 
@@ -224,31 +224,31 @@ def test_a_batch_that_is_passed_through_is_the_sources_own():
 def test_what_is_made_of_one_batch_stands_for_all_of_it():
     batch = scripts.data(10, b"a", b"b", b"c", deltas=(1, 2, 5), last_delta=8, leader_epoch=4)
     (out,) = made(entries(batch), why="gaps")
-    assert (out.source, out.next_source, out.records, out.why) == (11, 19, 3, "gaps")
-    assert out.pieces == ((11, 0), (15, 2))
-    assert (out.held, out.source_epoch) == (len(batch), 4)
+    assert (out.source, out.next_source, out.records, out.reencode_reason) == (11, 19, 3, "gaps")
+    assert out.offset_spans == ((11, 0), (15, 2))
+    assert (out.held_bytes, out.source_epoch) == (len(batch), 4)
     assert sources(out) == [11, 12, 15]
 
 
 def test_what_is_made_of_dense_batches_needs_no_pieces():
     held = [scripts.data(10, b"a", b"b"), scripts.data(12, b"c"), scripts.data(13, b"d", b"e")]
     (out,) = made(entries(*held))
-    assert (out.source, out.next_source, out.records, out.pieces) == (10, 15, 5, ())
-    assert out.held == len(out.batch)
+    assert (out.source, out.next_source, out.records, out.offset_spans) == (10, 15, 5, ())
+    assert out.held_bytes == len(out.batch)
 
 
 def test_a_gap_between_batches_begins_a_piece():
     held = [scripts.data(10, b"a", b"b"), scripts.data(14, b"c"), scripts.data(15, b"d")]
     (out,) = made(entries(*held))
-    assert out.pieces == ((10, 0), (14, 2))
+    assert out.offset_spans == ((10, 0), (14, 2))
 
 
 def test_a_batch_of_which_nothing_is_left_is_stood_for_by_its_neighbours():
     held = entries(scripts.data(10, b"a"), scripts.data(11, b"b"), scripts.data(12, b"c"))
     b_alone = [BatchRecord(11, NOW_MS, records.encode_body(RecordFields(None, b"b")))]
     (out,) = made(held, opened=b_alone)
-    assert (out.source, out.next_source, out.records, out.pieces) == (11, 13, 1, ())
-    assert out.held == len(out.batch)
+    assert (out.source, out.next_source, out.records, out.offset_spans) == (11, 13, 1, ())
+    assert out.held_bytes == len(out.batch)
 
 
 def test_nothing_is_made_of_nothing():
@@ -261,7 +261,7 @@ def test_no_batch_has_more_records_than_it_may(most, counts):
     found = made(entries(batch), records_max=most)
     assert [each.records for each in found] == counts
     assert [each.next_source for each in found][-1] == 17
-    assert [each.held for each in found] == [len(each.batch) for each in found]
+    assert [each.held_bytes for each in found] == [len(each.batch) for each in found]
     for one, two in itertools.pairwise(found):
         assert one.next_source == two.source
 
@@ -279,7 +279,7 @@ def test_no_batch_has_more_bytes_of_records_than_it_may_but_a_single_one():
 def test_pieces_count_within_their_own_batch():
     batch = scripts.data(0, *[b"v"] * 6, deltas=(0, 1, 3, 4, 9, 10))
     found = made(entries(batch), records_max=3)
-    assert [each.pieces for each in found] == [((0, 0), (3, 2)), ((4, 0), (9, 1))]
+    assert [each.offset_spans for each in found] == [((0, 0), (3, 2)), ((4, 0), (9, 1))]
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])

@@ -51,10 +51,10 @@ class Sender:
             bytes=rng.choice([80, 500, 16 << 10]),
         )
         self.box = PartitionSendQueue(
-            self.held, joining=joining, target_codec=self.codec, transform=transform
+            self.held, merge_limits=joining, target_codec=self.codec, transform=transform
         )
         if rng.random() < 0.3:
-            self.box.limits.made_bytes = rng.choice([1, 100, 1000])
+            self.box.limits.reencoded_bytes_max = rng.choice([1, 100, 1000])
         self.takes_bytes = rng.choice([1 << 30, 1 << 30, 200, 1000, 5000])
         self.bad: frozenset[int] = frozenset()
         if log.seen and rng.random() < 0.4:
@@ -76,12 +76,12 @@ class Sender:
                     self.go_back(self.box.drop())
                     break
                 out = self.box.pop_staged()
-                self.held.release(out.held, opened=out.opened)
+                self.held.release(out.held_bytes, decoded=out.is_decoded)
                 self.box.check_invariants()
                 if not self.takes(out):
                     break
             assert self.box.unreadable is None
-            if not self.box.queued and self.position >= self.log.end:
+            if not self.box.queued_batches and self.position >= self.log.end:
                 assert (self.held.held_bytes, self.box.queued_bytes) == (0, 0)
                 return
 
@@ -111,12 +111,12 @@ class Sender:
         assert self.refused < 400
         allowed = self.box.limits
         if refused == "too large":
-            divided = allowed.too_large(size=len(out.batch), count=out.records)
+            divided = allowed.halve_size_limit(size=len(out.batch), count=out.records)
         else:
-            divided = allowed.isolate(count=out.records, until=out.next_source)
+            divided = allowed.halve_record_limit(count=out.records, until=out.next_source)
         assert divided == (out.records > 1)
         if not divided:
-            allowed.forget()
+            allowed.reset()
             self.takes_bytes = max(self.takes_bytes, len(out.batch))
             self.bad = frozenset() if refused == "a bad record" else self.bad
         self.go_back(self.box.drop())
@@ -133,7 +133,7 @@ def opened(out):
     header = record_batch.read_header(out.batch)
     assert record_batch.crc_matches(out.batch, header)
     assert (header.record_count, header.last_offset_delta) == (out.records, out.records - 1)
-    pieces = [*(out.pieces or [OffsetSpan(out.source, 0)]), OffsetSpan(-1, out.records)]
+    pieces = [*(out.offset_spans or [OffsetSpan(out.source, 0)]), OffsetSpan(-1, out.records)]
     sources = [
         piece.source + place - piece.place
         for piece, following in itertools.pairwise(pieces)
@@ -197,7 +197,7 @@ def test_the_logs_hold_all_that_is_odd(part_records):
         rng = random.Random(seed)
         sender = Sender(odd_logs.made(rng), rng)
         sender.run()
-        reasons = {each.why for each in sender.sent}
+        reasons = {each.reencode_reason for each in sender.sent}
         found -= {"passed"} if "" in reasons else set()
         found -= {"joined"} if "small batches were merged" in reasons else set()
         found -= {"opened"} if "the source uses LogAppendTime" in reasons else set()

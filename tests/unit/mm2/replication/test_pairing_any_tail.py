@@ -64,7 +64,7 @@ class Copied:
         """All that is ever sent; the limits change on the way."""
         box = PartitionSendQueue(
             MemoryBudget(1 << 40),
-            joining=BatchMergeLimits(records=0),
+            merge_limits=BatchMergeLimits(records=0),
             transform=self.transform,
         )
         position, rng = 0, self.rng
@@ -77,10 +77,10 @@ class Copied:
             )
             position = found.position
             box.push(found, old_before_ms=odd_logs.OLD_BEFORE_MS)
-            box.limits.joining.records = rng.choice([0, 1, 8, batch_limits.NO_RECORD_LIMIT])
-            box.limits.made_bytes = rng.choice([1, 200, 1 << 20])
+            box.limits.merge_limits.records = rng.choice([0, 1, 8, batch_limits.NO_RECORD_LIMIT])
+            box.limits.reencoded_bytes_max = rng.choice([1, 200, 1 << 20])
             if rng.random() < 0.2:
-                box.limits.isolate(count=rng.randint(2, 8), until=position)
+                box.limits.halve_record_limit(count=rng.randint(2, 8), until=position)
             while box.stage():
                 self.divided = self.divided or len(box._staged) > 1
                 yield box.pop_staged()
@@ -96,7 +96,7 @@ class Copied:
         )
         struct.pack_into(">q", stored, 0, self.end)
         self.held[self.end] = bytes(stored)
-        pieces = [*(out.pieces or [OffsetSpan(out.source, 0)]), OffsetSpan(-1, out.records)]
+        pieces = [*(out.offset_spans or [OffsetSpan(out.source, 0)]), OffsetSpan(-1, out.records)]
         for piece, following in itertools.pairwise(pieces):
             for place in range(piece.place, following.place):
                 self.placed[piece.source + place - piece.place] = self.end + place
@@ -108,7 +108,7 @@ class Copied:
 
     def pair(self):
         """In fetches of any size."""
-        found = TargetTail(ours=frozenset({OURS}), start=self.start, marker=self.end + 5)
+        found = TargetTail(own_producers=frozenset({OURS}), start=self.start, marker=self.end + 5)
         for each in self.held.values():
             found.add(record_batch.read_header(memoryview(each)), memoryview(each))
         pairs = TailMatcher(
@@ -120,22 +120,22 @@ class Copied:
         need = MissingInput.SOURCE
         while need is not MissingInput.NOTHING:
             if need is MissingInput.TARGET:
-                batch = memoryview(self.held[pairs.wanted])
+                batch = memoryview(self.held[pairs.next_offset])
                 need = pairs.feed_target(record_batch.read_header(batch), batch)
                 continue
-            if need is MissingInput.TURN:
-                need = pairs.go_on()
+            if need is MissingInput.YIELD:
+                need = pairs.match_available()
                 continue
             before = pairs.position
             fetched = self.log.fetch(before, self.rng.randint(1, 4))
             aborted = tuple(self.log.aborted_from(before))
-            need = pairs.feed(scripts.records(fetched, aborted=aborted))
-            while need is MissingInput.TURN:
-                need = pairs.go_on()
+            need = pairs.feed_source(scripts.records(fetched, aborted=aborted))
+            while need is MissingInput.YIELD:
+                need = pairs.match_available()
             if need is MissingInput.SOURCE and pairs.position == before:
                 break
         pairs.close()
-        assert (pairs.held.held_bytes, pairs.held.decoded_bytes) == (0, 0)
+        assert (pairs.memory_budget.held_bytes, pairs.memory_budget.decoded_bytes) == (0, 0)
         return pairs
 
 
@@ -144,7 +144,7 @@ def place(runs, source):
 
 
 def check(copied, pairs):
-    assert (pairs.mismatch, pairs.complete) == ("", True)
+    assert (pairs.mismatch, pairs.is_complete) == ("", True)
     seen = [each.offset for each in copied.log.seen]
     left_out = {at for at in seen if at not in copied.placed and at >= copied.source}
     assert pairs.position >= copied.behind
@@ -179,10 +179,10 @@ def test_one_changed_record_ends_the_pairing_there(seed):
     changed(copied, copied.placed[victim])
     pairs = copied.pair()
     assert pairs.mismatch
-    assert not pairs.complete
-    assert pairs.paired_to <= copied.placed[victim]
+    assert not pairs.is_complete
+    assert pairs.matched_to <= copied.placed[victim]
     # What is copied again from `position` on is all that did not pair, and nothing that did.
-    paired = [at for at, target in copied.placed.items() if target < pairs.paired_to]
+    paired = [at for at, target in copied.placed.items() if target < pairs.matched_to]
     assert all(at < pairs.position for at in paired)
     assert all(at >= pairs.position for at in copied.placed if at not in paired)
 
@@ -196,7 +196,7 @@ def changed(copied, target):
     at = target - base
     found[at] = found[at]._replace(timestamp=found[at].timestamp + 1)
     stored = records.encode_batch(
-        found, codec=header.attributes & record_batch.CODEC_MASK, sparse=True
+        found, codec=header.attributes & record_batch.CODEC_MASK, keep_offsets=True
     )
     struct.pack_into(">q", stored, 43, OURS)
     copied.held[base] = batches.rechecked(stored)
@@ -208,7 +208,7 @@ def test_the_tails_are_of_all_kinds():
     divided, later = 0, 0
     for seed in range(120):
         copied = Copied(random.Random(seed))
-        wanted -= {each.why for each in copied.copied}
+        wanted -= {each.reencode_reason for each in copied.copied}
         divided += copied.divided
         later += copied.source > 0
     assert wanted == set()

@@ -106,7 +106,7 @@ def test_nothing_is_sent_before_the_partition_is_in_the_transaction():
 
 def test_delivery_in_transactions_is_always_so():
     world = copying.begun(*LOG, delivery=ALWAYS)
-    assert world.copy.mode.active
+    assert world.copy.transaction_mode.is_active
     world.copied(*LOG)
     world.tick(transactions.MODE_HOLD_S).copied(batch(8))
     assert transactional(world.mirror) == [True] * 9
@@ -146,7 +146,7 @@ def test_an_obstacle_is_met_only_when_the_transaction_before_it_is_committed():
     world.offer(*OLD[:2], copying.damaged(2))
     world.send()
     world.acknowledge().acknowledge()
-    assert (world.standing.phase, world.standing.stop) == (Phase.BOUNDARY, None)
+    assert (world.standing.phase, world.standing.halt) == (Phase.BOUNDARY, None)
     world.withheld.clear()
     world.do([world.open]).tick()
     assert world.standing.phase is Phase.WAITING
@@ -159,7 +159,7 @@ def test_a_reaction_in_a_transaction_gives_out_no_anchor_for_it():
     world.offer(*LOG[:2])
     world.send()
     world.acknowledge()
-    world.do(world.copy.produce_refused(6, "", world.now_s))
+    world.do(world.copy.on_produce_error(6, "", world.now_s))
     assert world.standing.phase is Phase.WAITING
     assert world.anchors == []
 
@@ -170,10 +170,10 @@ def test_a_reaction_in_a_transaction_gives_out_no_anchor_for_it():
 def test_fresh_batches_among_old_ones_stay_in_transactions_and_then_leave_them():
     world = copying.begun()
     world.copied(old(0)).copied(batch(1))
-    modes = [world.copy.mode.active]
+    modes = [world.copy.transaction_mode.is_active]
     world.now_s += transactions.MODE_HOLD_S
     world.copied(batch(2), batch(3))
-    assert [*modes, world.copy.mode.active] == [True, False]
+    assert [*modes, world.copy.transaction_mode.is_active] == [True, False]
     assert transactional(world.mirror) == [True, True, False, False]
 
 
@@ -217,7 +217,7 @@ def test_somebody_elses_write_before_our_marker_takes_an_exclusive_mirror_again(
     world.append(scripts.data(0, b"x", producer=(99, 0)), world.end)
     world.withheld.clear()
     world.do([world.open])
-    assert world.standing.stop.cause is HaltCause.FOREIGN_WRITES
+    assert world.standing.halt.cause is HaltCause.FOREIGN_WRITES
 
 
 def test_a_shared_mirror_goes_on_behind_the_marker_wherever_it_stands():
@@ -250,8 +250,8 @@ def test_a_marker_under_another_leader_takes_the_partition_again():
 @pytest.mark.parametrize(
     ("answer", "phase"),
     [
-        (InstructionRefused(code=47), Phase.TAKING),
-        (InstructionRefused(code=53), Phase.STOPPED),
+        (InstructionRefused(code=47), Phase.ACQUIRING),
+        (InstructionRefused(code=53), Phase.HALTED),
         (InstructionRefused(code=6), Phase.WAITING),
         (scripts.LOST, Phase.WAITING),
     ],
@@ -267,11 +267,11 @@ def test_a_boundary_that_fails_forgets_the_queue_and_goes_back_to_it(question, a
     while world.in_flight:
         world.acknowledge()
     assert world.standing.phase is phase
-    assert world.copy.outbox.queued == 0
+    assert world.copy.send_queue.queued_batches == 0
     assert world.copy.source.position == (0 if question is ADD else 5)
     assert world.budget.held_bytes == 0
-    if phase is Phase.STOPPED:
-        assert world.standing.stop.retry_after_s == producer_fencing.DENIED_RETRY_DELAY_S
+    if phase is Phase.HALTED:
+        assert world.standing.halt.retry_after_s == producer_fencing.DENIED_RETRY_DELAY_S
 
 
 # Renewing the fence
@@ -331,18 +331,18 @@ def test_closing_waits_for_what_is_in_flight_and_gives_out_a_last_anchor():
         world.acknowledge()
     assert world.standing.phase is Phase.CLOSED
     assert said(world).through == 5
-    world.copy.recorded(world.anchors[-1].token)
-    assert world.copy.fully_recorded
+    world.copy.on_segment_stored(world.anchors[-1].token)
+    assert world.copy.is_fully_recorded
 
 
 def test_closing_while_taking_leaves_the_script_alone():
     world = World()
     world.withheld.add(InitProducer)
-    token = world.tick().copy.script.token
+    token = world.tick().copy.script_runner.token
     close(world)
     assert world.standing.phase is Phase.CLOSED
-    assert world.copy.script.token != token
-    assert not world.copy.script.asks(world.open)
+    assert world.copy.script_runner.token != token
+    assert not world.copy.script_runner.is_outstanding(world.open)
 
 
 def test_closing_in_a_transaction_commits_it_first():
@@ -375,7 +375,7 @@ def test_what_waits_or_stands_still_closes_at_once():
     waiting = World()
     assert close(waiting).standing.phase is Phase.CLOSED
     stopped = copying.begun(*LOG)
-    stopped.do(stopped.copy.source_refused(29, stopped.now_s))
+    stopped.do(stopped.copy.on_fetch_error(29, stopped.now_s))
     assert close(stopped).standing.phase is Phase.CLOSED
 
 
@@ -384,5 +384,5 @@ def test_a_reaction_met_while_closing_ends_in_closing():
     world.offer(LOG[0])
     world.send()
     close(world)
-    world.do(world.copy.produce_refused(6, "", world.now_s)).tick()
+    world.do(world.copy.on_produce_error(6, "", world.now_s)).tick()
     assert world.standing.phase is Phase.CLOSED

@@ -61,7 +61,7 @@ def go_on(world, refuses=lambda sent: 0, *, most=60):
             return refused
         if world.copy.wants_data and world.copy.source.position < world.source.end:
             answer = world.source(ReadSource(offset=world.copy.source.position))
-            world.do(world.copy.offer(answer, world.now_s))
+            world.do(world.copy.on_fetched(answer, world.now_s))
         world.send()
         if not world.in_flight:
             world.tick(0.1)
@@ -72,10 +72,10 @@ def go_on(world, refuses=lambda sent: 0, *, most=60):
             if code:
                 refused += 1
                 world.in_flight.pop(0)
-                world.do(world.copy.produce_refused(code, "no", world.now_s))
+                world.do(world.copy.on_produce_error(code, "no", world.now_s))
                 while world.in_flight:  # those behind it are refused too
                     world.in_flight.pop(0)
-                    world.do(world.copy.produce_refused(45, "", world.now_s))
+                    world.do(world.copy.on_produce_error(45, "", world.now_s))
             else:
                 world.acknowledge()
     raise AssertionError(world.standing)
@@ -93,7 +93,7 @@ def test_gaps_are_closed_and_the_map_says_where_they_were():
     # Our fence's marker is at 0.
     assert said(world).runs == ((0, 1), (3, -1), (7, -3))
     assert (said(world).through, said(world).target_next) == (8, 5)
-    assert (world.copy.counters.made, world.copy.counters.batches) == (1, 2)
+    assert (world.copy.counters.reencoded_batches, world.copy.counters.batches) == (1, 2)
 
 
 def test_append_times_become_the_records_own():
@@ -142,7 +142,7 @@ def test_what_is_queued_is_joined_and_what_comes_later_is_not_waited_for():
     world.acknowledge().acknowledge().tick(1.0)
     assert values(world) == [b"%d" % at for at in range(6)]
     assert said(world).runs == ((0, 1),)
-    assert world.copy.counters.why == "small batches were merged"
+    assert world.copy.counters.reencode_reason == "small batches were merged"
 
 
 def test_a_joined_batch_of_which_nothing_was_heard_is_found_on_the_mirror():
@@ -152,7 +152,7 @@ def test_a_joined_batch_of_which_nothing_was_heard_is_found_on_the_mirror():
     world.offer(*log[:3])
     world.send()
     world.append(world.in_flight.pop(), world.end)
-    world.do(world.copy.produce_unanswered("lost", world.now_s)).tick(1.0)
+    world.do(world.copy.on_produce_unanswered("lost", world.now_s)).tick(1.0)
     assert (world.standing.phase, world.copy.source.position) == (Phase.COPYING, 3)
     go_on(world)
     assert values(world) == [b"0", b"1", b"2", b"3"]
@@ -168,7 +168,7 @@ def test_what_is_too_large_is_divided_until_it_fits():
     assert values(world) == [bytes(400)] * 10 + [b"x"]
     assert refused <= 3
     assert max(len(each) for each in world.mirror) <= 1000
-    assert world.standing.stop is None
+    assert world.standing.halt is None
 
 
 def test_dividing_takes_the_partition_again_and_does_not_back_off():
@@ -176,7 +176,7 @@ def test_dividing_takes_the_partition_again_and_does_not_back_off():
     world.offer(batch(0, b"a", b"b"))
     world.send()
     world.in_flight.clear()
-    world.do(world.copy.produce_refused(TOO_LARGE, "", world.now_s))
+    world.do(world.copy.on_produce_error(TOO_LARGE, "", world.now_s))
     assert world.standing.phase is Phase.COPYING
     assert world.kinds.count(InitProducer) == 1
     assert world.copy.source.position == 0
@@ -186,10 +186,10 @@ def test_dividing_takes_the_partition_again_and_does_not_back_off():
 def test_a_single_record_that_is_too_large_stops_the_partition_for_a_while(code):
     world = copying.begun(batch(0, b"small"), batch(1, bytes(5000)), batch(2, b"more"))
     go_on(world, lambda sent: code if len(sent) > 1000 else 0)
-    assert world.standing.stop.cause is HaltCause.REFUSED
-    assert "orders-4 offset 1 with" in world.standing.stop.message
-    assert "max.message.bytes" in world.standing.stop.message
-    assert world.copy.outbox.limits.refused_bytes == batch_limits.NO_RECORD_LIMIT
+    assert world.standing.halt.cause is HaltCause.REFUSED
+    assert "orders-4 offset 1 with" in world.standing.halt.message
+    assert "max.message.bytes" in world.standing.halt.message
+    assert world.copy.send_queue.limits.refused_bytes == batch_limits.NO_RECORD_LIMIT
     assert values(world) == [b"small"]
     assert world.tick(30.0).standing.phase is Phase.COPYING
     go_on(world)
@@ -210,8 +210,8 @@ def test_the_one_record_that_the_target_does_not_take_is_named(code, bad, joined
         return code if b"%d" % bad in found else 0
 
     refused = go_on(world, refuses)
-    assert world.standing.stop.cause is HaltCause.REFUSED
-    assert f"offset {bad} " in world.standing.stop.message
+    assert world.standing.halt.cause is HaltCause.REFUSED
+    assert f"offset {bad} " in world.standing.halt.message
     assert values(world) == [b"%d" % at for at in range(bad)]
     assert refused <= 5
     assert world.tick(30.0).standing.phase is Phase.COPYING
@@ -224,7 +224,7 @@ def test_what_was_learned_of_the_target_is_forgotten_where_it_stops_the_copy():
     log = [batch(0, bytes(900), bytes(900)), batch(2, bytes(900), bytes(900))]
     world = copying.begun(*log)
     go_on(world, lambda sent: TOO_LARGE)
-    assert world.copy.outbox.limits == PartitionBatchLimits(joining=world.joining)
+    assert world.copy.send_queue.limits == PartitionBatchLimits(merge_limits=world.joining)
     assert world.tick(30.0).standing.phase is Phase.COPYING
     go_on(world)
     data = [header(each) for each in world.mirror if not header(each).is_control]
@@ -239,7 +239,7 @@ def test_what_was_learned_of_the_target_is_forgotten_after_a_while():
     def counts(held):
         """Of the batches that it came in."""
         world.tick(1.0)
-        world.copy.recorded(world.anchors[-1].token)
+        world.copy.on_segment_stored(world.anchors[-1].token)
         before = len(world.mirror)
         world.copied(held)
         return [header(each).record_count for each in world.mirror[before:]]
@@ -257,16 +257,16 @@ def test_what_was_learned_of_the_target_is_forgotten_after_a_while():
 def test_what_is_refused_again_and_again_is_a_stop_that_tells_what_to_do(code):
     world = copying.begun(batch(0, b"a"))
     waits = 0
-    while world.standing.phase is not Phase.STOPPED:
+    while world.standing.phase is not Phase.HALTED:
         go_on(world, lambda sent: code)
         waits += world.standing.phase is Phase.WAITING
         assert waits < 9
         world.tick(20.0)
     assert waits == retries.TRANSIENT_RETRIES
-    assert "the batch of orders-4 offset 0 with" in world.standing.stop.message
-    assert operator_commands.extract_remedy(world.standing.stop.message)
+    assert "the batch of orders-4 offset 0 with" in world.standing.halt.message
+    assert operator_commands.extract_remedy(world.standing.halt.message)
     go_on(world.tick(600.0))
-    assert (values(world), world.standing.stop) == ([b"a"], None)
+    assert (values(world), world.standing.halt) == ([b"a"], None)
 
 
 def test_what_was_refused_behind_a_refused_batch_says_nothing_about_itself():
@@ -276,20 +276,20 @@ def test_what_was_refused_behind_a_refused_batch_says_nothing_about_itself():
     world.offer(*log)
     world.send()
     world.in_flight.clear()
-    world.do(world.copy.produce_refused(6, "", world.now_s))
-    world.do(world.copy.produce_refused(TOO_LARGE, "", world.now_s))
-    allowed = world.copy.outbox.limits
+    world.do(world.copy.on_produce_error(6, "", world.now_s))
+    world.do(world.copy.on_produce_error(TOO_LARGE, "", world.now_s))
+    allowed = world.copy.send_queue.limits
     assert allowed.refused_bytes > 1 << 30
     assert world.standing.phase is Phase.WAITING
 
 
 def test_a_batch_that_is_half_sent_goes_on_in_its_middle_after_a_new_take():
     world = copying.begun(batch(0, *[b"%d" % at for at in range(8)]))
-    world.copy.outbox.limits.isolate(count=4, until=8)
+    world.copy.send_queue.limits.halve_record_limit(count=4, until=8)
     world.offer(*[held for _, held in world.source.held])
     assert world.send() == 4
     world.acknowledge().acknowledge()
-    world.do(world.copy.leader_epoch_seen(3, world.now_s))
+    world.do(world.copy.on_leader_epoch(3, world.now_s))
     world.leader_epoch = 3
     while world.in_flight:
         world.acknowledge()
@@ -301,7 +301,7 @@ def test_a_batch_that_is_half_sent_goes_on_in_its_middle_after_a_new_take():
 @pytest.mark.parametrize("heard", [0, 1, 2, 3])
 def test_pieces_that_were_stored_without_an_answer_are_not_sent_again(heard):
     world = copying.begun(batch(0, *[b"%d" % at for at in range(8)], deltas=range(0, 16, 2)))
-    world.copy.outbox.limits.isolate(count=4, until=16)
+    world.copy.send_queue.limits.halve_record_limit(count=4, until=16)
     world.offer(*[held for _, held in world.source.held])
     assert world.send() == 4
     for _ in range(heard):
@@ -310,7 +310,7 @@ def test_pieces_that_were_stored_without_an_answer_are_not_sent_again(heard):
     left = len(world.in_flight) + 1
     world.in_flight.clear()
     for _ in range(left):
-        world.do(world.copy.produce_unanswered("lost", world.now_s))
+        world.do(world.copy.on_produce_unanswered("lost", world.now_s))
     world.tick(1.0)
     assert world.standing.phase is Phase.COPYING
     go_on(world)
@@ -324,8 +324,8 @@ def test_a_batch_that_cannot_be_opened_stops_behind_all_that_precedes_it():
     log = [batch(at, b"%d" % at) for at in range(7)]
     world = copying.begun(*log, copying.unreadable(7), batch(11))
     go_on(world)
-    assert world.standing.stop.cause is HaltCause.CORRUPT
-    assert "source offset 7: the gzip data is damaged" in world.standing.stop.message
+    assert world.standing.halt.cause is HaltCause.CORRUPT
+    assert "source offset 7: the gzip data is damaged" in world.standing.halt.message
     assert values(world) == [b"%d" % at for at in range(7)]
     assert said(world).through == 7
     assert world.budget.held_bytes == 0
@@ -334,7 +334,7 @@ def test_a_batch_that_cannot_be_opened_stops_behind_all_that_precedes_it():
 def test_an_unreadable_batch_with_nothing_before_it_stops_at_once():
     world = copying.begun(copying.unreadable(0))
     go_on(world)
-    assert world.standing.stop.cause is HaltCause.CORRUPT
+    assert world.standing.halt.cause is HaltCause.CORRUPT
 
 
 def test_an_unreadable_batch_stops_behind_the_commit_of_what_precedes_it():
@@ -344,7 +344,7 @@ def test_an_unreadable_batch_stops_behind_the_commit_of_what_precedes_it():
         delivery=DeliveryMode.TRANSACTIONAL,
     )
     go_on(world)
-    assert world.standing.stop.cause is HaltCause.CORRUPT
+    assert world.standing.halt.cause is HaltCause.CORRUPT
     assert header(world.mirror[-1]).is_control
     assert (values(world), said(world).through) == ([b"a"], 1)
 
@@ -353,10 +353,10 @@ def test_a_batch_that_must_be_opened_and_unpacks_to_more_than_the_budget_stops_i
     log = [batch(0, b"a"), batch(1, bytes(2 << 20), codec=4), batch(2, b"c")]
     world = copying.begun(*log, target_codec=0)
     go_on(world)
-    assert world.standing.stop.cause is HaltCause.BATCH_TOO_LARGE
-    assert world.standing.stop.retry_after_s is None
-    assert "source offset 1: the batch must be decoded" in world.standing.stop.message
-    assert "more than 1048576 bytes" in world.standing.stop.message
+    assert world.standing.halt.cause is HaltCause.BATCH_TOO_LARGE
+    assert world.standing.halt.retry_after_s is None
+    assert "source offset 1: the batch must be decoded" in world.standing.halt.message
+    assert "more than 1048576 bytes" in world.standing.halt.message
     assert (values(world), said(world).through) == ([b"a"], 1)
     assert (world.budget.held_bytes, world.budget.decoded_bytes) == (0, 0)
 
@@ -427,13 +427,16 @@ def test_whole_parts_that_are_left_out_open_no_transaction_for_nothing(monkeypat
         world.send()
         while world.in_flight:
             world.acknowledge()
-        assert world.copy.mode.open is False or world.copy.outbox.next_is_old is not None
-    assert (world.copy.mode.open, world.copy.map.through) == (False, 7)
+        assert (
+            world.copy.transaction_mode.is_open is False
+            or world.copy.send_queue.next_needs_transaction is not None
+        )
+    assert (world.copy.transaction_mode.is_open, world.copy.map.through) == (False, 7)
     kept = [] if last == b"x" else [last]
     assert values(world) == kept
     fenced = delivery is not DeliveryMode.AT_LEAST_ONCE
     assert world.kinds.count(AddToTransaction) == (len(kept) if fenced else 0)
-    world.copy.recorded(world.anchors[-1].token)
+    world.copy.on_segment_stored(world.anchors[-1].token)
     more = batch(7, b"more", timestamp=copying.OLD)
     world.source = Log(big, more)
     go_on(world.tick(60.0))
@@ -451,7 +454,10 @@ def test_between_parts_what_was_sent_is_committed_while_whole_parts_are_left_out
         while world.in_flight:
             world.acknowledge()
         world.tick(0.02)
-    assert (world.copy.mode.open, world.copy.outbox.queued > 0) == (False, True)
+    assert (world.copy.transaction_mode.is_open, world.copy.send_queue.queued_batches > 0) == (
+        False,
+        True,
+    )
     assert said(world).through == 2
     go_on(world)
     for _ in range(40):
@@ -472,7 +478,7 @@ def test_a_transform_that_fails_behind_parts_that_are_left_out_stops_the_partiti
     world.offer(big)
     for _ in range(10):
         world.tick(0.1)
-    assert world.standing.stop.cause is HaltCause.TRANSFORM_FAILED
+    assert world.standing.halt.cause is HaltCause.TRANSFORM_FAILED
     assert (world.budget.held_bytes, world.budget.decoded_bytes) == (0, 0)
 
 
@@ -481,11 +487,11 @@ def test_no_transaction_is_opened_for_a_batch_that_waits_for_room(delivery):
     log = batch(0, b"a", b"b", deltas=(0, 3), timestamp=copying.OLD)
     world = copying.begun(log, delivery=delivery)
     others = world.budget.limit_bytes
-    world.budget.hold(others, opened=True)
+    world.budget.reserve(others, decoded=True)
     world.offer(log)
     world.tick(1.0).tick(60.0)
-    assert (world.copy.mode.open, world.kinds) == (False, [])
-    world.budget.release(others, opened=True)
+    assert (world.copy.transaction_mode.is_open, world.kinds) == (False, [])
+    world.budget.release(others, decoded=True)
     for _ in range(5):
         world.tick(0.1)
         world.send()
@@ -500,13 +506,13 @@ def test_no_transaction_is_opened_while_an_anchor_is_waited_for():
     world.copied(log[0])
     for _ in range(3):
         world.tick(40.0)
-    assert world.copy.map.must_wait(world.now_s)
+    assert world.copy.map.must_pause_sending(world.now_s)
     world.forget()
     world.offer(log[1])
     for _ in range(3):
         world.tick(40.0)
-    assert (world.copy.mode.open, world.kinds) == (False, [])
-    world.copy.recorded(1 << 60)
+    assert (world.copy.transaction_mode.is_open, world.kinds) == (False, [])
+    world.copy.on_segment_stored(1 << 60)
     for _ in range(3):
         world.tick(1.0)
         world.send()
@@ -535,7 +541,7 @@ def test_a_log_of_which_nothing_is_left_is_passed_over(delivery):
     go_on(world)
     world.tick(1.0).tick(1.0)
     assert (values(world), world.copy.map.through) == ([], 4)
-    assert not world.copy.mode.open
+    assert not world.copy.transaction_mode.is_open
 
 
 def test_a_new_owner_pairs_what_the_transform_made():
@@ -543,7 +549,7 @@ def test_a_new_owner_pairs_what_the_transform_made():
     log = [batch(0, b"a", b"x"), batch(2, b"b"), batch(3, b"c")]
     world = copying.begun(*log, transform=filtering)
     world.copied(*log[:2])
-    world.do(world.copy.source_refused(1, world.now_s))
+    world.do(world.copy.on_fetch_error(1, world.now_s))
     assert (world.standing.phase, world.copy.source.position) == (Phase.COPYING, 3)
     go_on(world)
     assert values(world) == [b"new a", b"new b", b"new c"]
@@ -574,7 +580,7 @@ def test_old_records_of_a_fresh_batch_that_is_divided_go_in_a_transaction(before
     log = [batch(at) for at in range(before)]
     odd = mixed(copying.OLD, copying.OLD, copying.FRESH, copying.FRESH, offset=before)
     world = copying.begun(*log, odd)
-    world.copy.outbox.limits.isolate(count=4, until=before + 4)
+    world.copy.send_queue.limits.halve_record_limit(count=4, until=before + 4)
     go_on(world)
     assert values(world)[before:] == [b"0", b"1", b"2", b"3"]
     assert plain_and_old(world) == []

@@ -20,16 +20,16 @@ IDS: dict[str, Any] = {"source_topic_id": OURS, "target_topic_id": OURS}
 
 
 def seen(world: World, topic_id: bytes, *, on_target: bool = True) -> World:
-    return world.do(world.copy.topic_seen(topic_id, world.now_s, on_target=on_target))
+    return world.do(world.copy.on_topic_id(topic_id, world.now_s, on_target=on_target))
 
 
 def assert_stands_for_good(world: World, name: str) -> None:
     copy = world.copy
-    assert copy.standing.phase is Phase.STOPPED
-    assert copy.standing.stop is not None
-    assert copy.standing.stop.cause is HaltCause.RECREATED
-    assert name in copy.standing.reason
-    assert "mm2 topic reset" in copy.standing.reason
+    assert copy.state.phase is Phase.HALTED
+    assert copy.state.halt is not None
+    assert copy.state.halt.cause is HaltCause.RECREATED
+    assert name in copy.state.reason
+    assert "mm2 topic reset" in copy.state.reason
     world.forget()
     world.tick(after_s=1e6)
     assert world.kinds == []
@@ -59,7 +59,7 @@ def test_what_a_broker_that_is_late_with_news_told_passes(on_target):
     world.acknowledge()
     assert_stands_for_good(world, "orders")
     seen(world, OURS, on_target=on_target)
-    assert world.standing.stop is None
+    assert world.standing.halt is None
     world.tick(after_s=10.0)
     assert world.standing.phase is Phase.COPYING
 
@@ -76,7 +76,7 @@ def test_a_take_is_given_up():
     world = World(*LOG, **IDS)
     world.withheld = {InitProducer}
     world.tick()
-    assert world.standing.phase is Phase.TAKING
+    assert world.standing.phase is Phase.ACQUIRING
     seen(world, OTHER)
     assert_stands_for_good(world, "mirror topic a.orders")
 
@@ -85,7 +85,7 @@ def test_a_wait_ends_in_standing_still():
     world = copying.begun(*LOG, **IDS)
     world.offer(*LOG[:1])
     world.send()
-    world.do(world.copy.produce_refused(100, "", world.now_s))
+    world.do(world.copy.on_produce_error(100, "", world.now_s))
     assert world.standing.phase is Phase.WAITING
     seen(world, OTHER)
     assert_stands_for_good(world, "mirror topic a.orders")
@@ -95,9 +95,9 @@ def test_it_is_not_forgotten_when_another_reaction_came_first():
     world = copying.begun(*LOG, **IDS)
     world.offer(*LOG[:2])
     world.send()
-    world.do(world.copy.produce_refused(100, "", world.now_s))
+    world.do(world.copy.on_produce_error(100, "", world.now_s))
     seen(world, OTHER)
-    world.do(world.copy.produce_refused(100, "", world.now_s))
+    world.do(world.copy.on_produce_error(100, "", world.now_s))
     world.tick(after_s=1000.0)
     assert_stands_for_good(world, "mirror topic a.orders")
 

@@ -34,12 +34,12 @@ def sent(*, records=1, size=100, newest_ms=NOW_MS, why=""):
         records=records,
         source=0,
         next_source=records,
-        pieces=(),
+        offset_spans=(),
         oldest_timestamp=newest_ms,
         max_timestamp=newest_ms,
         source_epoch=0,
-        held=0,
-        why=why,
+        held_bytes=0,
+        reencode_reason=why,
     )
     return SentBatch(batch=batch, target=0, crc=0, size=size)
 
@@ -52,8 +52,8 @@ def test_nothing_was_copied_yet():
 
 def test_batches_add_up():
     copied = PartitionCounters()
-    copied.acknowledged(sent(records=3, size=100), now_s=70.0, wall_ms=NOW_MS)
-    copied.acknowledged(sent(records=5, size=70), now_s=70.0, wall_ms=NOW_MS)
+    copied.record_acknowledged(sent(records=3, size=100), now_s=70.0, wall_ms=NOW_MS)
+    copied.record_acknowledged(sent(records=5, size=70), now_s=70.0, wall_ms=NOW_MS)
     assert (copied.records, copied.bytes, copied.batches) == (8, 170, 2)
 
 
@@ -64,14 +64,14 @@ def test_batches_add_up():
 )
 def test_the_age_is_that_of_the_newest_record_when_it_was_acknowledged(newest_ms, age_ms):
     copied = PartitionCounters()
-    copied.acknowledged(sent(newest_ms=newest_ms), now_s=70.0, wall_ms=NOW_MS)
+    copied.record_acknowledged(sent(newest_ms=newest_ms), now_s=70.0, wall_ms=NOW_MS)
     assert (copied.age_ms, copied.newest_ms) == (age_ms, newest_ms)
 
 
 def test_records_without_timestamps_leave_the_age_as_it_was():
     copied = PartitionCounters()
-    copied.acknowledged(sent(newest_ms=NOW_MS - 250), now_s=70.0, wall_ms=NOW_MS)
-    copied.acknowledged(sent(newest_ms=-1), now_s=70.0, wall_ms=NOW_MS)
+    copied.record_acknowledged(sent(newest_ms=NOW_MS - 250), now_s=70.0, wall_ms=NOW_MS)
+    copied.record_acknowledged(sent(newest_ms=-1), now_s=70.0, wall_ms=NOW_MS)
     assert (copied.age_ms, copied.newest_ms) == (250, -1)
 
 
@@ -79,8 +79,8 @@ def test_batches_that_were_made_are_counted_and_the_newest_says_why():
     copied = PartitionCounters()
     found = []
     for why in ("", "small batches were merged", "compaction left gaps in the batch", ""):
-        copied.acknowledged(sent(why=why), now_s=70.0, wall_ms=NOW_MS)
-        found.append((copied.made, copied.why))
+        copied.record_acknowledged(sent(why=why), now_s=70.0, wall_ms=NOW_MS)
+        found.append((copied.reencoded_batches, copied.reencode_reason))
     assert found == [
         (0, ""),
         (1, "small batches were merged"),
@@ -99,30 +99,36 @@ def fetched(*, newest_ms, records=1):
 def test_ages_are_told_once_of_what_came_and_of_what_is_stored():
     copied = PartitionCounters()
     two = [fetched(newest_ms=NOW_MS - 100, records=3), fetched(newest_ms=NOW_MS - 10)]
-    copied.fetched(two, wall_ms=NOW_MS)
-    copied.acknowledged(sent(records=3, newest_ms=NOW_MS - 100), now_s=70.0, wall_ms=NOW_MS + 50)
-    assert copied.take_ages() == (RecordAges(4, 310, 10, 100), RecordAges(3, 450, 150, 150))
-    assert copied.take_ages() == (latency.NO_AGES, latency.NO_AGES)
-    copied.acknowledged(sent(newest_ms=NOW_MS), now_s=70.0, wall_ms=NOW_MS + 60)
-    assert copied.take_ages() == (latency.NO_AGES, RecordAges(1, 60, 60, 60))
+    copied.record_fetched(two, wall_ms=NOW_MS)
+    copied.record_acknowledged(
+        sent(records=3, newest_ms=NOW_MS - 100), now_s=70.0, wall_ms=NOW_MS + 50
+    )
+    assert copied.pop_ages() == (RecordAges(4, 310, 10, 100), RecordAges(3, 450, 150, 150))
+    assert copied.pop_ages() == (latency.NO_AGES, latency.NO_AGES)
+    copied.record_acknowledged(sent(newest_ms=NOW_MS), now_s=70.0, wall_ms=NOW_MS + 60)
+    assert copied.pop_ages() == (latency.NO_AGES, RecordAges(1, 60, 60, 60))
 
 
 def test_what_crosses_is_told_of_all_partitions_together():
     whole = LatencyHistogram()
-    one, other = PartitionCounters(crossing=whole), PartitionCounters(crossing=whole)
-    one.fetched([fetched(newest_ms=NOW_MS - 3), fetched(newest_ms=NOW_MS + 40)], wall_ms=NOW_MS)
-    one.acknowledged(sent(records=2, newest_ms=NOW_MS - 7), now_s=70.0, wall_ms=NOW_MS)
-    other.acknowledged(sent(records=3, newest_ms=NOW_MS - 60), now_s=70.0, wall_ms=NOW_MS + 1)
-    told = whole.take(idle_s=latency.NEVER_S)
+    one, other = PartitionCounters(latency=whole), PartitionCounters(latency=whole)
+    one.record_fetched(
+        [fetched(newest_ms=NOW_MS - 3), fetched(newest_ms=NOW_MS + 40)], wall_ms=NOW_MS
+    )
+    one.record_acknowledged(sent(records=2, newest_ms=NOW_MS - 7), now_s=70.0, wall_ms=NOW_MS)
+    other.record_acknowledged(
+        sent(records=3, newest_ms=NOW_MS - 60), now_s=70.0, wall_ms=NOW_MS + 1
+    )
+    told = whole.take_snapshot(caught_up_at_s=latency.NEVER_S)
     assert (told.counts[1], told.counts[4], sum(told.counts)) == (2, 3, 5)
-    assert (told.sum_ms, told.ahead_ms, told.crossed_s) == (14 + 183, 40, 70.0)
+    assert (told.sum_ms, told.ahead_ms, told.replicated_at_s) == (14 + 183, 40, 70.0)
 
 
 @pytest.mark.parametrize(("code", "spared"), [(46, 3), (47, 3), (90, 3), (45, 0), (6, 0), (10, 0)])
 def test_what_is_there_already_or_is_a_newer_owners_was_not_copied_again(code, spared):
     copied = PartitionCounters()
-    copied.refused(code, sent(records=3))
-    assert copied.spared == spared
+    copied.record_refused(code, sent(records=3))
+    assert copied.already_stored == spared
 
 
 Phase = PartitionPhase
@@ -147,8 +153,8 @@ def header(sent):
 
 def test_nothing_is_asked_before_the_first_tick():
     copy = World().copy
-    assert (copy.standing.phase, copy.restless, copy.wants_data) == (Phase.WAITING, True, False)
-    assert copy.fully_recorded
+    assert (copy.state.phase, copy.needs_tick_soon, copy.wants_data) == (Phase.WAITING, True, False)
+    assert copy.is_fully_recorded
 
 
 def test_batches_go_out_in_order_as_ours_and_at_most_five_at_once():
@@ -177,10 +183,10 @@ def test_how_old_records_are_is_told_when_they_come_and_when_they_are_stored():
     world.offer(*LOG[:3])
     world.send()
     world.acknowledge()
-    arrived, stored = world.copy.counters.take_ages()
+    arrived, stored = world.copy.counters.pop_ages()
     assert (arrived.records, stored.records) == (3, 1)
     world.acknowledge().acknowledge()
-    arrived, stored = world.copy.counters.take_ages()
+    arrived, stored = world.copy.counters.pop_ages()
     assert (arrived.records, stored.records) == (0, 2)
 
 
@@ -188,7 +194,7 @@ def test_nothing_is_sent_before_the_first_anchor_is_stored():
     world = World(*LOG)
     world.withheld.add(AppendToFlowLog)
     world.tick()
-    assert world.standing.phase is Phase.TAKING
+    assert world.standing.phase is Phase.ACQUIRING
     world.offer(*LOG)
     assert (world.copy.wants_data, world.send()) == (False, 0)
 
@@ -205,7 +211,7 @@ def test_what_is_not_copyable_moves_the_map_once_everything_is_acknowledged():
 def test_a_second_copy_goes_on_where_the_first_one_stood():
     world = copying.begun(*LOG)
     world.copied(*LOG[:3])
-    world.do(world.copy.source_refused(1, world.now_s))
+    world.do(world.copy.on_fetch_error(1, world.now_s))
     assert (world.standing.phase, world.copy.source.position) == (Phase.COPYING, 3)
     assert header(world.mirror[-1]).producer_epoch == 1
 
@@ -237,11 +243,11 @@ def test_an_anchor_never_speaks_of_what_is_in_flight():
 def test_everything_is_recorded_once_the_newest_anchor_is_stored():
     world = copying.begun(*LOG)
     world.copied(LOG[0])
-    assert not world.copy.fully_recorded
+    assert not world.copy.is_fully_recorded
     world.tick(1.0)
-    assert not world.copy.fully_recorded
-    world.copy.recorded(world.anchors[-1].token)
-    assert world.copy.fully_recorded
+    assert not world.copy.is_fully_recorded
+    world.copy.on_segment_stored(world.anchors[-1].token)
+    assert world.copy.is_fully_recorded
 
 
 def test_a_copy_whose_anchors_are_not_stored_waits():
@@ -250,7 +256,7 @@ def test_a_copy_whose_anchors_are_not_stored_waits():
     world.now_s += map_writer.UNRECORDED_AGE_MAX_S
     world.offer(LOG[1])
     assert world.send() == 0
-    world.copy.recorded(world.anchors[-1].token)
+    world.copy.on_segment_stored(world.anchors[-1].token)
     assert world.send() == 1
 
 
@@ -260,10 +266,10 @@ def test_a_copy_whose_anchors_are_not_stored_waits():
 @pytest.mark.parametrize(
     ("react", "phase"),
     [
-        (lambda copy, now: copy.leader_epoch_seen(3, now), Phase.TAKING),
-        (lambda copy, now: copy.source_refused(1, now), Phase.TAKING),
-        (lambda copy, now: copy.source_refused(29, now), Phase.STOPPED),
-        (lambda copy, now: copy.source_diverged(1, now), Phase.STOPPED),
+        (lambda copy, now: copy.on_leader_epoch(3, now), Phase.ACQUIRING),
+        (lambda copy, now: copy.on_fetch_error(1, now), Phase.ACQUIRING),
+        (lambda copy, now: copy.on_fetch_error(29, now), Phase.HALTED),
+        (lambda copy, now: copy.on_source_diverged(1, now), Phase.HALTED),
     ],
     ids=["leader", "out of range", "not allowed", "diverged"],
 )
@@ -275,7 +281,11 @@ def test_a_reaction_waits_for_what_is_in_flight_and_sends_nothing_more(react, ph
     world.do(react(world.copy, world.now_s))
     for _ in range(5):
         assert world.standing.phase is Phase.COPYING
-        assert (world.copy.wants_data, world.send(), world.copy.outbox.queued) == (False, 0, 0)
+        assert (world.copy.wants_data, world.send(), world.copy.send_queue.queued_batches) == (
+            False,
+            0,
+            0,
+        )
         world.acknowledge()
     assert world.standing.phase is phase
     assert world.budget.held_bytes == 0
@@ -283,17 +293,17 @@ def test_a_reaction_waits_for_what_is_in_flight_and_sends_nothing_more(react, ph
 
 @pytest.mark.parametrize(
     ("code", "phase"),
-    [(7, Phase.WAITING), (6, Phase.WAITING), (10, Phase.STOPPED), (47, Phase.TAKING)],
+    [(7, Phase.WAITING), (6, Phase.WAITING), (10, Phase.HALTED), (47, Phase.ACQUIRING)],
 )
 def test_a_refused_batch_drains_and_those_refused_behind_it_change_nothing(code, phase):
     world = copying.begun(*LOG)
     world.withheld.add(ReadRecoveredState)
     world.offer(*LOG[:3])
     world.send()
-    world.do(world.copy.produce_refused(code, "", world.now_s))
+    world.do(world.copy.on_produce_error(code, "", world.now_s))
     assert world.standing.phase is Phase.COPYING
-    world.do(world.copy.produce_refused(45, "", world.now_s))
-    world.do(world.copy.produce_unanswered("lost", world.now_s))
+    world.do(world.copy.on_produce_error(45, "", world.now_s))
+    world.do(world.copy.on_produce_unanswered("lost", world.now_s))
     assert world.standing.phase is phase
 
 
@@ -301,7 +311,7 @@ def test_an_unknown_outcome_backs_off_and_takes_again():
     world = copying.begun(*LOG)
     world.offer(LOG[0])
     world.send()
-    world.do(world.copy.produce_unanswered("connection lost", world.now_s))
+    world.do(world.copy.on_produce_unanswered("connection lost", world.now_s))
     assert (world.standing.phase, world.standing.reason) == (Phase.WAITING, "connection lost")
     assert world.kinds == [RefreshTargetMetadata]
     world.tick()
@@ -315,7 +325,7 @@ def test_a_batch_that_was_stored_without_an_answer_is_not_sent_again():
     world.offer(LOG[0])
     world.send()
     world.append(world.in_flight.pop(), world.end)
-    world.do(world.copy.produce_unanswered("connection lost", world.now_s)).tick(1.0)
+    world.do(world.copy.on_produce_unanswered("connection lost", world.now_s)).tick(1.0)
     assert (world.standing.phase, world.copy.source.position) == (Phase.COPYING, 1)
 
 
@@ -325,7 +335,7 @@ def test_batches_stored_elsewhere_than_expected_take_an_exclusive_mirror_again()
     world.offer(LOG[0])
     world.send()
     world.acknowledge(skip=3)
-    assert world.standing.phase is Phase.TAKING
+    assert world.standing.phase is Phase.ACQUIRING
     assert world.copy.map.through == 0
 
 
@@ -334,18 +344,18 @@ def test_rewritten_timestamps_stop_the_partition_for_good():
     world.offer(LOG[0])
     world.send()
     world.acknowledge(append_time=copying.FRESH)
-    assert world.standing.stop.cause is HaltCause.TIMESTAMPS_REWRITTEN
-    assert not world.copy.restless
-    assert world.tick(1e9).standing.phase is Phase.STOPPED
+    assert world.standing.halt.cause is HaltCause.TIMESTAMPS_REWRITTEN
+    assert not world.copy.needs_tick_soon
+    assert world.tick(1e9).standing.phase is Phase.HALTED
 
 
 def test_what_stops_for_a_while_is_taken_again_when_that_is_over():
     world = copying.begun(*LOG)
-    world.do(world.copy.source_refused(29, world.now_s))
-    assert (world.standing.phase, world.copy.restless) == (Phase.STOPPED, True)
-    assert world.tick(29.0).standing.phase is Phase.STOPPED
+    world.do(world.copy.on_fetch_error(29, world.now_s))
+    assert (world.standing.phase, world.copy.needs_tick_soon) == (Phase.HALTED, True)
+    assert world.tick(29.0).standing.phase is Phase.HALTED
     assert world.tick(1.0).standing.phase is Phase.COPYING
-    assert world.standing.stop is None
+    assert world.standing.halt is None
 
 
 def test_a_target_that_refuses_again_and_again_is_asked_more_and_more_rarely():
@@ -355,25 +365,25 @@ def test_a_target_that_refuses_again_and_again_is_asked_more_and_more_rarely():
         world.offer(LOG[0])
         world.send()
         world.in_flight.clear()
-        world.do(world.copy.produce_refused(10, "", world.now_s))
+        world.do(world.copy.on_produce_error(10, "", world.now_s))
         waits.append(world.standing.wake_at_s - world.now_s)
         world.tick(waits[-1])
     assert waits == [30.0, 60.0, 120.0]
     world.copied(LOG[0])
-    assert not world.standing.troubled
+    assert not world.standing.has_errors
 
 
 def test_a_topic_that_the_source_misses_for_a_moment_is_no_stop():
     world = copying.begun(*LOG)
-    world.do(world.copy.source_refused(3, world.now_s))
-    assert (world.standing.phase, world.standing.stop) == (Phase.WAITING, None)
+    world.do(world.copy.on_fetch_error(3, world.now_s))
+    assert (world.standing.phase, world.standing.halt) == (Phase.WAITING, None)
     assert world.tick(1.0).standing.phase is Phase.COPYING
 
 
 @pytest.mark.parametrize("code", [5, 6, 9, 74, 75, 78])
 def test_a_source_leader_that_moves_is_no_reason_to_do_anything(code):
     world = copying.begun(*LOG)
-    assert world.copy.source_refused(code, world.now_s) == []
+    assert world.copy.on_fetch_error(code, world.now_s) == []
     assert world.standing.phase is Phase.COPYING
 
 
@@ -391,8 +401,8 @@ def test_a_mirror_that_cannot_be_read_stops_this_partition_alone(at, value, why)
     held[at] = value
     world.answers[ReadTarget] = [scripts.records(bytes(held), end=1)]
     world.tick()
-    assert (world.standing.phase, world.copy.restless) == (Phase.STOPPED, False)
-    assert world.standing.stop.cause is HaltCause.NOT_PAIRED
+    assert (world.standing.phase, world.copy.needs_tick_soon) == (Phase.HALTED, False)
+    assert world.standing.halt.cause is HaltCause.NOT_PAIRED
     assert "at offset 0: " in world.standing.reason
     assert why in world.standing.reason
     assert "mm2 topic reset" in world.standing.reason
@@ -404,14 +414,14 @@ def test_a_mirror_that_cannot_be_read_stops_this_partition_alone(at, value, why)
 def test_the_leader_epoch_of_our_marker_or_an_older_one_is_no_news():
     world = copying.begun(*LOG)
     for epoch in (2, 1, -1):
-        assert world.copy.leader_epoch_seen(epoch, world.now_s) == []
+        assert world.copy.on_leader_epoch(epoch, world.now_s) == []
 
 
 def test_a_leader_epoch_seen_while_taking_is_followed_right_after():
     world = World()
     world.withheld.add(AppendToFlowLog)
     world.tick()
-    assert world.copy.leader_epoch_seen(3, world.now_s) == []
+    assert world.copy.on_leader_epoch(3, world.now_s) == []
     world.withheld, world.leader_epoch = set(), 3
     world.forget()
     world.do([world.open])
@@ -425,7 +435,7 @@ def test_a_leader_epoch_seen_while_taking_is_followed_right_after():
 def fenced(world):
     world.offer(LOG[0])
     world.send()
-    return world.do(world.copy.produce_refused(47, "", world.now_s))
+    return world.do(world.copy.on_produce_error(47, "", world.now_s))
 
 
 def test_fenced_without_another_owner_in_sight_takes_again():
@@ -441,10 +451,10 @@ def test_fenced_by_another_owner_is_the_end():
         offset_map_records.encode_key(newer.key), offset_map_records.encode_value(newer.segment)
     )
     fenced(world)
-    assert (world.standing.phase, world.standing.stop.cause) == (Phase.FENCED, HaltCause.FENCED)
+    assert (world.standing.phase, world.standing.halt.cause) == (Phase.FENCED, HaltCause.FENCED)
     assert "another mm2 process acquired this partition of flow a->b" in world.standing.reason
     assert world.tick(1e6).standing.phase is Phase.FENCED
-    assert not world.copy.restless
+    assert not world.copy.needs_tick_soon
 
 
 # Obstacles
@@ -468,7 +478,7 @@ def test_an_obstacle_is_met_only_when_all_before_it_is_acknowledged():
 def test_a_damaged_batch_is_met_at_once_when_nothing_precedes_it():
     world = copying.begun()
     world.offer(copying.damaged(0))
-    assert (world.standing.phase, world.standing.stop) == (Phase.WAITING, None)
+    assert (world.standing.phase, world.standing.halt) == (Phase.WAITING, None)
     assert "source offset 0: the checksum" in world.standing.reason
 
 
@@ -488,7 +498,7 @@ def test_damage_that_stays_is_a_stop_and_looked_at_again_all_the_same():
         assert world.standing.phase is Phase.WAITING
         world.tick(20.0)
     world.offer(copying.damaged(0))
-    assert world.standing.stop.cause is HaltCause.CORRUPT
+    assert world.standing.halt.cause is HaltCause.CORRUPT
     assert "The next attempt is in 30 s" in world.standing.reason
     world.tick(31.0).copied(LOG[0])
     assert (world.standing.phase, world.copy.map.through) == (Phase.COPYING, 1)
@@ -498,7 +508,7 @@ def test_an_obstacle_behind_a_dropped_queue_is_met_again():
     world = copying.begun(*LOG)
     world.offer(*LOG, OBSTACLE)
     world.send()
-    world.do(world.copy.leader_epoch_seen(3, world.now_s))
+    world.do(world.copy.on_leader_epoch(3, world.now_s))
     world.leader_epoch = 3
     while world.in_flight:
         world.acknowledge()
@@ -548,5 +558,5 @@ def test_a_shared_mirror_that_goes_back_is_taken_again():
     world.withheld.add(RequestAcquisition)
     world.offer(LOG[0])
     world.send()
-    world.do(world.copy.acknowledged(0, -1, world.now_s))
-    assert world.standing.phase is Phase.TAKING
+    world.do(world.copy.on_produce_acknowledged(0, -1, world.now_s))
+    assert world.standing.phase is Phase.ACQUIRING

@@ -5,7 +5,7 @@ from mm2.replication.read_committed import UnreadableBatch
 from mm2.replication.send_queue import DroppedPosition
 from tests.fakes import scripts
 
-OBSTACLE = UnreadableBatch(offset=12, why="such a batch")
+OBSTACLE = UnreadableBatch(offset=12, reason="such a batch")
 
 
 def test_nothing_is_known_of_a_source_that_was_not_read():
@@ -15,29 +15,31 @@ def test_nothing_is_known_of_a_source_that_was_not_read():
 
 def test_beginning_elsewhere_leaves_the_obstacle_behind_and_keeps_what_the_log_is():
     source = SourcePosition(position=12, epoch=3, end=40, log_start=5, obstacle=OBSTACLE)
-    source.begin(20, epoch=4)
+    source.start_at(20, epoch=4)
     assert source == SourcePosition(position=20, epoch=4, end=40, log_start=5)
 
 
 def test_strangers_stand_in_the_way_as_an_obstacle_does():
-    source = SourcePosition(strangers=(7,))
-    stuck = [source.stuck]
-    source.begin(20, epoch=4)
-    stuck.append(source.stuck)
+    source = SourcePosition(unresolved_producers=(7,))
+    stuck = [source.is_blocked]
+    source.start_at(20, epoch=4)
+    stuck.append(source.is_blocked)
     assert stuck == [True, False]
 
 
 def test_what_a_fetch_brought_moves_it_up_to_the_first_stranger():
     source = SourcePosition(position=4)
     held = scripts.data(4, b"a", b"b", leader_epoch=3), scripts.data(6, b"c", producer=(9, 0))
-    found = source.took(
-        scripts.records(*held, log_start=2, end=40), target_codec=None, opposite={-1: False}
+    found = source.advance(
+        scripts.records(*held, log_start=2, end=40),
+        target_codec=None,
+        reverse_producers={-1: False},
     )
     assert (source.position, source.epoch, source.log_start, source.end) == (6, 3, 2, 40)
-    assert source.strangers == found.strangers == (9,)
+    assert source.unresolved_producers == found.unresolved_producers == (9,)
 
 
 def test_going_back_is_to_the_batch_that_was_not_sent_and_to_its_own_epoch():
     source = SourcePosition(position=12, epoch=3, obstacle=OBSTACLE)
-    source.go_back(DroppedPosition(8, 2))
+    source.rewind(DroppedPosition(8, 2))
     assert (source.position, source.epoch, source.obstacle) == (8, 2, None)

@@ -24,7 +24,7 @@ def waited(*reasons):
 def test_a_partition_begins_by_waiting_and_is_due_at_once():
     found = PartitionState()
     assert (found.phase, found.reason, found.wake_at_s) == (Phase.WAITING, "not started", 0.0)
-    assert (found.idle, found.restless) == (True, True)
+    assert (found.is_idle, found.needs_tick_soon) == (True, True)
 
 
 def test_waits_grow_to_a_bound_until_a_batch_is_stored():
@@ -35,7 +35,7 @@ def test_waits_grow_to_a_bound_until_a_batch_is_stored():
         waits.append(found.wake_at_s - 5.0)
     assert all(after > before for before, after in itertools.pairwise(waits[:7]))
     assert max(waits) <= retries.BACKOFF_MAX_S
-    found.stored()
+    found.reset_retries()
     found.wait("lost", 5.0, random=random)
     assert found.wake_at_s - 5.0 <= 2 * retries.BACKOFF_INITIAL_S
 
@@ -45,14 +45,14 @@ def test_the_first_reason_stays_named_until_something_is_copied():
     assert found.reason == "disk full"
     found.wait("no leader", 6.0, random=Random(1))
     assert found.reason == "no leader; first error: disk full"
-    found.take()
+    found.begin_acquiring()
     assert (
         found.reason
         == "fencing the partition and matching the target's tail again; first error: disk full"
     )
-    found.copy()
+    found.begin_copying()
     assert found.reason == ""
-    found.take()
+    found.begin_acquiring()
     assert found.reason == "fencing the partition and matching the target's tail"
 
 
@@ -61,24 +61,24 @@ def test_the_first_reason_stays_named_until_something_is_copied():
 )
 def test_what_stands_still_says_why_and_until_when(stop, wake_at_s, restless):
     found = PartitionState()
-    found.stand_still(stop, 5.0)
+    found.halt_partition(stop, 5.0)
     again = ". The next attempt is in 30 s." if stop is FOR_A_WHILE else ""
-    assert (found.phase, found.stop, found.reason) == (Phase.STOPPED, stop, stop.text + again)
-    assert (found.wake_at_s, found.restless, found.idle) == (wake_at_s, restless, True)
+    assert (found.phase, found.halt, found.reason) == (Phase.HALTED, stop, stop.text + again)
+    assert (found.wake_at_s, found.needs_tick_soon, found.is_idle) == (wake_at_s, restless, True)
     found.closing = True
-    assert found.restless
+    assert found.needs_tick_soon
 
 
 def retry_waits(found, stop, times):
     """How long it stands still each time that it is tried and comes to the same."""
     waits, now_s = [], 5.0
     for _ in range(times):
-        found.stand_still(stop, now_s)
+        found.halt_partition(stop, now_s)
         waits.append(found.wake_at_s - now_s)
         assert f"in {waits[-1]:.0f} s" in found.reason
         now_s = found.wake_at_s + 10.0
-        found.take()
-        found.copy()
+        found.begin_acquiring()
+        found.begin_copying()
     return waits
 
 
@@ -90,11 +90,11 @@ def test_the_same_stop_waits_twice_as_long_each_time_up_to_ten_minutes():
 
 def test_a_batch_that_is_stored_ends_the_row():
     found = PartitionState()
-    seen = [found.troubled]
+    seen = [found.has_errors]
     retry_waits(found, FOR_A_WHILE, 3)
-    seen.append(found.troubled)
-    found.stored()
-    assert [*seen, found.troubled] == [False, True, False]
+    seen.append(found.has_errors)
+    found.reset_retries()
+    assert [*seen, found.has_errors] == [False, True, False]
     assert retry_waits(found, FOR_A_WHILE, 1) == [30.0]
 
 
@@ -108,42 +108,43 @@ def test_another_stop_is_another_row():
 def test_what_may_pass_lasts_after_some_tries_and_at_once_behind_its_stop():
     found, now_s = PartitionState(), 5.0
     tries = [
-        found.lasts(FOR_A_WHILE, now_s + each) for each in range(retries.TRANSIENT_RETRIES + 1)
+        found.is_persistent(FOR_A_WHILE, now_s + each)
+        for each in range(retries.TRANSIENT_RETRIES + 1)
     ]
     assert tries == [False] * retries.TRANSIENT_RETRIES + [True]
-    found.stand_still(FOR_A_WHILE, now_s)
-    assert found.lasts(FOR_A_WHILE, found.wake_at_s + 1.0)
-    found.stored()
-    assert not found.lasts(FOR_A_WHILE, found.wake_at_s + 2.0)
+    found.halt_partition(FOR_A_WHILE, now_s)
+    assert found.is_persistent(FOR_A_WHILE, found.wake_at_s + 1.0)
+    found.reset_retries()
+    assert not found.is_persistent(FOR_A_WHILE, found.wake_at_s + 2.0)
 
 
 def test_a_take_forgets_the_stop_and_asking_by_whom_does_not():
     found = PartitionState()
-    found.stand_still(FOR_A_WHILE, 5.0)
-    found.ask_by_whom()
-    assert (found.phase, found.stop) == (Phase.TAKING, FOR_A_WHILE)
-    found.take()
-    assert (found.phase, found.stop) == (Phase.TAKING, None)
+    found.halt_partition(FOR_A_WHILE, 5.0)
+    found.begin_owner_check()
+    assert (found.phase, found.halt) == (Phase.ACQUIRING, FOR_A_WHILE)
+    found.begin_acquiring()
+    assert (found.phase, found.halt) == (Phase.ACQUIRING, None)
 
 
 def test_fenced_off_is_a_stop_with_its_cause():
     found = PartitionState()
     stop = PartitionHalt(cause=HaltCause.FENCED, message="taken over")
-    found.fence_off(stop)
-    assert (found.phase, found.reason, found.stop) == (Phase.FENCED, stop.text, stop)
+    found.mark_fenced(stop)
+    assert (found.phase, found.reason, found.halt) == (Phase.FENCED, stop.text, stop)
 
 
 @pytest.mark.parametrize(
     ("change", "phase"),
     [
-        (PartitionState.take, Phase.TAKING),
-        (PartitionState.ask_by_whom, Phase.TAKING),
-        (PartitionState.copy, Phase.COPYING),
-        (PartitionState.cross, Phase.BOUNDARY),
+        (PartitionState.begin_acquiring, Phase.ACQUIRING),
+        (PartitionState.begin_owner_check, Phase.ACQUIRING),
+        (PartitionState.begin_copying, Phase.COPYING),
+        (PartitionState.begin_boundary, Phase.BOUNDARY),
         (PartitionState.close, Phase.CLOSED),
     ],
 )
 def test_only_what_waits_or_stands_still_is_idle_and_needs_the_clock(change, phase):
     found = PartitionState(closing=True)
     change(found)
-    assert (found.phase, found.idle, found.restless) == (phase, False, False)
+    assert (found.phase, found.is_idle, found.needs_tick_soon) == (phase, False, False)

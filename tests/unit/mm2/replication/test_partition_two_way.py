@@ -74,7 +74,7 @@ def test_nothing_is_fetched_until_the_answer_is_there():
     assert phase(world) is PartitionPhase.BOUNDARY
     assert not wants_data(world)
     world.withheld.clear()
-    world.do(world.copy.script.answered(NOBODY, world.now_s))
+    world.do(world.copy.script_runner.on_answer(NOBODY, world.now_s))
     assert wants_data(world)
     world.copied(copying.batch(0, producer=LOCAL))
     assert world.copy.counters.records == 1
@@ -94,7 +94,7 @@ def test_one_who_asks_is_called_again_soon():
     """The stranger stands behind a batch that the answer to the last one in flight sets free."""
     world = told(begun())
     world.offer(copying.batch(0), copying.batch(1, producer=LOCAL))
-    assert world.copy.restless
+    assert world.copy.needs_tick_soon
 
 
 def test_without_an_answer_the_partition_is_taken_again_and_nothing_is_copied():
@@ -124,7 +124,7 @@ def test_an_answer_that_stays_away_is_told_to_people(answer, expected):
         world.tick(after_s=max(0.0, world.standing.wake_at_s - world.now_s))
         if phase(world) is PartitionPhase.COPYING:
             world.offer(copying.batch(0, producer=LOCAL))
-    stop = world.standing.stop
+    stop = world.standing.halt
     assert stop is not None
     assert (stop.cause, stop.retry_after_s) == (HaltCause.OPPOSITE_UNKNOWN, 15.0)
     assert "no right to read it" in stop.message
@@ -147,11 +147,11 @@ def test_a_leader_that_changed_while_it_was_asked_is_noticed_then():
     world.withheld.add(ASKS)
     world.offer(copying.batch(0, producer=LOCAL))
     world.leader_epoch += 1
-    world.do(world.copy.leader_epoch_seen(world.leader_epoch, world.now_s))
+    world.do(world.copy.on_leader_epoch(world.leader_epoch, world.now_s))
     assert phase(world) is PartitionPhase.BOUNDARY
     world.withheld.clear()
     before = world.kinds.count(InitProducer)
-    world.do(world.copy.script.answered(NOBODY, world.now_s))
+    world.do(world.copy.script_runner.on_answer(NOBODY, world.now_s))
     assert world.kinds.count(InitProducer) == before + 1
 
 

@@ -100,7 +100,7 @@ def test_a_refused_question_means_what_its_code_says(question, code):
         return
     assert played.kinds.count(question) == 1
     if question in AS_OURSELVES and code in (47, 90, 48):
-        assert played.outcome == NewerOwner(than=US)
+        assert played.outcome == NewerOwner(fenced_producer=US)
     elif code in (29, 53):
         assert isinstance(played.outcome, FencingDenied)
         assert f"said {code}" in played.outcome.message
@@ -113,7 +113,7 @@ def test_a_refused_question_means_what_its_code_says(question, code):
 def test_an_unknown_producer_id_means_a_newer_owner_too(question):
     refused = InstructionRefused(code=49)
     played = scripts.play(producer_fencing.fence_partition(), answers() | {question: refused})
-    assert played.outcome == NewerOwner(than=US)
+    assert played.outcome == NewerOwner(fenced_producer=US)
 
 
 @pytest.mark.parametrize("code", BUSY)
@@ -183,13 +183,13 @@ def test_the_marker_is_waited_for_because_the_coordinator_answers_before_it_is_w
 def test_a_marker_of_a_newer_epoch_means_a_newer_owner_even_with_ours_behind_it():
     log = target(scripts.marker(10, (7, 4), leader_epoch=2), scripts.marker(11, OURS))
     played = scripts.play(producer_fencing.fence_partition(), answers(ReadTarget=log))
-    assert played.outcome == NewerOwner(than=US)
+    assert played.outcome == NewerOwner(fenced_producer=US)
 
 
 def test_data_of_a_newer_epoch_means_a_newer_owner_too():
     read = {ReadTarget: target(scripts.data(10, b"x", producer=(US.id, US.epoch + 1)))}
     assert scripts.play(producer_fencing.read_marker(US, start=10), read).outcome == NewerOwner(
-        than=US
+        fenced_producer=US
     )
 
 
@@ -235,7 +235,7 @@ def test_an_answer_of_the_wrong_kind_is_a_bug_and_said_to_be_one():
 # Without the right to a transactional id
 
 PLAIN = ProducerIdentity(id=99, epoch=0)
-UNFENCED = ProducerFence(producer=PLAIN, marker_offset=9, leader_epoch=2, holds=False)
+UNFENCED = ProducerFence(producer=PLAIN, marker_offset=9, leader_epoch=2, is_fenced=False)
 
 
 def test_without_the_right_to_a_transactional_id_nobody_is_fenced():
@@ -248,17 +248,17 @@ def test_without_the_right_to_a_transactional_id_nobody_is_fenced():
 
 def test_where_no_fence_is_wanted_the_right_is_not_even_tried():
     plain = {InitIdempotentProducer: PLAIN}
-    played = scripts.play(producer_fencing.fence_partition(wanted=False), answers() | plain)
+    played = scripts.play(producer_fencing.fence_partition(use_fence=False), answers() | plain)
     assert played.outcome == UNFENCED
     assert played.kinds == [*QUESTIONS[:2], InitIdempotentProducer]
 
 
 def test_a_producer_id_may_be_refused_too():
     refused = {InitIdempotentProducer: InstructionRefused(code=31, message="cluster")}
-    played = scripts.play(producer_fencing.fence_partition(wanted=False), answers() | refused)
+    played = scripts.play(producer_fencing.fence_partition(use_fence=False), answers() | refused)
     assert isinstance(played.outcome, FencingDenied)
     lost = {InitIdempotentProducer: scripts.LOST}
-    played = scripts.play(producer_fencing.fence_partition(wanted=False), answers() | lost)
+    played = scripts.play(producer_fencing.fence_partition(use_fence=False), answers() | lost)
     assert isinstance(played.outcome, FencingInterrupted)
 
 

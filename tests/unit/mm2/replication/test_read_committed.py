@@ -16,7 +16,11 @@ A, B, C = (1, 0), (2, 0), (3, 0)
 def scan(*held, position=0, aborted=(), target_codec=None, opposite=None):
     joined = memoryview(b"".join(held))
     return read_committed.scan_batches(
-        joined, position=position, aborted=aborted, target_codec=target_codec, opposite=opposite
+        joined,
+        position=position,
+        aborted=aborted,
+        target_codec=target_codec,
+        reverse_producers=opposite,
     )
 
 
@@ -156,7 +160,7 @@ def test_an_empty_batch_that_compaction_kept_is_skipped():
 def stopped(found, *, at, saying, copied=()):
     assert found.obstacle is not None
     assert (found.obstacle.offset, found.position) == (at, at)
-    assert saying in found.obstacle.why
+    assert saying in found.obstacle.reason
     assert bases(found) == list(copied)
 
 
@@ -170,7 +174,7 @@ def test_one_changed_byte_is_found():
         damaged[at] ^= 1
         found = scan(scripts.data(0, b"x"), damaged, BEHIND)
         stopped(found, at=1, saying="checksum", copied=[0])
-        assert found.obstacle.behind == 100
+        assert found.obstacle.next_offset == 100
 
 
 def test_a_damaged_last_offset_does_not_make_a_batch_one_of_before():
@@ -178,7 +182,7 @@ def test_a_damaged_last_offset_does_not_make_a_batch_one_of_before():
     damaged[23] ^= 0x80  # the sign
     found = scan(scripts.data(0, b"x"), damaged, BEHIND)
     stopped(found, at=1, saying="its last offset is", copied=[0])
-    assert found.obstacle.behind == 100
+    assert found.obstacle.next_offset == 100
     found = scan(scripts.data(0, b"x"), batches.rechecked(damaged), BEHIND)
     stopped(found, at=1, saying="its last offset is", copied=[0])
 
@@ -187,18 +191,18 @@ def test_what_is_behind_damage_begins_with_the_next_sound_batch():
     first, second = bytearray(scripts.data(1, b"a")), bytearray(scripts.data(5, b"b"))
     first[-1] ^= 1
     second[-1] ^= 1
-    assert scan(first, second, BEHIND).obstacle.behind == 100
-    assert scan(first, scripts.data(1, b"again"), BEHIND).obstacle.behind == 100
+    assert scan(first, second, BEHIND).obstacle.next_offset == 100
+    assert scan(first, scripts.data(1, b"again"), BEHIND).obstacle.next_offset == 100
 
 
 @pytest.mark.parametrize("cut", [0, 30, 70])
 def test_behind_damage_at_the_end_of_what_was_read_nothing_is_known(cut):
     damaged = bytearray(scripts.data(1, b"a"))
     damaged[-1] ^= 1
-    assert scan(damaged, BEHIND[:cut]).obstacle.behind == -1
+    assert scan(damaged, BEHIND[:cut]).obstacle.next_offset == -1
     broken = bytearray(BEHIND)
     struct.pack_into(">i", broken, 8, 4)
-    assert scan(damaged, broken).obstacle.behind == -1
+    assert scan(damaged, broken).obstacle.next_offset == -1
 
 
 def test_an_impossible_length_is_damage_where_the_copy_stands():
@@ -226,13 +230,13 @@ def test_a_damaged_batch_is_not_believed_to_end_before_the_position(at):
     damaged[at] ^= 2  # 26: of its last offset
     found = scan(damaged, scripts.data(6, b"d"), position=5)
     stopped(found, at=5, saying="checksum")
-    assert found.obstacle.behind == 6
+    assert found.obstacle.next_offset == 6
 
 
 def test_of_a_damaged_batch_before_the_position_nothing_is_left_out():
     damaged = bytearray(scripts.data(3, b"a"))
     damaged[-1] ^= 1
-    assert scan(damaged, scripts.data(4, b"b"), position=4).obstacle.behind == 4
+    assert scan(damaged, scripts.data(4, b"b"), position=4).obstacle.next_offset == 4
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -249,7 +253,7 @@ def why(*held, **more):
     """Of each copyable batch."""
     found = scan(*held, **more)
     assert found.obstacle is None
-    return [each.opening for each in found.batches]
+    return [each.reencode_reason for each in found.batches]
 
 
 @pytest.mark.parametrize("flags", [0, 0x10, 0x40, 0x50])
@@ -279,14 +283,20 @@ def test_the_timestamps_of_an_append_time_are_not_the_records_own():
 def test_gaps_that_compaction_left_are_a_reason(values, deltas, last):
     held = scripts.data(10, *values, deltas=deltas, last_delta=last)
     found = scan(held, BEHIND, position=10)
-    assert [each.opening for each in found.batches] == ["compaction left gaps in the batch", ""]
+    assert [each.reencode_reason for each in found.batches] == [
+        "compaction left gaps in the batch",
+        "",
+    ]
     assert [each.first for each in found.batches] == [10, 100]
     assert found.position == 101
 
 
 def test_a_start_inside_a_batch_is_a_reason_and_says_where():
     found = scan(scripts.data(0, b"a", b"b", b"c"), scripts.data(3, b"d"), position=1)
-    assert [each.opening for each in found.batches] == ["replication starts inside the batch", ""]
+    assert [each.reencode_reason for each in found.batches] == [
+        "replication starts inside the batch",
+        "",
+    ]
     assert [each.first for each in found.batches] == [1, 3]
     assert found.position == 4
 
@@ -328,9 +338,9 @@ def test_messages_of_older_formats_are_copied_like_batches(magic):
     pair = messages.wrapper(7, held, magic=magic, codec=1, timestamp=scripts.NOW_MS)
     found = scan(single, pair, scripts.data(8, b"c"), position=5)
     assert [each.header.record_count for each in found.batches] == [1, 2, 1]
-    assert [each.opening for each in found.batches] == ["", "", ""]
+    assert [each.reencode_reason for each in found.batches] == ["", "", ""]
     assert (bases(found), found.position) == ([5, 6, 8], 9)
-    assert [each.opening for each in scan(pair, position=7).batches] == [
+    assert [each.reencode_reason for each in scan(pair, position=7).batches] == [
         "replication starts inside the batch"
     ]
 
@@ -355,7 +365,7 @@ def check(data, *, position, aborted=()):
     assert at <= found.position
     if found.obstacle is not None:
         assert found.obstacle.offset >= position
-        assert found.obstacle.why
+        assert found.obstacle.reason
 
 
 @settings(max_examples=examples.of(150))
@@ -410,13 +420,13 @@ def test_what_the_opposite_flow_wrote_is_not_copied_back():
         written(3, THEIRS),
         opposite=KNOWN,
     )
-    assert (bases(found), found.position, found.strangers) == ([0, 2], 4, ())
+    assert (bases(found), found.position, found.unresolved_producers) == ([0, 2], 4, ())
     assert found.size == sum(len(each.batch) for each in found.batches)
 
 
 def test_where_no_flow_leads_back_nobody_is_a_stranger():
     found = scan(written(0, STRANGER), written(1, THEIRS))
-    assert (bases(found), found.strangers) == ([0, 1], ())
+    assert (bases(found), found.unresolved_producers) == ([0, 1], ())
 
 
 def test_a_stranger_ends_it_and_those_that_follow_are_named_once():
@@ -428,20 +438,20 @@ def test_a_stranger_ends_it_and_those_that_follow_are_named_once():
         written(4, STRANGER),
         opposite=KNOWN,
     )
-    assert (bases(found), found.position, found.strangers) == ([0], 1, (70, 71))
+    assert (bases(found), found.position, found.unresolved_producers) == ([0], 1, (70, 71))
     assert found.obstacle is None
 
 
 def test_a_stranger_behind_the_position_alone_counts():
     found = scan(written(0, STRANGER), written(1, LOCAL), position=1, opposite=KNOWN)
-    assert (bases(found), found.strangers) == ([1], ())
+    assert (bases(found), found.unresolved_producers) == ([1], ())
 
 
 def test_damage_behind_a_stranger_is_found_when_its_turn_comes():
     cut = bytearray(written(2, LOCAL))
     cut[16] = 9  # of a format that nobody knows
     found = scan(written(1, STRANGER), bytes(cut), position=1, opposite=KNOWN)
-    assert (found.strangers, found.obstacle) == ((70,), None)
+    assert (found.unresolved_producers, found.obstacle) == ((70,), None)
 
 
 def test_of_their_transactions_markers_are_read_too():
@@ -456,6 +466,6 @@ def test_of_their_transactions_markers_are_read_too():
 def test_a_marker_is_read_over_without_asking_whose_it_is():
     """The opposite flow takes a partition with a marker, and only then stores its id."""
     found = scan(commit(0, STRANGER), written(1, LOCAL), opposite=KNOWN)
-    assert (bases(found), found.strangers) == ([1], ())
+    assert (bases(found), found.unresolved_producers) == ([1], ())
     found = scan(written(0, STRANGER), commit(1, (71, 0)), written(2, (72, 0)), opposite=KNOWN)
-    assert found.strangers == (70, 72)
+    assert found.unresolved_producers == (70, 72)

@@ -31,7 +31,7 @@ def chain(props: dict[str, str]) -> TransformChain:
 
 
 def applied(props: dict[str, str], fields: RecordFields) -> RecordFields | None:
-    return chain(props).of(HERE)(fields, 17)
+    return chain(props).bind_partition(HERE)(fields, 17)
 
 
 def test_without_transforms_there_is_no_chain():
@@ -75,16 +75,18 @@ def test_a_predicate_chooses_records(negate, changed):
 def test_other_settings_are_another_chain_and_secrets_are_not_in_its_name():
     one, same = chain(STAMP), chain(dict(reversed(STAMP.items())))
     other = chain(STAMP | {"transforms.stamp.without": "secret"})
-    hashes = [outbound_batches.hash_transform(each.of(HERE)) for each in (one, same, other)]
+    hashes = [
+        outbound_batches.hash_transform(each.bind_partition(HERE)) for each in (one, same, other)
+    ]
     assert hashes[0] == hashes[1] != hashes[2]
     assert "secret" not in other.name
     assert f"stamp ({OWN}.Stamp)" in other.name
 
 
 def test_a_chain_repeats_itself_only_if_all_its_steps_do():
-    assert chain(STAMP).of(HERE).deterministic
+    assert chain(STAMP).bind_partition(HERE).deterministic
     mixed = STAMP | {"transforms": "stamp,text", "transforms.text.type": f"{OWN}:Text"}
-    assert not chain(mixed).of(HERE).deterministic
+    assert not chain(mixed).bind_partition(HERE).deterministic
 
 
 @pytest.mark.parametrize(("name", "repeats"), [("HasKey", True), ("Sometimes", False)])
@@ -94,9 +96,9 @@ def test_a_chain_repeats_itself_only_if_its_predicates_do(name, repeats):
         "predicates.chosen.type": f"{OWN}:{name}",
         "transforms.stamp.predicate": "chosen",
     }
-    assert chain(props).of(HERE).deterministic == repeats
+    assert chain(props).bind_partition(HERE).deterministic == repeats
     unused = props | {"transforms.stamp.predicate": ""}
-    assert chain(unused).of(HERE).deterministic
+    assert chain(unused).bind_partition(HERE).deterministic
 
 
 @pytest.mark.parametrize(

@@ -53,11 +53,11 @@ def test_a_script_is_asked_and_answered_to_its_end():
     heard: list[object] = []
     runner, ends = ScriptRunner(taking.where()), Ends()
     assert runner.start(two_questions(heard), ends, now_s=1.0) == [ASKED]
-    assert runner.answered(DONE, 2.0) == [SLEEP]
+    assert runner.on_answer(DONE, 2.0) == [SLEEP]
     refused = InstructionRefused(code=5)
-    assert runner.running
-    assert runner.answered(refused, 3.0) == [RefreshTargetMetadata()]
-    assert (runner.running, heard) == (False, [DONE, refused])
+    assert runner.is_running
+    assert runner.on_answer(refused, 3.0) == [RefreshTargetMetadata()]
+    assert (runner.is_running, heard) == (False, [DONE, refused])
     assert ends.ended == [("result", 3.0)]
 
 
@@ -69,7 +69,7 @@ def test_a_script_without_questions_ends_at_once():
     runner, ends = ScriptRunner(taking.where()), Ends()
     assert runner.start(silent(), ends, now_s=1.0) == [RefreshTargetMetadata()]
     assert ends.ended == [(42, 1.0)]
-    assert not runner.running
+    assert not runner.is_running
 
 
 def test_the_end_of_one_script_may_start_the_next():
@@ -82,21 +82,21 @@ def test_the_end_of_one_script_may_start_the_next():
         return runner.start(two_questions([]), ends, now_s=now_s)
 
     runner.start(one(), follow, now_s=1.0)
-    assert runner.answered(DONE, 2.0) == [ASKED]
-    assert runner.running
+    assert runner.on_answer(DONE, 2.0) == [ASKED]
+    assert runner.is_running
     assert ends.ended == []
 
 
 def test_only_the_question_that_is_out_is_recognised():
     runner = ScriptRunner(taking.where())
     (first,) = runner.start(two_questions([]), Ends(), now_s=1.0)
-    assert runner.asks(first)
-    assert not runner.asks(RequestAcquisition())
-    (second,) = runner.answered(DONE, 2.0)
-    assert runner.asks(second)
-    assert not runner.asks(first)
-    runner.answered(DONE, 3.0)
-    assert not runner.asks(second)
+    assert runner.is_outstanding(first)
+    assert not runner.is_outstanding(RequestAcquisition())
+    (second,) = runner.on_answer(DONE, 2.0)
+    assert runner.is_outstanding(second)
+    assert not runner.is_outstanding(first)
+    runner.on_answer(DONE, 3.0)
+    assert not runner.is_outstanding(second)
 
 
 def test_an_abandoned_script_is_closed_and_its_end_not_told():
@@ -111,7 +111,7 @@ def test_an_abandoned_script_is_closed_and_its_end_not_told():
     runner.start(script(), ends, now_s=1.0)
     runner.abandon()
     assert closed == [True]
-    assert (runner.running, runner.asks(ASKED), ends.ended) == (False, False, [])
+    assert (runner.is_running, runner.is_outstanding(ASKED), ends.ended) == (False, False, [])
 
 
 def test_every_start_and_abandonment_has_a_new_token():
@@ -119,7 +119,7 @@ def test_every_start_and_abandonment_has_a_new_token():
     for _ in range(2):
         runner.start(two_questions([]), Ends(), now_s=1.0)
         tokens.append(runner.token)
-        runner.answered(DONE, 1.0)
+        runner.on_answer(DONE, 1.0)
         tokens.append(runner.token)
         runner.abandon()
         tokens.append(runner.token)
@@ -128,7 +128,7 @@ def test_every_start_and_abandonment_has_a_new_token():
 
 def test_one_script_runs_at_a_time():
     runner = ScriptRunner(taking.where())
-    for misuse in (lambda: runner.answered(DONE, 1.0), runner.abandon):
+    for misuse in (lambda: runner.on_answer(DONE, 1.0), runner.abandon):
         with pytest.raises(AssertionError):
             misuse()
     runner.start(two_questions([]), Ends(), now_s=1.0)
@@ -143,11 +143,11 @@ def test_what_cannot_be_read_on_the_mirror_ends_in_a_stop():
 
     runner, ends = ScriptRunner(taking.where()), Ends()
     runner.start(script(), ends, now_s=1.0)
-    runner.answered(DONE, 2.0)
+    runner.on_answer(DONE, 2.0)
     ((stop, now_s),) = ends.ended
     assert (stop.cause, now_s) == (HaltCause.NOT_PAIRED, 2.0)
     assert "cannot be read at offset 5: it is none" in stop.message
-    assert not runner.running
+    assert not runner.is_running
 
 
 def test_any_other_error_of_a_script_is_a_programmers():
@@ -158,7 +158,7 @@ def test_any_other_error_of_a_script_is_a_programmers():
     runner = ScriptRunner(taking.where())
     runner.start(script(), Ends(), now_s=1.0)
     with pytest.raises(KeyError):
-        runner.answered(DONE, 2.0)
+        runner.on_answer(DONE, 2.0)
 
 
 OLD_ID, NEW_ID = b"1" * 16, b"2" * 16
@@ -176,7 +176,7 @@ def test_facts_are_read_only_behind_the_fence():
     played = taken()
     fenced_by = played.kinds.index(ReadTarget)
     assert played.kinds.index(ReadRecoveredState) == fenced_by + 1
-    assert played.asked[fenced_by + 1] == ReadRecoveredState(target=None)
+    assert played.asked[fenced_by + 1] == ReadRecoveredState(target_offset=None)
 
 
 def test_a_partition_without_progress_is_started():
@@ -239,7 +239,7 @@ def test_progress_without_its_era_is_no_first_start(topics):
 
 def test_a_newer_owner_met_at_the_fence_is_told():
     played = taken(AddToTransaction=InstructionRefused(code=47))
-    assert played.outcome == OwnershipLost(than=taking.US)
+    assert played.outcome == OwnershipLost(fenced_producer=taking.US)
 
 
 def test_a_refusal_at_the_fence_stops_the_partition_for_a_while():
@@ -318,12 +318,12 @@ def test_the_first_anchor_is_stored_last_and_says_where_the_copy_goes_on():
     assert taking.kinds(played) == ["MapProducerKey", "EraKey", "MapSegmentKey"]
     ((key, segment),) = taking.mapped(played, MapSegmentKey)
     assert (key.era, key.ordinal, key.epoch, key.first_source) == (1, 1, 3, 100)
-    assert (segment.through, segment.target_next, segment.take_start) == (100, 51, 100)
+    assert (segment.through, segment.target_next, segment.acquired_from) == (100, 51, 100)
     assert (segment.owner, segment.leader_epoch, segment.last_crc) == (taking.ME, 2, None)
     outcome, written = played.outcome
     assert isinstance(outcome, PartitionAcquired)
     assert isinstance(written, MapWriter)
-    assert written.fully_recorded
+    assert written.is_fully_recorded
 
 
 def test_the_first_anchor_holds_what_pairing_learned():

@@ -61,8 +61,8 @@ def test_what_is_recorded_is_a_map_record_unless_it_says_incident():
 
 
 def test_facts_are_asked_for_without_a_position_unless_one_is_named():
-    assert ReadRecoveredState() == ReadRecoveredState(target=None)
-    assert ReadRecoveredState(target=0) != ReadRecoveredState()
+    assert ReadRecoveredState() == ReadRecoveredState(target_offset=None)
+    assert ReadRecoveredState(target_offset=0) != ReadRecoveredState()
 
 
 ERA_KEY = EraKey(topic="orders", partition=7, era=1, ordinal=1, epoch=0)
@@ -80,7 +80,7 @@ SEGMENT = MapSegment(
     leader_epoch=0,
     source_epoch=0,
     owner=b"12345678",
-    take_start=0,
+    acquired_from=0,
     through=20,
     target_next=22,
     last_crc=None,
@@ -92,7 +92,7 @@ SEGMENTS = SegmentStore({SEGMENT_KEY: SEGMENT})
 
 
 def known(**more):
-    return PartitionMap(begun={ERA_KEY: ERA}, segments=SEGMENTS, **more)
+    return PartitionMap(era_records={ERA_KEY: ERA}, segments=SEGMENTS, **more)
 
 
 def test_of_a_partition_that_was_never_taken_nothing_is_known():
@@ -107,15 +107,15 @@ def test_the_newest_era_and_anchor_are_told():
     found = recovery_instructions.extract_recovered_state(known(), target=None)
     assert (found.era_number, found.era) == (1, ERA)
     assert found.anchor == ResumePoint(key=SEGMENT_KEY, segment=SEGMENT)
-    assert not found.untaken
+    assert not found.is_era_empty
 
 
 def test_an_era_begun_by_a_newer_owner_than_the_anchors_is_told():
     newer = EraKey(topic="orders", partition=7, era=1, ordinal=3, epoch=1)
     partition = known()
-    partition.begun[newer] = ERA
+    partition.era_records[newer] = ERA
     found = recovery_instructions.extract_recovered_state(partition, target=None)
-    assert (found.untaken, found.era_ordinal) == (True, 3)
+    assert (found.is_era_empty, found.era_ordinal) == (True, 3)
 
 
 def test_producer_ids_come_with_their_ordinals():

@@ -35,13 +35,13 @@ WHERE = PartitionSetup(
 
 def attempt(producers, producer_id):
     return RecoveryAttempt(
-        context=RecoveryContext(where=WHERE, owner=b"12345678", wall_ms=lambda: 0),
+        context=RecoveryContext(setup=WHERE, owner=b"12345678", wall_ms=lambda: 0),
         fence=ProducerFence(
             producer=ProducerIdentity(id=producer_id, epoch=3),
             marker_offset=10,
             leader_epoch=1,
         ),
-        known=RecoveredState(producers=producers),
+        state=RecoveredState(producers=producers),
     )
 
 
@@ -59,13 +59,13 @@ def attempt(producers, producer_id):
 def test_a_producer_ids_place_among_all_that_ever_wrote(producers, producer_id, ordinal):
     found = attempt(producers, producer_id)
     assert found.ordinal == ordinal
-    assert found.where is WHERE
+    assert found.setup is WHERE
 
 
 def test_an_id_that_comes_back_behind_newer_owners_gets_a_newer_place():
     """What it then says must count: the right to it was gone for a while."""
     known = taking.known(taking.anchor(100, 8, order=(300, 0)), producers={4711: 1, 9: 300})
-    again = dataclasses.replace(attempt({}, 4711), known=known)
+    again = dataclasses.replace(attempt({}, 4711), state=known)
     assert again.ordinal == 301
     assert eras.create_producer_records(again, era=1) != []
 
@@ -73,9 +73,9 @@ def test_an_id_that_comes_back_behind_newer_owners_gets_a_newer_place():
 def test_so_does_one_that_comes_back_behind_an_era_whose_owner_died_before_its_anchor():
     """Else that era held nothing yet for every owner to come, and was read from its beginning."""
     known = taking.known(
-        taking.anchor(100, 8), producers={4711: 1, 9: 300}, untaken=True, era_ordinal=300
+        taking.anchor(100, 8), producers={4711: 1, 9: 300}, is_era_empty=True, era_ordinal=300
     )
-    again = dataclasses.replace(attempt({}, 4711), known=known)
+    again = dataclasses.replace(attempt({}, 4711), state=known)
     assert again.ordinal == 301
 
 
@@ -107,8 +107,8 @@ def test_a_broker_that_gives_nothing_is_given_up():
 
 def test_what_keeps_a_marker_from_being_written_is_told_by_what_follows():
     us = ProducerIdentity(id=7, epoch=3)
-    fenced = recovery_outcomes.convert_fencing_failure(WHERE, NewerOwner(than=us))
-    assert fenced == OwnershipLost(than=us)
+    fenced = recovery_outcomes.convert_fencing_failure(WHERE, NewerOwner(fenced_producer=us))
+    assert fenced == OwnershipLost(fenced_producer=us)
     again = recovery_outcomes.convert_fencing_failure(
         WHERE, FencingInterrupted(reason="a leader moved")
     )
@@ -123,5 +123,5 @@ def test_what_keeps_a_marker_from_being_written_is_told_by_what_follows():
 
 
 def test_producers_are_nobodys_concern_where_no_flow_leads_back():
-    assert taking.context().producers is None
-    assert taking.context(opposite_map="theirs").producers == {-1: False}
+    assert taking.context().reverse_producers is None
+    assert taking.context(opposite_map="theirs").reverse_producers == {-1: False}

@@ -59,12 +59,12 @@ class Way:
             state=self.standing,
             runner=self.runner,
             random=Random(1),
-            taken=self._taken,
+            on_acquired=self._taken,
         )
 
     def _taken(self, *found):
         self.taken.append(found)
-        self.standing.copy()
+        self.standing.begin_copying()
         return [ASKED]
 
     def tick(self, after_s=0.0, *, paused=False):
@@ -74,13 +74,13 @@ class Way:
     def do(self, found):
         for each in found:
             self.asked.append(each)
-            if not self.runner.asks(each) or type(each) is self.withheld:
+            if not self.runner.is_outstanding(each) or type(each) is self.withheld:
                 continue
             if isinstance(each, Delay):
                 self.now_s += each.delay_s
             answer = self.answers.get(type(each), scripts.DONE)
             given = answer(each) if callable(answer) else answer
-            self.do(self.runner.answered(given, self.now_s))
+            self.do(self.runner.on_answer(given, self.now_s))
         return self
 
     @property
@@ -99,7 +99,7 @@ def taking_held():
     way = Way()
     way.withheld = InitProducer
     way.tick()
-    assert way.standing.phase is Phase.TAKING
+    assert way.standing.phase is Phase.ACQUIRING
     way.asked.clear()
     return way
 
@@ -144,11 +144,11 @@ def test_waiting_grows_while_nothing_is_copied():
 
 def test_a_take_that_is_refused_stands_still_for_a_while():
     way = Way(InitProducer=InstructionRefused(code=31)).tick()
-    assert way.standing.phase is Phase.STOPPED
+    assert way.standing.phase is Phase.HALTED
     way.answers[InitProducer] = taking.US
-    assert way.tick(producer_fencing.DENIED_RETRY_DELAY_S - 1.0).standing.phase is Phase.STOPPED
+    assert way.tick(producer_fencing.DENIED_RETRY_DELAY_S - 1.0).standing.phase is Phase.HALTED
     assert way.tick(1.0).standing.phase is Phase.COPYING
-    assert way.standing.stop is None
+    assert way.standing.halt is None
 
 
 def test_what_may_pass_by_itself_is_tried_a_few_times_before_it_is_a_stop():
@@ -159,9 +159,9 @@ def test_what_may_pass_by_itself_is_tried_a_few_times_before_it_is_a_stop():
         way.tick(max(0.0, way.standing.wake_at_s - way.now_s))
         tries += 1
     assert tries == retries.TRANSIENT_RETRIES + 1
-    assert way.standing.phase is Phase.STOPPED
+    assert way.standing.phase is Phase.HALTED
     assert "missing (deleted?)" in way.standing.reason
-    assert way.tick(error_policy.HALT_RETRY_DELAY_S).standing.phase is Phase.STOPPED
+    assert way.tick(error_policy.HALT_RETRY_DELAY_S).standing.phase is Phase.HALTED
     assert "in 60 s" in way.standing.reason
 
 
@@ -212,7 +212,7 @@ def fenced_in_a_group(times):
     way.answers[ReadRecoveredState] = OTHER
     for _ in range(times):
         assert way.standing.reason == ""
-        way.standing.stored()
+        way.standing.reset_retries()
         way.do(way.way.check_fence(taking.US, way.now_s))
         if way.standing.phase is Phase.WAITING:
             way.answers |= taking.answers()
@@ -224,14 +224,14 @@ def fenced_in_a_group(times):
 def test_two_groups_that_fence_each_other_are_told_though_both_store_batches():
     assert fenced_in_a_group(retries.TRANSIENT_RETRIES).standing.phase is Phase.COPYING
     way = fenced_in_a_group(retries.TRANSIENT_RETRIES + 1)
-    assert (way.standing.phase, way.standing.stop.cause) == (Phase.STOPPED, HaltCause.FENCED)
+    assert (way.standing.phase, way.standing.halt.cause) == (Phase.HALTED, HaltCause.FENCED)
     assert "may run in one group of nodes only" in way.standing.reason
     assert "The next attempt is in 30 s." in way.standing.reason
     way.answers |= taking.answers()
     way.tick(30.0)
     assert way.standing.phase is Phase.COPYING
     way.answers[ReadRecoveredState] = OTHER
-    way.standing.stored()
+    way.standing.reset_retries()
     way.do(way.way.check_fence(taking.US, way.now_s))
     assert "The next attempt is in 60 s." in way.standing.reason
 
@@ -252,10 +252,10 @@ def test_fenced_again_and_again_by_nobody_is_not_told():
 @pytest.mark.parametrize(
     ("reaction", "phase"),
     [
-        (ErrorReaction(then=Then.TAKE, reason="moved"), Phase.COPYING),
-        (ErrorReaction(then=Then.BACK_OFF, reason="moved"), Phase.WAITING),
-        (ErrorReaction(then=Then.CHECK_FENCE, reason="moved"), Phase.FENCED),
-        (ErrorReaction(then=Then.STOP, reason="moved", stop=STOP), Phase.STOPPED),
+        (ErrorReaction(action=Then.REACQUIRE, reason="moved"), Phase.COPYING),
+        (ErrorReaction(action=Then.BACK_OFF, reason="moved"), Phase.WAITING),
+        (ErrorReaction(action=Then.CHECK_FENCE, reason="moved"), Phase.FENCED),
+        (ErrorReaction(action=Then.HALT, reason="moved", halt=STOP), Phase.HALTED),
     ],
     ids=lambda each: str(each)[:20],
 )
@@ -264,25 +264,25 @@ def test_what_broke_the_copying_off_says_what_follows(reaction, phase):
     way.answers[ReadRecoveredState] = OTHER if phase is Phase.FENCED else taking.known()
     way.do(way.way.react(reaction, taking.US, now_s=way.now_s))
     assert way.standing.phase is phase
-    assert len(way.taken) == (2 if reaction.then is Then.TAKE else 1)
+    assert len(way.taken) == (2 if reaction.action is Then.REACQUIRE else 1)
 
 
 @pytest.mark.parametrize(
     ("outcome", "phase"),
     [
         (RetryRecovery(reason="moved"), Phase.WAITING),
-        (OwnershipLost(than=taking.US), Phase.FENCED),
-        (STOP, Phase.STOPPED),
+        (OwnershipLost(fenced_producer=taking.US), Phase.FENCED),
+        (STOP, Phase.HALTED),
         (FencingInterrupted(reason="moved"), Phase.WAITING),
-        (NewerOwner(than=taking.US), Phase.FENCED),
-        (FencingDenied(code=29, message="no"), Phase.STOPPED),
+        (NewerOwner(fenced_producer=taking.US), Phase.FENCED),
+        (FencingDenied(code=29, message="no"), Phase.HALTED),
     ],
     ids=lambda each: type(each).__name__,
 )
 def test_what_a_script_came_to_says_what_follows(outcome, phase):
     way = copying()
     way.answers[ReadRecoveredState] = OTHER
-    way.do(way.way.failed(outcome, way.now_s))
+    way.do(way.way.on_script_failed(outcome, way.now_s))
     assert way.standing.phase is phase
 
 
@@ -290,14 +290,14 @@ def test_while_the_map_is_unreadable_it_is_not_known_who_fenced_us():
     way = copying()
     unreadable = UnreadableStateRecord(offset=9, why="garbage")
     way.answers[ReadRecoveredState] = RecoveredState(unreadable=unreadable)
-    way.do(way.way.failed(NewerOwner(than=taking.US), way.now_s))
-    assert way.standing.phase is Phase.STOPPED
-    assert way.standing.stop == halts.halt_map_unreadable(taking.where(), unreadable)
+    way.do(way.way.on_script_failed(NewerOwner(fenced_producer=taking.US), way.now_s))
+    assert way.standing.phase is Phase.HALTED
+    assert way.standing.halt == halts.halt_map_unreadable(taking.where(), unreadable)
 
 
 def test_an_outcome_that_is_none_is_a_programmers_error():
     with pytest.raises(AssertionError, match="42"):
-        Way().way.failed(42, 0.0)
+        Way().way.on_script_failed(42, 0.0)
 
 
 # What happens meanwhile
@@ -305,17 +305,17 @@ def test_an_outcome_that_is_none_is_a_programmers_error():
 
 def come_back(way):
     """Whatever broke the copying off, nothing may be begun."""
-    for back in (way.take, lambda now_s: way.check_fence(taking.US, now_s)):
+    for back in (way.acquire, lambda now_s: way.check_fence(taking.US, now_s)):
         assert back(0.0) == []
 
 
 def seen(way, topic_id, *, on_target=False):
-    return way.do(way.way.topic_seen(topic_id, way.now_s, on_target=on_target))
+    return way.do(way.way.on_topic_id(topic_id, way.now_s, on_target=on_target))
 
 
 def assert_stopped_as_recreated(way):
-    assert way.standing.phase is Phase.STOPPED
-    assert way.standing.stop.cause is HaltCause.RECREATED
+    assert way.standing.phase is Phase.HALTED
+    assert way.standing.halt.cause is HaltCause.RECREATED
 
 
 def test_a_recreated_topic_gives_a_take_up():
@@ -323,7 +323,7 @@ def test_a_recreated_topic_gives_a_take_up():
     token = way.runner.token
     seen(way, ANOTHER)
     assert_stopped_as_recreated(way)
-    assert (way.runner.running, way.runner.token == token) == (False, False)
+    assert (way.runner.is_running, way.runner.token == token) == (False, False)
     assert way.tick(1e6).asked == []
 
 
@@ -331,7 +331,7 @@ def test_a_recreated_topic_ends_a_wait():
     way = Way(RequestAcquisition=scripts.LOST).tick()
     seen(way, ANOTHER)
     assert_stopped_as_recreated(way)
-    assert not way.standing.restless
+    assert not way.standing.needs_tick_soon
 
 
 def test_a_recreated_topic_waits_for_whoever_copies_and_is_not_forgotten():
@@ -375,9 +375,9 @@ def test_a_topic_is_ours_again_when_both_sides_say_so():
 def test_what_was_over_before_the_copying_had_ended_is_no_stop():
     way = copying()
     seen(way, ANOTHER)
-    stop = way.standing.recreated
+    stop = way.standing.recreated_halt
     seen(way, OURS)
-    then = ErrorReaction(then=Then.STOP, reason=stop.message, stop=stop)
+    then = ErrorReaction(action=Then.HALT, reason=stop.message, halt=stop)
     way.do(way.way.react(then, taking.US, now_s=way.now_s))
     assert way.standing.phase is Phase.WAITING
 
@@ -385,7 +385,7 @@ def test_what_was_over_before_the_copying_had_ended_is_no_stop():
 def test_a_topic_that_is_ours_does_not_lift_what_the_map_says():
     """The topic that was copied last had another id than the one that is there since."""
     way = Way(RequestAcquisition=scripts.LOST).tick()
-    way.standing.stand_still(RECREATED, way.now_s)
+    way.standing.halt_partition(RECREATED, way.now_s)
     seen(way, OURS)
     assert_stopped_as_recreated(way)
 
@@ -398,12 +398,12 @@ def close(way):
 
 def test_closing_gives_a_take_up():
     way = close(taking_held())
-    assert (way.standing.phase, way.runner.running) == (Phase.CLOSED, False)
+    assert (way.standing.phase, way.runner.is_running) == (Phase.CLOSED, False)
 
 
 def test_what_waits_or_stands_still_closes_at_once():
     stopped = Way()
-    stopped.standing.stand_still(STOP, 0.0)
+    stopped.standing.halt_partition(STOP, 0.0)
     for way in (Way(), stopped):
         assert close(way).standing.phase is Phase.CLOSED
 

@@ -80,37 +80,41 @@ def test_an_epoch_that_ended_just_behind_the_anchor_cut_nothing():
 def test_an_epoch_that_the_target_does_not_know_proves_nothing():
     position = placed(taking.anchor(100, 40, last_crc=5), end=-1).outcome
     assert (position.source, position.target) == (100, 40)
-    assert "does not know the resume point's leader epoch" in position.lost
+    assert "does not know the resume point's leader epoch" in position.mismatch
 
 
 def test_an_anchor_behind_our_marker_is_another_owners():
     played = placed(taking.anchor(100, 60), end=70)
     assert isinstance(played.outcome, RetryRecovery)
     assert "after our marker" in played.outcome.reason
-    assert played.outcome.lasting is None
+    assert played.outcome.halt_if_persistent is None
 
 
 def test_an_anchor_behind_our_marker_in_an_epoch_unheard_of_is_another_mirrors_if_it_lasts():
     again = placed(taking.anchor(100, 60), end=-1).outcome
     assert isinstance(again, RetryRecovery)
     assert "does not know the resume point's leader epoch 1" in again.reason
-    assert again.lasting == halts.halt_mirror_unknown(taking.where(), copied=60, leader_epoch=1)
+    assert again.halt_if_persistent == halts.halt_mirror_unknown(
+        taking.where(), copied=60, leader_epoch=1
+    )
 
 
 def test_without_a_fence_a_deposed_broker_may_have_answered_so_that_is_tried_again():
     attempt = taking.attempt(taking.known(taking.anchor(100, 60)))
-    unfenced = dataclasses.replace(attempt.fence, holds=False)
+    unfenced = dataclasses.replace(attempt.fence, is_fenced=False)
     script = resume.find_resume_position(dataclasses.replace(attempt, fence=unfenced))
     answers = {FindEpochEnd: EpochEnd(offset=-1)}
     again = scripts.play(script, answers).outcome
-    assert again.lasting.retry_after_s == producer_fencing.DENIED_RETRY_DELAY_S
+    assert again.halt_if_persistent.retry_after_s == producer_fencing.DENIED_RETRY_DELAY_S
 
 
 def test_a_leader_epoch_that_went_back_is_another_mirrors_however_long_it_is():
     found = taking.anchor(100, 40, leader_epoch=3)
     again = placed(found, end=-1).outcome
     assert isinstance(again, RetryRecovery)
-    assert again.lasting == halts.halt_mirror_unknown(taking.where(), copied=40, leader_epoch=3)
+    assert again.halt_if_persistent == halts.halt_mirror_unknown(
+        taking.where(), copied=40, leader_epoch=3
+    )
 
 
 @pytest.mark.parametrize("answer", [*NOT_SURE, InstructionRefused(code=74)])
@@ -128,7 +132,7 @@ def test_an_era_without_an_anchor_holds_nothing_yet():
 
 def test_a_newer_era_than_the_anchors_holds_nothing_yet():
     era = taking.era(first_source=170, first_target=45)
-    known = taking.known(taking.anchor(100, 40), era_number=2, era=era, untaken=True)
+    known = taking.known(taking.anchor(100, 40), era_number=2, era=era, is_era_empty=True)
     assert placed(None, end=50, known=known).outcome == ResumePosition(era=2, source=170, target=45)
 
 
@@ -152,17 +156,21 @@ def cut(end, *held, back=90, known=None, **changed):
 
 def test_a_log_cut_back_goes_on_where_the_map_says():
     played = cut(35, copied(34, b"a"))
-    assert played.outcome == ResumePosition(era=1, source=90, target=35, source_epoch=9, cut=True)
+    assert played.outcome == ResumePosition(
+        era=1, source=90, target=35, source_epoch=9, is_truncated=True
+    )
     assert played.asked[1:] == [
         ReadTarget(offset=34),
-        ReadRecoveredState(target=35),
+        ReadRecoveredState(target_offset=35),
     ]
 
 
 def test_where_the_map_is_thin_it_is_paired_from_farther_back():
     back = RecoveredState(source_position=70, target_position=20)
     played = cut(35, copied(34, b"a"), ReadRecoveredState=back)
-    assert played.outcome == ResumePosition(era=1, source=70, target=20, source_epoch=9, cut=True)
+    assert played.outcome == ResumePosition(
+        era=1, source=70, target=20, source_epoch=9, is_truncated=True
+    )
 
 
 def test_a_cut_behind_the_end_that_a_new_leader_told_too_early_begins_again():
@@ -174,7 +182,9 @@ def test_a_cut_behind_the_end_that_a_new_leader_told_too_early_begins_again():
         ReadRecoveredState: taking.known(source_position=90, target_position=52),
     }
     attempt = taking.attempt(taking.known(taking.anchor(100, 60)), marker=50)
-    attempt = dataclasses.replace(attempt, fence=dataclasses.replace(attempt.fence, holds=False))
+    attempt = dataclasses.replace(
+        attempt, fence=dataclasses.replace(attempt.fence, is_fenced=False)
+    )
     played = scripts.play(resume.find_resume_position(attempt), changed)
     assert played.outcome == RetryRecovery(
         reason="a new leader reported the mirror's end too early"
@@ -189,7 +199,7 @@ def test_a_transaction_whose_marker_was_cut_off_is_paired_from_its_beginning():
     ]
     played = cut(35, *held)
     assert played.outcome.target == 32
-    assert played.asked[-1] == ReadRecoveredState(target=32)
+    assert played.asked[-1] == ReadRecoveredState(target_offset=32)
 
 
 def test_what_others_wrote_behind_an_open_transaction_does_not_hide_it():
@@ -252,7 +262,7 @@ def test_a_committed_transaction_before_the_cut_stays():
 def test_a_target_cut_to_nothing_begins_at_its_start():
     known = taking.known(taking.anchor(100, 40), era=taking.era(first_target=0))
     played = cut(0, known=known, back=0)
-    assert (played.outcome.target, played.outcome.lost) == (0, "")
+    assert (played.outcome.target, played.outcome.mismatch) == (0, "")
     assert ReadTarget not in played.kinds
 
 
@@ -290,7 +300,7 @@ def test_eras_that_are_gone_at_a_cut_begin_again():
 def test_a_cut_before_the_newest_era_is_said_to_have_lost_an_older_one():
     known = taking.known(taking.anchor(100, 40), era=taking.era(first_target=38))
     found = cut(35, copied(34, b"a"), known=known).outcome
-    assert (found.lost, found.cut) == ("the target lost records of an older era", True)
+    assert (found.mismatch, found.is_truncated) == ("the target lost records of an older era", True)
 
 
 # Pairing what stands there
@@ -319,7 +329,7 @@ def test_a_clean_end_goes_on_where_it_was():
         leader_epoch=2,
         era=1,
         ordinal=1,
-        take_start=0,
+        match_start=0,
         source=0,
         target=51,
         source_epoch=8,
@@ -330,14 +340,14 @@ def test_a_clean_end_goes_on_where_it_was():
 
 def test_the_tail_is_paired_and_the_copy_goes_on_behind_it():
     taken = paired(position(), copied(40, b"a"), copied(41, b"b")).outcome
-    assert (taken.take_start, taken.source, taken.target, taken.source_epoch) == (0, 2, 51, 9)
+    assert (taken.match_start, taken.source, taken.target, taken.source_epoch) == (0, 2, 51, 9)
     assert taken.runs == (OffsetRun(0, 40),)
 
 
 def test_a_newer_epoch_of_ours_in_the_tail_tells_that_we_are_fenced():
     newer = (taking.US.id, taking.US.epoch + 1)
     played = paired(position(), copied(40, b"a"), copied(41, b"b", producer=newer))
-    assert played.outcome == OwnershipLost(than=taking.US)
+    assert played.outcome == OwnershipLost(fenced_producer=taking.US)
 
 
 def test_aborted_and_committed_transactions_are_told_apart():
@@ -370,7 +380,7 @@ def test_without_a_fence_an_open_transaction_is_waited_for():
     """Its coordinator ends it, within a minute: nobody else did."""
     known = taking.known(taking.anchor(0, 40), producers={5: 1, 7: 2})
     attempt = taking.attempt(known)
-    fenced = dataclasses.replace(attempt.fence, holds=False)
+    fenced = dataclasses.replace(attempt.fence, is_fenced=False)
     held = Log(copied(40, b"a", producer=(5, 0), transactional=True), MARKER)
     played = scripts.play(
         resume.match_and_resume(dataclasses.replace(attempt, fence=fenced), position()),
@@ -378,8 +388,8 @@ def test_without_a_fence_an_open_transaction_is_waited_for():
     )
     assert isinstance(played.outcome, RetryRecovery)
     assert "a.orders-4: the transaction at offset 40" in played.outcome.reason
-    assert played.outcome.lasting is not None
-    assert played.outcome.lasting.cause is HaltCause.HANGING
+    assert played.outcome.halt_if_persistent is not None
+    assert played.outcome.halt_if_persistent.cause is HaltCause.HANGING
 
 
 def test_a_new_producer_id_is_recorded_with_an_incident_before_the_copy_goes_on():
@@ -443,8 +453,8 @@ def test_a_log_that_cannot_be_read_begins_again(question, answer):
 def test_a_source_that_may_only_miss_the_topic_for_a_moment_begins_again():
     outcome = paired(position(), ReadSource=InstructionRefused(code=3)).outcome
     assert isinstance(outcome, RetryRecovery)
-    assert outcome.lasting is not None
-    assert outcome.lasting.cause is HaltCause.SOURCE_REFUSED
+    assert outcome.halt_if_persistent is not None
+    assert outcome.halt_if_persistent.cause is HaltCause.SOURCE_REFUSED
 
 
 # The target lost something: a new era
@@ -454,7 +464,7 @@ def begun_anew(played, *, era, source, target=51):
     """A new era, stored behind its incidents; the incident."""
     taken = played.outcome
     assert isinstance(taken, PartitionAcquired), taken
-    assert (taken.era, taken.source, taken.take_start, taken.target) == (
+    assert (taken.era, taken.source, taken.match_start, taken.target) == (
         era,
         source,
         source,
@@ -486,7 +496,7 @@ def test_the_right_batch_before_the_anchor_is_no_trouble():
 
 def test_what_an_older_era_lost_hides_no_transaction_that_hangs_since():
     """The cut took its marker, and its id has expired: readers would stand still there for ever."""
-    where = position(lost="the target lost records of an older era", cut=True)
+    where = position(mismatch="the target lost records of an older era", is_truncated=True)
     known = taking.known(taking.anchor(0, 40), producers={5: 1, 7: 2})
     hung = copied(40, b"a", producer=(5, 0), transactional=True)
     stop = paired(where, hung, known=known).outcome
@@ -497,7 +507,7 @@ def test_what_an_older_era_lost_hides_no_transaction_that_hangs_since():
 
 
 def test_an_unknown_leader_epoch_begins_a_new_era_without_reading_the_tail():
-    played = paired(position(lost="the target does not know the resume point's leader epoch"))
+    played = paired(position(mismatch="the target does not know the resume point's leader epoch"))
     begun_anew(played, era=2, source=0)
     assert ReadTarget not in played.kinds
 
@@ -563,7 +573,7 @@ def test_the_part_of_the_tail_that_had_no_source_any_more_is_named():
 def test_what_both_sides_lost_is_named_on_both():
     source = Log(start=30)
     at_30 = SourceLogOffset(offset=30)
-    played = paired(position(lost="gone"), source=source, FindSourceOffset=at_30)
+    played = paired(position(mismatch="gone"), source=source, FindSourceOffset=at_30)
     stated = begun_anew(played, era=2, source=30)
     assert (stated.source, stated.target) == ((0, 30), (40, 50))
 
@@ -596,6 +606,6 @@ def test_a_source_whose_start_cannot_be_found_begins_again(answer):
 @pytest.mark.parametrize("answer", NOT_SURE)
 def test_a_new_era_that_could_not_be_stored_was_not_begun(answer, failing):
     stored = [scripts.DONE] * failing + [answer]
-    played = paired(position(lost="gone"), AppendToFlowLog=stored)
+    played = paired(position(mismatch="gone"), AppendToFlowLog=stored)
     assert isinstance(played.outcome, RetryRecovery)
     assert len(played.stored) == failing + 1

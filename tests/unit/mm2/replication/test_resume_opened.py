@@ -63,7 +63,9 @@ def paired(
     where = ResumePosition(era=1, source=0, target=40, source_epoch=8)
     attempt = taking.attempt(known, transform=transform)
     room = room or MemoryBudget(1 << 20)
-    attempt = dataclasses.replace(attempt, context=dataclasses.replace(attempt.context, held=room))
+    attempt = dataclasses.replace(
+        attempt, context=dataclasses.replace(attempt.context, memory_budget=room)
+    )
     before = room.held_bytes
     played = scripts.play(resume.match_and_resume(attempt, where), given | answers)
     assert room.held_bytes <= before
@@ -73,7 +75,7 @@ def paired(
 def went_on(played, *, source, runs):
     taken = played.outcome
     assert isinstance(taken, PartitionAcquired), taken
-    assert (taken.era, taken.take_start, taken.source, taken.target) == (1, 0, source, 51)
+    assert (taken.era, taken.match_start, taken.source, taken.target) == (1, 0, source, 51)
     assert taken.runs == tuple(runs)
     assert played.stored == []
 
@@ -82,7 +84,7 @@ def begun_anew(played, *, source, target_from):
     """A new era from source offset `source`, behind the incident for target [`target_from`, 50)."""
     taken = played.outcome
     assert isinstance(taken, PartitionAcquired), taken
-    assert (taken.era, taken.source, taken.take_start, taken.target) == (2, source, source, 51)
+    assert (taken.era, taken.source, taken.match_start, taken.target) == (2, source, source, 51)
     kinds = taking.kinds(played)
     assert kinds[kinds[0] == "MapSegmentKey" :][:2] == ["incident", "EraKey"]
     ((_, era),) = taking.mapped(played, EraKey)
@@ -160,7 +162,7 @@ def test_what_did_pair_is_written_into_the_map_of_the_era_that_ends():
     begun_anew(played, source=2, target_from=42)
     ((key, segment),) = taking.mapped(played, MapSegmentKey)
     assert (key.era, key.first_source) == (1, 0)
-    assert (segment.through, segment.target_next, segment.take_start) == (2, 42, 0)
+    assert (segment.through, segment.target_next, segment.acquired_from) == (2, 42, 0)
     assert segment.runs == (OffsetRun(0, 40),)
 
 
@@ -329,13 +331,13 @@ def test_small_batches_are_paired_in_one_go():
 @pytest.mark.parametrize("waits", [1, 5])
 def test_pairing_waits_while_opened_batches_of_others_use_up_the_budget(waits):
     room = MemoryBudget(1 << 20)
-    room.hold(1 << 20, opened=True)
+    room.reserve(1 << 20, decoded=True)
     slept = []
 
     def sleep(question):
         slept.append(question.delay_s)
         if len(slept) == waits:
-            room.release(1 << 20, opened=True)
+            room.release(1 << 20, decoded=True)
         return scripts.DONE
 
     played = paired(copied(40, b"a", b"b"), copied(42, b"c"), room=room, Delay=sleep)
@@ -350,9 +352,9 @@ def test_who_holds_a_batch_of_the_source_does_not_wait_for_room_for_that_of_the_
 
     def sleep(question):
         if not slept:
-            room.hold(1 << 20, opened=True)
+            room.reserve(1 << 20, decoded=True)
         elif len(slept) == 1:
-            room.release(1 << 20, opened=True)
+            room.release(1 << 20, decoded=True)
         slept.append(question.delay_s)
         return scripts.DONE
 
@@ -364,7 +366,7 @@ def test_who_holds_a_batch_of_the_source_does_not_wait_for_room_for_that_of_the_
 
 def test_pairing_begins_again_where_there_is_no_room_for_long():
     room = MemoryBudget(1 << 20)
-    room.hold(1 << 20, opened=True)
+    room.reserve(1 << 20, decoded=True)
     played = paired(copied(40, b"a", b"b"), copied(42, b"c"), room=room)
     assert isinstance(played.outcome, RetryRecovery)
     assert "buffer.memory" in played.outcome.reason
@@ -400,7 +402,9 @@ def test_what_is_too_large_to_be_opened_stops_before_anything_is_written(on_targ
 def test_a_take_that_is_abandoned_amid_a_batch_holds_nothing():
     room = MemoryBudget(1 << 20)
     attempt = taking.attempt(taking.known(taking.anchor(0, 40)))
-    attempt = dataclasses.replace(attempt, context=dataclasses.replace(attempt.context, held=room))
+    attempt = dataclasses.replace(
+        attempt, context=dataclasses.replace(attempt.context, memory_budget=room)
+    )
     where = ResumePosition(era=1, source=0, target=40, source_epoch=8)
     log = Log(copied(40, *NINE, codec=4), MARKER)
     held = Log(source(0, *NINE, codec=3))

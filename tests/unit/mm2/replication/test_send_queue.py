@@ -22,7 +22,7 @@ def box(*held, position=0, joining=0, old_before_ms=0, **more):
     """`joining` is the most records of a batch that is joined; what is pushed in one fetch."""
     codec = more.get("target_codec")
     found = PartitionSendQueue(
-        MemoryBudget(1 << 30), joining=BatchMergeLimits(records=joining), **more
+        MemoryBudget(1 << 30), merge_limits=BatchMergeLimits(records=joining), **more
     )
     if held:
         push(found, *held, position=position, old_before_ms=old_before_ms, target_codec=codec)
@@ -45,7 +45,7 @@ def taken(found):
     while found.stage():
         found.check_invariants()
         outs.append(found.pop_staged())
-        found._memory_budget.release(outs[-1].held, opened=outs[-1].opened)
+        found._memory_budget.release(outs[-1].held_bytes, decoded=outs[-1].is_decoded)
         found.check_invariants()
     return outs
 
@@ -57,7 +57,7 @@ def values(out):
 
 
 def told(outs):
-    return [(each.source, each.next_source, each.records, each.why) for each in outs]
+    return [(each.source, each.next_source, each.records, each.reencode_reason) for each in outs]
 
 
 def batch(offset, *values, **more):
@@ -90,8 +90,8 @@ def test_ordinary_batches_are_passed_through():
 @pytest.mark.parametrize("more", [{}, {"target_codec": None}])
 def test_what_cannot_be_passed_through_is_opened(held, position, why, came, more):
     (out,) = taken(box(held, position=position, **more))
-    assert (out.why, values(out)) == (why, came)
-    assert (out.source, out.held, out.opened) == (position, len(out.batch), True)
+    assert (out.reencode_reason, values(out)) == (why, came)
+    assert (out.source, out.held_bytes, out.is_decoded) == (position, len(out.batch), True)
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
@@ -118,7 +118,7 @@ def test_small_batches_that_are_queued_together_are_joined():
     (out,) = taken(box(*held, joining=1))
     assert told([out]) == [(10, 15, 5, JOINED)]
     assert values(out) == [b"10", b"11", b"12", b"13", b"14"]
-    assert (out.held, out.opened) == (len(out.batch), False)
+    assert (out.held_bytes, out.is_decoded) == (len(out.batch), False)
 
 
 def test_a_single_batch_waits_for_no_other():
@@ -186,10 +186,10 @@ def test_no_more_are_joined_than_fit_into_one_batch():
 def test_no_more_are_joined_than_fit_once_they_are_unpacked():
     """They are chosen by their compressed bytes."""
     found = box(*[batch(at, bytes(900), codec=1) for at in range(40)], joining=16)
-    found.limits.made_bytes = 10_000
+    found.limits.reencoded_bytes_max = 10_000
     outs = taken(found)
-    assert [(each.records, each.why) for each in outs] == [(10, JOINED)] * 4
-    assert all(each.held for each in outs)
+    assert [(each.records, each.reencode_reason) for each in outs] == [(10, JOINED)] * 4
+    assert all(each.held_bytes for each in outs)
 
 
 def test_batches_that_unpack_to_more_than_one_batch_holds_are_passed_through():
@@ -228,7 +228,7 @@ def test_what_is_joined_is_never_unpacked_all_at_once():
 def test_a_filtered_batch_is_joined_by_what_is_left_of_it():
     held = [batch(at, bytes(700_000), b"a", codec=4) for at in range(0, 6, 2)]
     (out,) = taken(box(*held, joining=16, transform=Filter(bytes(700_000))))
-    assert (out.records, out.held) == (3, len(out.batch))
+    assert (out.records, out.held_bytes) == (3, len(out.batch))
 
 
 def test_a_gapped_batch_may_begin_and_end_what_is_joined():
@@ -239,7 +239,7 @@ def test_a_gapped_batch_may_begin_and_end_what_is_joined():
     ]
     (out,) = taken(box(*held, joining=16))
     assert told([out]) == [(2, 16, 3, "compaction left gaps in the batch")]
-    assert out.pieces == ((2, 0), (5, 1))
+    assert out.offset_spans == ((2, 0), (5, 1))
 
 
 # Divided
@@ -248,18 +248,20 @@ def test_a_gapped_batch_may_begin_and_end_what_is_joined():
 def test_what_the_target_found_too_large_goes_in_smaller_batches():
     whole = batch(0, *[bytes(1000)] * 10)
     found = box(whole)
-    found.limits.too_large(size=len(whole), count=10)
+    found.limits.halve_size_limit(size=len(whole), count=10)
     outs = taken(found)
-    assert [each.why for each in outs] == ["the batch is larger than the target accepts"] * 3
+    assert [each.reencode_reason for each in outs] == [
+        "the batch is larger than the target accepts"
+    ] * 3
     assert [each.records for each in outs] == [4, 4, 2]
-    assert [each.held for each in outs] == [len(each.batch) for each in outs]
+    assert [each.held_bytes for each in outs] == [len(each.batch) for each in outs]
 
 
 def test_smaller_batches_than_what_was_refused_are_still_passed_through():
     small, large = batch(0, bytes(100)), batch(1, bytes(500), bytes(500))
     found = box(small, large)
-    found.limits.too_large(size=len(large), count=2)
-    assert [each.why for each in taken(found)] == [
+    found.limits.halve_size_limit(size=len(large), count=2)
+    assert [each.reencode_reason for each in taken(found)] == [
         "",
         *["the batch is larger than the target accepts"] * 2,
     ]
@@ -267,7 +269,7 @@ def test_smaller_batches_than_what_was_refused_are_still_passed_through():
 
 def test_a_bad_record_is_looked_for_until_behind_what_was_refused():
     found = box(batch(0, *[b"v"] * 8), batch(8, *[b"v"] * 8), batch(16, *[b"v"] * 8))
-    found.limits.isolate(count=8, until=16)
+    found.limits.halve_record_limit(count=8, until=16)
     outs = taken(found)
     assert [(each.source, each.records) for each in outs] == [
         (0, 4),
@@ -276,12 +278,14 @@ def test_a_bad_record_is_looked_for_until_behind_what_was_refused():
         (12, 4),
         (16, 8),
     ]
-    assert {each.why for each in outs[:4]} == {"the target refused a record in the batch"}
+    assert {each.reencode_reason for each in outs[:4]} == {
+        "the target refused a record in the batch"
+    }
 
 
 def test_while_a_bad_record_is_looked_for_nothing_is_joined():
     found = box(*[batch(at) for at in range(6)], joining=16)
-    found.limits.isolate(count=6, until=4)
+    found.limits.halve_record_limit(count=6, until=4)
     assert [each.records for each in taken(found)] == [1, 1, 1, 1, 2]
 
 
@@ -292,13 +296,13 @@ def test_a_transform_opens_every_batch():
     found = box(batch(0, b"a"), batch(1, b"b"), transform=Filter(change=b"new "))
     outs = taken(found)
     assert [values(each) for each in outs] == [[b"new a"], [b"new b"]]
-    assert {each.why for each in outs} == {"transform filter"}
+    assert {each.reencode_reason for each in outs} == {"transform filter"}
 
 
 def test_what_a_transform_leaves_out_leaves_gaps():
     held = batch(0, b"a", b"x", b"b", b"x", b"x", b"c")
     (out,) = taken(box(held, transform=Filter(b"x")))
-    assert (out.source, out.next_source, out.pieces) == (0, 6, ((0, 0), (2, 1), (5, 2)))
+    assert (out.source, out.next_source, out.offset_spans) == (0, 6, ((0, 0), (2, 1), (5, 2)))
 
 
 def test_batches_that_a_transform_empties_are_passed_over_and_released():
@@ -306,7 +310,7 @@ def test_batches_that_a_transform_empties_are_passed_over_and_released():
     found = box(*held, transform=Filter(b"x"))
     outs = taken(found)
     assert told(outs) == [(3, 4, 1, "transform filter")]
-    assert (found.queued, found.queued_bytes, found._memory_budget.held_bytes) == (0, 0, 0)
+    assert (found.queued_batches, found.queued_bytes, found._memory_budget.held_bytes) == (0, 0, 0)
 
 
 # Unreadable batches
@@ -318,8 +322,8 @@ def test_a_batch_that_cannot_be_opened_is_an_obstacle_behind_all_before_it():
     assert [each.source for each in outs] == [0, 1]
     assert found.unreadable is not None
     assert found.unreadable.offset == 2
-    assert "gzip data is damaged" in found.unreadable.why
-    assert (found.stage(), found.queued) == (False, 2)
+    assert "gzip data is damaged" in found.unreadable.reason
+    assert (found.stage(), found.queued_batches) == (False, 2)
 
 
 def test_what_is_joined_ends_before_a_batch_that_cannot_be_opened():
@@ -352,16 +356,32 @@ def test_a_start_inside_an_unreadable_batch_is_told_by_where_it_starts():
 
 def test_only_a_staged_batch_says_how_old_it_is():
     found = box()
-    assert (found.next_is_old, found.oldest_timestamp, found.queued) == (None, None, 0)
+    assert (found.next_needs_transaction, found.oldest_timestamp, found.queued_batches) == (
+        None,
+        None,
+        0,
+    )
     push(found, batch(0, timestamp=NOW_MS - 9), batch(1), old_before_ms=NOW_MS - 5)
-    assert (found.next_is_old, found.oldest_timestamp, found.queued) == (None, NOW_MS - 9, 2)
+    assert (found.next_needs_transaction, found.oldest_timestamp, found.queued_batches) == (
+        None,
+        NOW_MS - 9,
+        2,
+    )
     found.stage()
-    assert (found.next_is_old, found.oldest_timestamp, found.queued) == (True, NOW_MS - 9, 2)
+    assert (found.next_needs_transaction, found.oldest_timestamp, found.queued_batches) == (
+        True,
+        NOW_MS - 9,
+        2,
+    )
     assert found.next_size == len(batch(0))
     found.pop_staged()
-    assert (found.next_is_old, found.oldest_timestamp, found.queued) == (None, NOW_MS, 1)
+    assert (found.next_needs_transaction, found.oldest_timestamp, found.queued_batches) == (
+        None,
+        NOW_MS,
+        1,
+    )
     found.stage()
-    assert found.next_is_old is False
+    assert found.next_needs_transaction is False
 
 
 @pytest.mark.parametrize("staged", [False, True])
@@ -378,7 +398,12 @@ def test_staging_again_changes_nothing():
     found = box(batch(0), batch(1))
     assert found.stage()
     assert found.stage()
-    assert (found.queued, found.pop_staged().source, found.stage(), found.pop_staged().source) == (
+    assert (
+        found.queued_batches,
+        found.pop_staged().source,
+        found.stage(),
+        found.pop_staged().source,
+    ) == (
         2,
         0,
         True,
@@ -394,7 +419,7 @@ def test_bytes_are_held_from_the_push_until_they_are_taken():
     assert (found.queued_bytes, found._memory_budget.held_bytes) == (size, size)
     found.stage()
     out = found.pop_staged()
-    assert (found.queued_bytes, found._memory_budget.held_bytes) == (size - out.held, size)
+    assert (found.queued_bytes, found._memory_budget.held_bytes) == (size - out.held_bytes, size)
 
 
 @pytest.mark.parametrize("staged", [False, True])
@@ -403,18 +428,18 @@ def test_dropping_all_tells_where_to_fetch_again(staged):
     if staged:
         found.stage()
     assert found.drop() == DroppedPosition(7, 3)
-    assert (found.queued, found.queued_bytes, found._memory_budget.held_bytes) == (0, 0, 0)
+    assert (found.queued_batches, found.queued_bytes, found._memory_budget.held_bytes) == (0, 0, 0)
     assert found.drop() is None
 
 
 def test_dropping_a_batch_that_is_half_sent_goes_back_to_its_first_record_unsent():
     found = box(batch(0, *[b"v"] * 4, deltas=(0, 2, 4, 6), leader_epoch=3), batch(7))
-    found.limits.isolate(count=4, until=7)
+    found.limits.halve_record_limit(count=4, until=7)
     found.stage()
     out = found.pop_staged()
-    assert (out.records, found.queued) == (2, 2)
+    assert (out.records, found.queued_batches) == (2, 2)
     assert found.drop() == DroppedPosition(4, 3)
-    found._memory_budget.release(out.held, opened=out.opened)
+    found._memory_budget.release(out.held_bytes, decoded=out.is_decoded)
     assert found._memory_budget.held_bytes == 0
 
 
@@ -452,15 +477,15 @@ def test_a_batch_of_many_records_is_read_in_parts_that_count_against_the_budget(
     found = box(whole, batch(12, b"next"))
     fetched = found.queued_bytes
     outs = []
-    while found.queued > 1:
+    while found.queued_batches > 1:
         (out,) = staged(found)
         outs.append(out)
         inside = len(out.batch) if found._decoder is None else len(out.batch) + found._decoder.size
         assert found._memory_budget.decoded_bytes == inside
-        found._memory_budget.release(out.held, opened=out.opened)
+        found._memory_budget.release(out.held_bytes, decoded=out.is_decoded)
     assert [values(each) for each in outs] == [SIX[:2], SIX[2:4], SIX[4:]]
     assert [(each.source, each.next_source) for each in outs] == [(0, 2), (2, 4), (4, 12)]
-    assert [each.why for each in outs] == ["compaction left gaps in the batch"] * 3
+    assert [each.reencode_reason for each in outs] == ["compaction left gaps in the batch"] * 3
     assert (found.queued_bytes, found._memory_budget.held_bytes) == (fetched - len(whole),) * 2
     assert told(taken(found)) == [(12, 13, 1, "")]
 
@@ -470,20 +495,20 @@ def test_dropping_a_batch_of_which_parts_are_left_goes_back_to_the_next_part():
     found = box(batch(0, *SIX, attributes=8, leader_epoch=3), batch(6))
     (out,) = staged(found)
     assert found.drop() == DroppedPosition(2, 3)
-    found._memory_budget.release(out.held, opened=out.opened)
+    found._memory_budget.release(out.held_bytes, decoded=out.is_decoded)
     assert (
         found.queued_bytes,
         found._memory_budget.held_bytes,
         found._memory_budget.decoded_bytes,
     ) == (0, 0, 0)
-    assert not found.holds_opened
+    assert not found.holds_decoded_bytes
 
 
 @pytest.mark.usefixtures("two_at_once")
 def test_dropping_a_batch_of_which_only_parts_before_the_start_were_read_goes_back_to_the_start():
     found = box(batch(0, *SIX, attributes=8, leader_epoch=3), position=3)
     assert not found.stage()
-    assert found.holds_opened
+    assert found.holds_decoded_bytes
     assert found.drop() == DroppedPosition(3, 3)
 
 
@@ -491,9 +516,9 @@ def test_what_was_read_of_an_opened_batch_is_given_back_to_the_budget_part_by_pa
     monkeypatch.setattr(batch_limits, "DECODE_PART_RECORDS", 1)
     whole = batch(0, *[bytes(1000)] * 8, deltas=(*range(7), 8), last_delta=8)
     found, held = box(whole), []
-    while found.queued:
+    while found.queued_batches:
         (out,) = staged(found)
-        found._memory_budget.release(out.held, opened=out.opened)
+        found._memory_budget.release(out.held_bytes, decoded=out.is_decoded)
         held.append(found._memory_budget.decoded_bytes)
     assert held == sorted(held, reverse=True)
     assert [8 * each // held[0] for each in held] == [8, 8, 8, 8, 3, 3, 1, 0]
@@ -503,7 +528,7 @@ def test_what_was_read_of_an_opened_batch_is_given_back_to_the_budget_part_by_pa
 def test_parts_of_which_nothing_is_left_give_way_to_the_copy_loop_each_time():
     found = box(batch(0, *[b"x"] * 4, b"e", b"f"), transform=Filter(b"x"))
     assert [found.stage(), found.stage(), found.stage()] == [False, False, True]
-    assert (values(found.pop_staged()), found.queued) == ([b"e", b"f"], 0)
+    assert (values(found.pop_staged()), found.queued_batches) == ([b"e", b"f"], 0)
 
 
 @pytest.mark.usefixtures("two_at_once")
@@ -515,12 +540,14 @@ def test_a_part_that_cannot_be_read_stands_in_the_way_behind_those_that_could():
     assert [values(each) for _ in range(2) for each in staged(found)] == [SIX[:2], SIX[2:4]]
     assert not found.stage()
     assert found.unreadable is not None
-    assert (found.unreadable.offset, found.unreadable.behind) == (4, 7)
+    assert (found.unreadable.offset, found.unreadable.next_offset) == (4, 7)
     assert found.drop() == DroppedPosition(4, 0)
 
 
 def small(*held, limit, **more):
-    found = PartitionSendQueue(MemoryBudget(limit), joining=BatchMergeLimits(records=16), **more)
+    found = PartitionSendQueue(
+        MemoryBudget(limit), merge_limits=BatchMergeLimits(records=16), **more
+    )
     push(found, *held, target_codec=more.get("target_codec"))
     return found
 
@@ -531,11 +558,10 @@ def test_what_must_be_opened_and_unpacks_to_more_than_the_budget_stands_in_the_w
     assert not found.stage()
     assert found.unreadable == UnreadableBatch(
         offset=0,
-        why="the batch must be decoded (the mirror topic enforces none), but the data decompresses "
-        "to more "
-        "than 2097152 bytes, the limit set by buffer.memory",
-        behind=1,
-        sound=True,
+        reason="the batch must be decoded (the mirror topic enforces none), but the data "
+        "decompresses to more than 2097152 bytes, the limit set by buffer.memory",
+        next_offset=1,
+        has_valid_checksum=True,
         too_large=True,
     )
     assert found._memory_budget.decoded_bytes == 0
@@ -544,9 +570,9 @@ def test_what_must_be_opened_and_unpacks_to_more_than_the_budget_stands_in_the_w
 
 def test_a_batch_waits_to_be_opened_while_others_hold_half_of_the_budget():
     found = small(batch(0, codec=1), batch(1), limit=1000, target_codec=0)
-    found._memory_budget.hold(501, opened=True)
-    assert (found.stage(), found.unreadable, found.queued) == (False, None, 2)
-    found._memory_budget.release(1, opened=True)
+    found._memory_budget.reserve(501, decoded=True)
+    assert (found.stage(), found.unreadable, found.queued_batches) == (False, None, 2)
+    found._memory_budget.release(1, decoded=True)
     assert found.stage()
 
 
@@ -557,7 +583,7 @@ def test_a_batch_of_more_records_than_fit_into_one_is_not_opened_to_be_joined(mo
     monkeypatch.setattr(outbound_batches, "decode_source_batch", unexpected)
     monkeypatch.setattr(batch_limits, "DECODE_PART_RECORDS", 29)
     joining = BatchMergeLimits()
-    joining.waited(1.0, 1.0, slow_acks=True)
-    found = PartitionSendQueue(MemoryBudget(1 << 30), joining=joining)
+    joining.record_idle_time(1.0, 1.0, slow_acks=True)
+    found = PartitionSendQueue(MemoryBudget(1 << 30), merge_limits=joining)
     push(found, *[batch(at, *[b""] * 30, codec=4) for at in (0, 30)])
     assert told(taken(found)) == [(0, 30, 30, ""), (30, 60, 30, "")]

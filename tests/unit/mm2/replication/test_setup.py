@@ -13,7 +13,7 @@ WHERE = PartitionSetup(
 
 
 def test_a_partition_and_its_mirror_are_named_as_kafka_names_them():
-    assert (WHERE.name, WHERE.mirror) == ("orders-7", "a.orders-7")
+    assert (WHERE.source_name, WHERE.mirror_name) == ("orders-7", "a.orders-7")
 
 
 def test_the_careful_way_is_the_default():
@@ -44,5 +44,5 @@ def test_nothing_changes_while_a_copy_runs():
 
 
 def test_a_source_topic_without_an_id_could_be_any_of_its_name():
-    assert not WHERE.source_is_known
-    assert dataclasses.replace(WHERE, source_topic_id=b"1" * 16).source_is_known
+    assert not WHERE.has_source_topic_id
+    assert dataclasses.replace(WHERE, source_topic_id=b"1" * 16).has_source_topic_id

@@ -27,7 +27,7 @@ def header(batch):
 
 
 def begun(*on_target, position=100, transform=None):
-    found = TargetTail(ours=frozenset({7}), start=10, marker=1000)
+    found = TargetTail(own_producers=frozenset({7}), start=10, marker=1000)
     for each in on_target:
         found.add(header(each), memoryview(each))
     return TailMatcher(tail=found.committed, position=position, start=10, transform=transform)
@@ -39,10 +39,10 @@ def walk(*fetches, on_target, position=100, aborted=(), transform=None):
     held = {header(each).base_offset: each for each in on_target}
     needs = []
     for fetch in fetches:
-        need = pairs.feed(scripts.records(*fetch, aborted=aborted))
+        need = pairs.feed_source(scripts.records(*fetch, aborted=aborted))
         while need is TARGET:
             needs.append(need)
-            batch = held[pairs.wanted]
+            batch = held[pairs.next_offset]
             need = pairs.feed_target(header(batch), memoryview(batch))
         needs.append(need)
     return pairs, needs
@@ -50,7 +50,7 @@ def walk(*fetches, on_target, position=100, aborted=(), transform=None):
 
 def paired(*fetches, on_target, **more):
     pairs, _ = walk(*fetches, on_target=on_target, **more)
-    assert (pairs.mismatch, pairs.complete) == ("", True)
+    assert (pairs.mismatch, pairs.is_complete) == ("", True)
     return pairs
 
 
@@ -60,8 +60,8 @@ def paired(*fetches, on_target, **more):
 def test_equal_batches_pair_one_to_one_and_say_where_they_stand():
     held = [source(100, b"a", b"b", leader_epoch=4), source(102, b"c", leader_epoch=5)]
     pairs, needs = walk(held, on_target=[ours(10, b"a", b"b"), ours(12, b"c")])
-    assert (pairs.complete, pairs.mismatch, pairs.position) == (True, "", 103)
-    assert (pairs.source_epoch, pairs.paired_to, pairs.matched) == (5, 13, 3)
+    assert (pairs.is_complete, pairs.mismatch, pairs.position) == (True, "", 103)
+    assert (pairs.source_epoch, pairs.matched_to, pairs.matched_records) == (5, 13, 3)
     assert pairs.runs == [OffsetRun(100, -90)]
     assert needs == [NOTHING]
 
@@ -78,21 +78,21 @@ def test_a_map_that_grows_long_may_be_cut_between_batches(monkeypatch):
     on_target = [ours(10, b"0"), ours(11, b"1", b"2", b"3"), ours(14, b"4")]
     pairs = paired(held, on_target=on_target)
     assert len(pairs.runs) == 5
-    assert pairs.seams == [Junction(runs=4, source=107, target=14, source_epoch=3)]
-    assert pairs.matched == 5
-    pairs.start_over()
-    assert (pairs.seams, pairs.matched) == ([], 0)
+    assert pairs.junctions == [Junction(runs=4, source=107, target=14, source_epoch=3)]
+    assert pairs.matched_records == 5
+    pairs.discard_matches()
+    assert (pairs.junctions, pairs.matched_records) == ([], 0)
 
 
 def test_pairing_stops_when_the_tail_is_used_up():
     pairs = paired([source(100, b"a"), source(101, b"b")], on_target=[ours(10, b"a")])
-    assert (pairs.position, pairs.paired_to) == (101, 11)
+    assert (pairs.position, pairs.matched_to) == (101, 11)
 
 
 def test_an_empty_tail_pairs_with_nothing_and_does_not_move():
     pairs, needs = walk([source(100, b"a")], on_target=[])
-    assert (pairs.complete, pairs.position, pairs.runs) == (True, 100, [])
-    assert (pairs.paired_to, needs) == (10, [NOTHING])
+    assert (pairs.is_complete, pairs.position, pairs.runs) == (True, 100, [])
+    assert (pairs.matched_to, needs) == (10, [NOTHING])
 
 
 def test_what_is_not_copied_is_passed_over():
@@ -107,15 +107,22 @@ def test_what_is_not_copied_is_passed_over():
 
 def test_pairing_goes_on_with_the_next_fetch():
     pairs = begun(ours(10, b"a"), ours(15, b"b"))
-    assert pairs.feed(scripts.records(source(100, b"a"), scripts.marker(101, (1, 0)))) is SOURCE
-    assert (pairs.complete, pairs.paired, pairs.position, pairs.wanted) == (False, 1, 102, 15)
-    assert pairs.feed(scripts.records(source(103, b"b"))) is NOTHING
-    assert (pairs.complete, pairs.position) == (True, 104)
+    assert (
+        pairs.feed_source(scripts.records(source(100, b"a"), scripts.marker(101, (1, 0)))) is SOURCE
+    )
+    assert (pairs.is_complete, pairs.matched_batches, pairs.position, pairs.next_offset) == (
+        False,
+        1,
+        102,
+        15,
+    )
+    assert pairs.feed_source(scripts.records(source(103, b"b"))) is NOTHING
+    assert (pairs.is_complete, pairs.position) == (True, 104)
 
 
 def test_a_fetch_that_brings_nothing_asks_for_another():
     pairs = begun(ours(10, b"a"))
-    assert pairs.feed(scripts.records()) is SOURCE
+    assert pairs.feed_source(scripts.records()) is SOURCE
     assert pairs.position == 100
 
 
@@ -123,9 +130,11 @@ def test_the_leader_epoch_is_that_of_what_was_passed_over_too():
     """The source would say that its log diverged: an older epoch ended before the position."""
     pairs = begun(ours(10, b"a"), ours(11, b"b"))
     passed_over = scripts.marker(101, (1, 0), leader_epoch=5)
-    assert pairs.feed(scripts.records(source(100, b"a", leader_epoch=4), passed_over)) is SOURCE
+    assert (
+        pairs.feed_source(scripts.records(source(100, b"a", leader_epoch=4), passed_over)) is SOURCE
+    )
     assert (pairs.position, pairs.source_epoch) == (102, 5)
-    assert pairs.feed(scripts.records(source(102, b"x", leader_epoch=6))) is TARGET
+    assert pairs.feed_source(scripts.records(source(102, b"x", leader_epoch=6))) is TARGET
     other = ours(11, b"b")
     assert pairs.feed_target(header(other), memoryview(other)) is NOTHING
     assert pairs.mismatch
@@ -138,7 +147,7 @@ def test_the_leader_epoch_is_that_of_what_was_passed_over_too():
 def test_batches_that_were_joined_pair_record_by_record():
     held = [source(100, b"a"), source(101, b"b", b"c"), source(103, b"d")]
     pairs, needs = walk(held, on_target=[ours(10, b"a", b"b", b"c", b"d")])
-    assert (pairs.complete, pairs.position, pairs.paired_to) == (True, 104, 14)
+    assert (pairs.is_complete, pairs.position, pairs.matched_to) == (True, 104, 14)
     assert pairs.runs == [(100, -90)]
     assert needs == [TARGET, NOTHING]
 
@@ -147,7 +156,7 @@ def test_a_batch_that_was_divided_pairs_with_all_its_pieces():
     held = [source(100, b"a", b"b", b"c", b"d", b"e")]
     on_target = [ours(10, b"a", b"b"), ours(13, b"c", b"d"), ours(15, b"e")]
     pairs, needs = walk(held, on_target=on_target)
-    assert (pairs.complete, pairs.position, pairs.runs) == (True, 105, [(100, -90), (102, -89)])
+    assert (pairs.is_complete, pairs.position, pairs.runs) == (True, 105, [(100, -90), (102, -89)])
     assert needs == [TARGET, TARGET, TARGET, NOTHING]
 
 
@@ -178,18 +187,18 @@ def test_a_start_inside_a_batch_pairs_with_what_is_left_of_it():
 def test_a_tail_that_ends_inside_a_source_batch_goes_on_with_the_rest_of_it():
     held = [source(100, b"a", b"b", b"c", deltas=(0, 3, 6), leader_epoch=4)]
     pairs = paired(held, on_target=[ours(10, b"a", b"b")])
-    assert (pairs.position, pairs.source_epoch, pairs.paired_to) == (106, 4, 12)
+    assert (pairs.position, pairs.source_epoch, pairs.matched_to) == (106, 4, 12)
 
 
 def test_the_records_of_a_fetch_may_run_out_inside_a_joined_batch():
     pairs = begun(ours(10, b"a", b"b", b"c"))
-    assert pairs.feed(scripts.records(source(100, b"a"))) is TARGET
+    assert pairs.feed_source(scripts.records(source(100, b"a"))) is TARGET
     joined = ours(10, b"a", b"b", b"c")
     assert pairs.feed_target(header(joined), memoryview(joined)) is SOURCE
-    assert (pairs.position, pairs.paired, pairs.paired_to) == (101, 0, 11)
-    assert pairs.unpaired_from == 11
-    assert pairs.feed(scripts.records(source(101, b"b", b"c"))) is NOTHING
-    assert (pairs.complete, pairs.position) == (True, 103)
+    assert (pairs.position, pairs.matched_batches, pairs.matched_to) == (101, 0, 11)
+    assert pairs.mismatch_offset == 11
+    assert pairs.feed_source(scripts.records(source(101, b"b", b"c"))) is NOTHING
+    assert (pairs.is_complete, pairs.position) == (True, 103)
 
 
 def test_whole_and_opened_batches_follow_each_other_in_any_way():
@@ -208,7 +217,7 @@ def test_whole_and_opened_batches_follow_each_other_in_any_way():
         scripts.marker(19, OURS),
     ]
     pairs, needs = walk(held[:2], held[2:], on_target=on_target)
-    assert (pairs.complete, pairs.position) == (True, 110)
+    assert (pairs.is_complete, pairs.position) == (True, 110)
     assert needs == [TARGET, SOURCE, TARGET, NOTHING]
     assert pairs.runs == [(100, -90), (105, -92), (108, -91)]
 
@@ -226,7 +235,7 @@ def test_what_a_transform_left_out_or_changed_pairs_with_what_it_makes_again():
 
 def test_under_a_transform_no_batch_pairs_unopened():
     pairs, needs = walk([source(100, b"a")], on_target=[ours(10, b"a")], transform=Filter())
-    assert (pairs.complete, needs) == (True, [TARGET, NOTHING])
+    assert (pairs.is_complete, needs) == (True, [TARGET, NOTHING])
 
 
 def test_a_source_of_which_nothing_is_left_is_read_on():
@@ -236,7 +245,7 @@ def test_a_source_of_which_nothing_is_left_is_read_on():
         on_target=[ours(10, b"a")],
         transform=Filter(b"x"),
     )
-    assert (pairs.complete, pairs.position, needs) == (True, 103, [SOURCE, TARGET, NOTHING])
+    assert (pairs.is_complete, pairs.position, needs) == (True, 103, [SOURCE, TARGET, NOTHING])
 
 
 # What does not pair
@@ -270,7 +279,7 @@ def test_anything_but_the_same_records_in_the_same_order_does_not_pair(
     assert f"target offset {paired_to} does not match the record at source offset {position}" in (
         pairs.mismatch
     )
-    assert (pairs.complete, pairs.position, pairs.paired_to) == (False, position, paired_to)
+    assert (pairs.is_complete, pairs.position, pairs.matched_to) == (False, position, paired_to)
     assert needs[-1] is NOTHING
 
 
@@ -286,17 +295,17 @@ def test_a_mismatch_behind_skipped_offsets_may_begin_anew_behind_them():
     fetches = [[source(100, b"a"), scripts.marker(101, (1, 0))], [source(102, b"b")]]
     pairs, _ = walk(*fetches, on_target=[ours(10, b"a"), ours(11, b"x")])
     assert "source offset 102" in pairs.mismatch
-    assert (pairs.position, pairs.paired_to) == (102, 11)
+    assert (pairs.position, pairs.matched_to) == (102, 11)
 
 
 def test_damage_before_the_tail_is_paired_says_nothing_of_the_tail():
     pairs = begun(ours(10, b"a"), ours(11, b"b"))
-    assert pairs.feed(scripts.records(source(100, b"a"), copying.damaged(101))) is SOURCE
-    assert (pairs.mismatch, pairs.position, pairs.paired_to) == ("", 101, 11)
+    assert pairs.feed_source(scripts.records(source(100, b"a"), copying.damaged(101))) is SOURCE
+    assert (pairs.mismatch, pairs.position, pairs.matched_to) == ("", 101, 11)
     assert pairs.obstacle is not None
     assert pairs.obstacle.offset == 101
-    assert pairs.feed(scripts.records(source(101, b"b"))) is NOTHING
-    assert (pairs.obstacle, pairs.complete, pairs.position) == (None, True, 102)
+    assert pairs.feed_source(scripts.records(source(101, b"b"))) is NOTHING
+    assert (pairs.obstacle, pairs.is_complete, pairs.position) == (None, True, 102)
 
 
 def test_a_source_batch_that_cannot_be_opened_is_a_mismatch():
@@ -304,13 +313,13 @@ def test_a_source_batch_that_cannot_be_opened_is_a_mismatch():
         [source(100, b"a"), copying.unreadable(101)], on_target=[ours(10, b"a"), ours(11)]
     )
     assert "source offset 101: the gzip data is damaged" in pairs.mismatch
-    assert (pairs.complete, pairs.position) == (False, 101)
+    assert (pairs.is_complete, pairs.position) == (False, 101)
 
 
 def test_a_target_batch_that_cannot_be_opened_is_a_mismatch():
     broken = bytearray(copying.unreadable(11, last_delta=1))
     pairs = begun(ours(10, b"a"))
-    assert pairs.feed(scripts.records(source(100, b"b"))) is TARGET
+    assert pairs.feed_source(scripts.records(source(100, b"b"))) is TARGET
     assert pairs.feed_target(header(broken), memoryview(broken)) is NOTHING
     assert "target offset 11: the gzip data is damaged" in pairs.mismatch
 
@@ -335,22 +344,22 @@ def test_a_batch_that_nobody_can_open_pairs_unopened_with_its_like():
 )
 def test_a_source_had_room_for_the_tail_where_it_has_an_offset_for_each_record(end, could):
     pairs = begun(ours(10, b"a", b"b"), ours(12, b"c", b"d", b"e"))
-    assert pairs.could_be_gone(end) is could
+    assert pairs.could_be_in_source(end) is could
 
 
 @pytest.mark.parametrize(("end", "could"), [(102, False), (103, False), (104, True)])
 def test_what_is_paired_needs_no_room(end, could):
     joined = ours(10, b"a", b"b", b"c")
     pairs = begun(joined, ours(13, b"d"))
-    pairs.feed(scripts.records(source(100, b"a")))
+    pairs.feed_source(scripts.records(source(100, b"a")))
     pairs.feed_target(header(joined), memoryview(joined))
-    assert (pairs.paired, pairs.paired_to) == (0, 11)
-    assert pairs.could_be_gone(end) is could
+    assert (pairs.matched_batches, pairs.matched_to) == (0, 11)
+    assert pairs.could_be_in_source(end) is could
 
 
 def test_offsets_that_were_read_and_not_paired_still_count():
     """Those that compaction emptied once held the tail's records."""
     pairs = begun(ours(10, b"a", b"b"))
-    pairs.feed(scripts.records(source(100, last_delta=9)))
+    pairs.feed_source(scripts.records(source(100, last_delta=9)))
     assert pairs.position == 110
-    assert pairs.could_be_gone(110)
+    assert pairs.could_be_in_source(110)

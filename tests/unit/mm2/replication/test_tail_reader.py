@@ -59,7 +59,7 @@ def test_the_tail_is_what_we_wrote_between_the_start_and_our_marker():
     played = read(on_mirror(ours(40, b"a"), ours(41, b"b", b"c")))
     assert isinstance(played.outcome, TargetTail)
     assert [(each.offset, each.count) for each in played.outcome.committed] == [(40, 1), (41, 2)]
-    assert played.outcome.complete
+    assert played.outcome.is_complete
 
 
 def test_a_tail_that_is_lost_is_not_read():
@@ -69,7 +69,7 @@ def test_a_tail_that_is_lost_is_not_read():
 
 def test_a_newer_epoch_of_ours_says_that_we_are_fenced():
     played = read(on_mirror(scripts.data(40, b"a", producer=NEWER)))
-    assert played.outcome == OwnershipLost(than=taking.US)
+    assert played.outcome == OwnershipLost(fenced_producer=taking.US)
 
 
 def test_where_something_else_stands_in_our_markers_place_a_newer_owner_may_have_written():
@@ -150,7 +150,7 @@ def paired(*held: bytes, position: int = 100) -> TailMatcher:
 def walked(pairs: TailMatcher, source: Any, *, fenced: bool = True, **answers: Any) -> Played:
     given = attempt()
     if not fenced:
-        given = dataclasses.replace(given, fence=dataclasses.replace(given.fence, holds=False))
+        given = dataclasses.replace(given, fence=dataclasses.replace(given.fence, is_fenced=False))
     more = {getattr(recovery_instructions, name): answer for name, answer in answers.items()}
     return scripts.play(tail_reader.match_source(given, pairs), {ReadSource: source, **more})
 
@@ -162,7 +162,7 @@ def source(*held: bytes, start: int = 100, end: int | None = None) -> Log:
 def test_the_same_batches_use_the_tail_up():
     pairs = paired(ours(40, b"a"), ours(41, b"b"))
     played = walked(pairs, source(scripts.data(100, b"a"), scripts.data(101, b"b")))
-    assert (played.outcome, pairs.complete, pairs.position) == (None, True, 102)
+    assert (played.outcome, pairs.is_complete, pairs.position) == (None, True, 102)
 
 
 def test_an_empty_tail_still_asks_whether_the_source_has_our_position():
@@ -180,7 +180,7 @@ def test_what_was_joined_is_read_once_more_and_paired_record_by_record():
         source(scripts.data(100, b"a"), scripts.data(101, b"b")),
         ReadTarget=on_mirror(joined),
     )
-    assert (played.outcome, pairs.complete, pairs.mismatch) == (None, True, "")
+    assert (played.outcome, pairs.is_complete, pairs.mismatch) == (None, True, "")
     assert ReadTarget(offset=40) in played.asked
 
 
@@ -191,12 +191,12 @@ def test_joined_batches_that_came_along_are_not_read_each_by_itself():
     joined = [ours(40 + at, *values[at : at + 2]) for at in range(0, 8, 2)]
     pairs = paired(*joined)
     played = walked(pairs, held, ReadTarget=on_mirror(*joined))
-    assert (played.outcome, pairs.complete, pairs.mismatch) == (None, True, "")
+    assert (played.outcome, pairs.is_complete, pairs.mismatch) == (None, True, "")
     assert played.kinds.count(ReadTarget) == 1
     damaged = on_mirror(*joined[:2], broken(joined[2]), joined[3])
     pairs = paired(*joined)
     played = walked(pairs, held, ReadTarget=[damaged, on_mirror(*joined)])
-    assert (played.outcome, pairs.complete) == (None, True)
+    assert (played.outcome, pairs.is_complete) == (None, True)
     assert [each.offset for each in played.asked if isinstance(each, ReadTarget)] == [
         40,
         44,
@@ -209,7 +209,7 @@ def test_an_answer_that_others_have_filled_is_asked_for_again():
     reads = [scripts.records(end=50), scripts.records(end=50), on_mirror(joined)]
     held = source(scripts.data(100, b"a"), scripts.data(101, b"b"))
     played = walked(pairs, held, ReadTarget=reads)
-    assert (played.outcome, pairs.complete) == (None, True)
+    assert (played.outcome, pairs.is_complete) == (None, True)
     damaged = walked(paired(joined), held, ReadTarget=[on_mirror(broken(joined)), reads[2]])
     assert (damaged.outcome, damaged.slept) == (None, [tail_reader.READ_RETRY_DELAY_S])
     starved = walked(paired(joined), held, ReadTarget=scripts.records(end=50))
@@ -257,7 +257,7 @@ def test_a_source_that_ends_too_early_for_a_moment_is_waited_for():
     pairs = paired(ours(40, b"a"), ours(41, b"b"))
     short = source(held[0])
     played = walked(pairs, [short, short, short, source(*held)])
-    assert (played.outcome, pairs.complete) == (None, True)
+    assert (played.outcome, pairs.is_complete) == (None, True)
     assert played.slept == [tail_reader.READ_RETRY_DELAY_S] * 3
 
 
@@ -266,7 +266,7 @@ def test_damage_that_passes_is_read_past():
     pairs = paired(ours(40, b"a"), ours(41, b"b"))
     damaged = source(held[0], copying.damaged(101))
     played = walked(pairs, [damaged, damaged, source(*held)])
-    assert (played.outcome, pairs.complete, pairs.mismatch) == (None, True, "")
+    assert (played.outcome, pairs.is_complete, pairs.mismatch) == (None, True, "")
     assert played.slept == [tail_reader.READ_RETRY_DELAY_S] * 2
 
 
@@ -332,8 +332,8 @@ def test_a_source_that_may_not_be_read_stops_the_partition():
 def test_a_source_topic_that_is_missing_stops_the_partition_only_if_that_lasts():
     played = walked(paired(ours(40, b"a")), InstructionRefused(code=3))
     assert isinstance(played.outcome, RetryRecovery)
-    assert played.outcome.lasting is not None
-    assert played.outcome.lasting.cause is HaltCause.SOURCE_REFUSED
+    assert played.outcome.halt_if_persistent is not None
+    assert played.outcome.halt_if_persistent.cause is HaltCause.SOURCE_REFUSED
 
 
 # Whose a batch of the source is
@@ -351,12 +351,12 @@ def test_whose_they_are_is_known_once_it_was_told():
         ReverseFlowResolved(),
         [FindReverseFlowProducers(producers=(5, 6))],
     )
-    assert context.producers == {-1: False, 5: False, 6: True}
+    assert context.reverse_producers == {-1: False, 5: False, 6: True}
 
 
 def test_what_nobody_could_tell_is_asked_again_and_lasts_in_the_end():
     played, context = ask(scripts.LOST)
     assert isinstance(played.outcome, RetryRecovery)
-    assert played.outcome.lasting is not None
-    assert played.outcome.lasting.cause is HaltCause.OPPOSITE_UNKNOWN
-    assert context.producers == {-1: False}
+    assert played.outcome.halt_if_persistent is not None
+    assert played.outcome.halt_if_persistent.cause is HaltCause.OPPOSITE_UNKNOWN
+    assert context.reverse_producers == {-1: False}

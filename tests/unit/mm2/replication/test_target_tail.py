@@ -12,7 +12,7 @@ OURS, OLDER, STRANGER = (7, 3), (6, 9), (99, 0)
 
 def read(*held, start=10, marker=20, **more):
     """Batches as the target holds them, read in order."""
-    found = TargetTail(ours=frozenset({7, 6}), start=start, marker=marker, **more)
+    found = TargetTail(own_producers=frozenset({7, 6}), start=start, marker=marker, **more)
     for each in held:
         view = memoryview(each)
         found.add(record_batch.read_header(view), view)
@@ -71,9 +71,9 @@ def test_whose_transaction_it_is_and_when_a_delete_falls_due_is_no_difference(he
 
 def test_the_tail_is_read_up_to_our_own_marker():
     found = read(ours(10), ours(11))
-    assert (found.at, found.complete) == (12, False)
+    assert (found.next_offset, found.is_complete) == (12, False)
     found = read(ours(10), ours(11), scripts.marker(20, OURS))
-    assert (offsets(found), found.complete) == ([10, 11], True)
+    assert (offsets(found), found.is_complete) == ([10, 11], True)
 
 
 def test_batches_before_the_start_or_behind_our_marker_do_not_count():
@@ -104,20 +104,20 @@ def test_a_committed_transaction_counts_and_an_aborted_one_does_not():
         scripts.marker(13, OURS, commit=False),
         scripts.marker(20, OURS),
     )
-    assert (offsets(found), found.hanging) == ([10], None)
+    assert (offsets(found), found.hanging_transaction) == ([10], None)
 
 
 def test_a_transaction_whose_marker_was_lost_is_ended_by_our_own():
     found = read(ours(10, transactional=True), scripts.marker(20, OURS))
-    assert (offsets(found), found.hanging) == ([10], None)
+    assert (offsets(found), found.hanging_transaction) == ([10], None)
 
 
 def test_a_marker_ends_only_its_own_producers_transaction():
     older = scripts.data(10, b"a", producer=OLDER, transactional=True)
     found = read(older, ours(11, transactional=True), scripts.marker(20, OURS))
     assert offsets(found) == [11]
-    assert found.hanging is not None
-    assert found.hanging.start == 10
+    assert found.hanging_transaction is not None
+    assert found.hanging_transaction.start == 10
 
 
 def test_interleaved_transactions_count_in_the_order_of_their_offsets():
@@ -148,18 +148,18 @@ def test_a_batch_across_the_start_is_not_the_one_recorded():
 
 def test_what_is_lost_is_read_no_further():
     found = read(ours(8, b"a", b"b"), last_crc=1)
-    assert found.complete
+    assert found.is_complete
 
 
 def test_a_reading_with_a_crc_begins_one_offset_earlier():
-    assert (read(last_crc=1).at, read().at) == (9, 10)
+    assert (read(last_crc=1).next_offset, read().next_offset) == (9, 10)
 
 
 def test_retention_may_take_the_recorded_batch_but_nothing_behind_it():
     found = read(last_crc=1)
-    found.deleted_before(10)
-    assert (found.at, found.lost) == (10, "")
-    found.deleted_before(11)
+    found.skip_deleted(10)
+    assert (found.next_offset, found.lost) == (10, "")
+    found.skip_deleted(11)
     assert found.lost == "the target's log no longer has offset 10"
 
 
@@ -167,14 +167,14 @@ def test_of_each_batch_is_kept_where_it_begins_and_how_many_records_it_holds():
     gapped = ours(12, b"b", b"c", deltas=(1, 5))
     found = read(ours(10, b"a", b"b"), gapped, scripts.data(18, producer=OURS, last_delta=1))
     assert [(each.offset, each.count) for each in found.committed] == [(10, 2), (12, 2)]
-    assert found.at == 20
+    assert found.next_offset == 20
 
 
 # Everybody's
 
 
 def everybodys(*held, start=10):
-    found = TargetTail(ours=None, start=start, marker=20)
+    found = TargetTail(own_producers=None, start=start, marker=20)
     for each in held:
         view = memoryview(each)
         found.add(record_batch.read_header(view), view)
@@ -191,7 +191,7 @@ def test_everybodys_batches_count_as_ours_where_nobody_is_asked_for():
         scripts.marker(15, (98, 0), commit=False),
     ]
     found = everybodys(*held)
-    assert (offsets(found), found.foreign, found.hanging) == ([10, 11, 12], None, None)
+    assert (offsets(found), found.foreign, found.hanging_transaction) == ([10, 11, 12], None, None)
 
 
 def test_everybodys_batch_in_which_the_tail_begins_is_the_first():

@@ -34,7 +34,7 @@ OLD_ID = 5
 ALONE = taking.context()
 SHARED = taking.context(target_topics=TargetTopicAccess.SHARED)
 for each in (ALONE, SHARED):
-    each.ours.update((OLD_ID, US.id))
+    each.own_producers.update((OLD_ID, US.id))
 
 
 def log():
@@ -224,7 +224,7 @@ def known(ordinal, epoch, *, owner, producers=None):
         leader_epoch=0,
         source_epoch=0,
         owner=owner,
-        take_start=0,
+        acquired_from=0,
         through=0,
         target_next=1,
         last_crc=None,
@@ -236,7 +236,7 @@ def known(ordinal, epoch, *, owner, producers=None):
 
 def by_another(*facts_told):
     given = list(facts_told) if len(facts_told) > 1 else facts_told[0]
-    script = transactions.find_new_owner(ALONE, than=US)
+    script = transactions.find_new_owner(ALONE, fenced_producer=US)
     return scripts.play(script, {ReadRecoveredState: given})
 
 
@@ -287,7 +287,7 @@ def test_anything_else_is_watched_for_a_takes_deadline_and_then_blamed_on_oursel
 def test_a_map_that_may_not_be_read_says_nothing_of_other_owners():
     unreadable = UnreadableStateRecord(offset=9, why="garbage")
     played = by_another(RecoveredState(unreadable=unreadable))
-    assert played.outcome == halts.halt_map_unreadable(ALONE.where, unreadable)
+    assert played.outcome == halts.halt_map_unreadable(ALONE.setup, unreadable)
     assert len(played.asked) == 1
 
 
@@ -296,35 +296,35 @@ Step = BoundaryStep
 
 
 def mode(*, always=False):
-    return TransactionMode(always=always, renew_after_s=100.0, marked_at_s=0.0)
+    return TransactionMode(is_permanent=always, renew_after_s=100.0, marked_at_s=0.0)
 
 
 def opened(now_s=10.0):
     active = mode()
-    active.begin(now_s)
-    active.opened(7)
+    active.activate(now_s)
+    active.record_opened(7)
     return active
 
 
 @pytest.mark.parametrize("always", [True, False])
 def test_a_partition_begins_in_transactions_only_when_it_always_uses_them(always):
     begun = mode(always=always)
-    assert (begun.active, begun.open) == (always, False)
+    assert (begun.is_active, begun.is_open) == (always, False)
 
 
 def test_plain_batches_are_noticed_until_the_next_marker():
     plain = mode()
     assert not plain.plain_since_marker
-    plain.sent(100, old=False, now_s=1.0)
+    plain.record_sent(100, old=False, now_s=1.0)
     assert plain.plain_since_marker
     assert plain.open_bytes == 0
-    plain.marked(2.0)
+    plain.record_marker(2.0)
     assert not plain.plain_since_marker
 
 
 def test_batches_in_a_transaction_are_not_plain():
     active = opened()
-    active.sent(100, old=True, now_s=10.0)
+    active.record_sent(100, old=True, now_s=10.0)
     assert not active.plain_since_marker
     assert active.open_bytes == 100
 
@@ -344,46 +344,46 @@ def test_batches_in_a_transaction_are_not_plain():
 def test_a_transaction_is_committed_by_age_or_size(sizes, after_s, due):
     active = opened(10.0)
     for size in sizes:
-        active.sent(size, old=True, now_s=10.0)
-    assert active.commit_due(10.0 + after_s) == due
+        active.record_sent(size, old=True, now_s=10.0)
+    assert active.is_commit_due(10.0 + after_s) == due
 
 
 def test_its_age_counts_from_its_first_batch():
     active = opened(10.0)
-    active.sent(1, old=True, now_s=50.0)
-    active.sent(1, old=True, now_s=50.1)
-    assert not active.commit_due(50.15)
-    assert active.commit_due(50.25)
+    active.record_sent(1, old=True, now_s=50.0)
+    active.record_sent(1, old=True, now_s=50.1)
+    assert not active.is_commit_due(50.15)
+    assert active.is_commit_due(50.25)
 
 
 def test_a_commit_starts_the_count_anew():
     active = opened(10.0)
-    active.sent(16 * MB, old=True, now_s=10.0)
-    active.marked(11.0)
-    assert (active.open, active.open_bytes, active.commit_due(99.0)) == (False, 0, False)
-    active.opened(7)
-    active.sent(1, old=True, now_s=20.0)
-    assert not active.commit_due(20.1)
+    active.record_sent(16 * MB, old=True, now_s=10.0)
+    active.record_marker(11.0)
+    assert (active.is_open, active.open_bytes, active.is_commit_due(99.0)) == (False, 0, False)
+    active.record_opened(7)
+    active.record_sent(1, old=True, now_s=20.0)
+    assert not active.is_commit_due(20.1)
 
 
 @pytest.mark.parametrize(("after_s", "may_end"), [(0.0, False), (1.9, False), (2.1, True)])
 def test_the_mode_ends_when_no_batch_was_old_for_a_while(after_s, may_end):
     active = opened(10.0)
-    active.sent(1, old=True, now_s=20.0)
-    active.sent(1, old=False, now_s=20.0 + after_s)
-    assert active.may_end(20.0 + after_s) == may_end
+    active.record_sent(1, old=True, now_s=20.0)
+    active.record_sent(1, old=False, now_s=20.0 + after_s)
+    assert active.may_deactivate(20.0 + after_s) == may_end
 
 
 def test_beginning_counts_as_having_seen_an_old_batch():
     active = mode()
-    active.begin(10.0)
-    assert active.active
-    assert not active.may_end(11.0)
-    assert active.may_end(12.0)
+    active.activate(10.0)
+    assert active.is_active
+    assert not active.may_deactivate(11.0)
+    assert active.may_deactivate(12.0)
 
 
 def test_a_partition_that_always_uses_transactions_never_ends_them():
-    assert not mode(always=True).may_end(1e9)
+    assert not mode(always=True).may_deactivate(1e9)
 
 
 @pytest.mark.parametrize(
@@ -391,16 +391,16 @@ def test_a_partition_that_always_uses_transactions_never_ends_them():
 )
 def test_the_fence_is_renewed_by_the_age_of_its_marker(marked_at_s, now_s, due):
     fenced = mode()
-    fenced.marked(marked_at_s)
-    assert fenced.renewal_due(now_s) == due
+    fenced.record_marker(marked_at_s)
+    assert fenced.is_renewal_due(now_s) == due
 
 
 @pytest.mark.parametrize("delivery", list(DeliveryMode))
 def test_after_a_take_the_setup_says_how_it_begins(delivery):
     where = taking.where(delivery=delivery, renew_after_s=50.0)
     begun = transactions.create_transaction_mode(where, 10.0)
-    assert begun.active == begun.always == (delivery is DeliveryMode.TRANSACTIONAL)
-    assert (begun.renewal_due(59.0), begun.renewal_due(60.0)) == (False, True)
+    assert begun.is_active == begun.is_permanent == (delivery is DeliveryMode.TRANSACTIONAL)
+    assert (begun.is_renewal_due(59.0), begun.is_renewal_due(60.0)) == (False, True)
 
 
 # The next step
@@ -415,20 +415,20 @@ def test_fresh_batches_need_no_step_until_the_fence_is_due():
     for next_is_old in (None, False):
         assert step(plain, next_is_old=next_is_old, now_s=99.0) is None
         assert step(plain, next_is_old=next_is_old, now_s=100.0) is Step.RENEW
-    assert not plain.active
+    assert not plain.is_active
 
 
 def test_the_first_old_batch_opens_a_transaction():
     plain = mode()
     assert step(plain, next_is_old=True) is Step.OPEN
-    assert plain.active
+    assert plain.is_active
 
 
 def test_what_was_sent_plainly_is_sealed_by_a_marker_first():
     plain = mode()
-    plain.sent(1, old=False, now_s=9.0)
+    plain.record_sent(1, old=False, now_s=9.0)
     assert step(plain, next_is_old=True) is Step.RENEW
-    plain.marked(11.0)
+    plain.record_marker(11.0)
     assert step(plain, next_is_old=True, now_s=11.0) is Step.OPEN
 
 
@@ -456,20 +456,20 @@ def test_nothing_is_opened_for_nothing_or_over_a_pause():
 def test_an_open_transaction_is_committed_before_anything_else(sent, given, due):
     active = opened(10.0)
     if sent:
-        active.sent(1, old=True, now_s=10.0)
+        active.record_sent(1, old=True, now_s=10.0)
     assert step(active, **given) is (Step.COMMIT if due else None)
-    assert active.active
+    assert active.is_active
 
 
 def test_once_committed_the_mode_ends_at_a_fresh_batch():
     active = opened(10.0)
-    active.sent(1, old=True, now_s=10.0)
-    active.marked(11.0)
+    active.record_sent(1, old=True, now_s=10.0)
+    active.record_marker(11.0)
     assert step(active, next_is_old=False, now_s=11.0) is Step.OPEN
     assert step(active, next_is_old=None, now_s=13.0) is None
-    assert active.active
+    assert active.is_active
     assert step(active, next_is_old=False, now_s=13.0) is None
-    assert not active.active
+    assert not active.is_active
 
 
 def test_an_open_transaction_says_from_where_on_it_is_not_committed():
@@ -487,22 +487,22 @@ def impossible():
 
 def test_without_a_fence_there_are_no_transactions_whatever_is_asked_for():
     plain = impossible()
-    assert (plain.possible, plain.always, plain.active) == (False, False, False)
+    assert (plain.is_possible, plain.is_permanent, plain.is_active) == (False, False, False)
 
 
 @pytest.mark.parametrize("old", [True, False])
 @pytest.mark.parametrize("now_s", [0.0, 1000.0])
 def test_without_a_fence_batches_of_every_age_go_at_any_time(old, now_s):
     plain = impossible()
-    assert plain.admits(old=old, now_s=now_s)
+    assert plain.may_send(old=old, now_s=now_s)
     assert plain.next_step(next_is_old=old, paused=False, now_s=now_s) is None
-    plain.sent(10, old=old, now_s=now_s)
-    assert plain.admits(old=old, now_s=now_s)
+    plain.record_sent(10, old=old, now_s=now_s)
+    assert plain.may_send(old=old, now_s=now_s)
     assert plain.next_step(next_is_old=old, paused=False, now_s=now_s) is None
-    assert not plain.active
+    assert not plain.is_active
 
 
 def test_with_a_fence_an_old_batch_waits_for_its_transaction():
-    assert not mode().admits(old=True, now_s=1.0)
-    assert mode().admits(old=False, now_s=1.0)
-    assert not mode().admits(old=False, now_s=101.0), "the fence is renewed first"
+    assert not mode().may_send(old=True, now_s=1.0)
+    assert mode().may_send(old=False, now_s=1.0)
+    assert not mode().may_send(old=False, now_s=101.0), "the fence is renewed first"

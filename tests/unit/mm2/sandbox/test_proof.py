@@ -234,8 +234,8 @@ def test_beyond_what_is_kept_it_is_counted(monkeypatch):
     monkeypatch.setattr(copy_comparison, "KEPT_UNMATCHED_MAX", 10)
     outcome = compared(contents(100), contents(70))
     assert outcome.differences == (difference(KIND.MISSING, 70, None, count=30),)
-    assert outcome.cut_short
-    assert not compared(contents(100), contents(95)).cut_short
+    assert outcome.is_truncated
+    assert not compared(contents(100), contents(95)).is_truncated
 
 
 def test_a_fault_is_found_although_windows_share_nothing(monkeypatch):
@@ -299,12 +299,12 @@ def part(number: int, *differences: RecordDifference, records: int = 10):
 
 def test_a_comparison_is_equal_when_all_its_partitions_are():
     equal = TopicsComparison(partitions=(part(0), part(1)))
-    assert equal.equal
-    assert (equal.records, equal.size, equal.differing) == (20, 3_000_000, ())
+    assert equal.is_equal
+    assert (equal.records, equal.size, equal.differing_partitions) == (20, 3_000_000, ())
     wrong = part(1, difference(KIND.MISSING, 4, 3, count=2))
     unequal = TopicsComparison(partitions=(part(0), wrong))
-    assert not unequal.equal
-    assert unequal.differing == (wrong,)
+    assert not unequal.is_equal
+    assert unequal.differing_partitions == (wrong,)
     assert (unequal.count(KIND.MISSING), unequal.count(KIND.EXTRA)) == (2, 0)
 
 

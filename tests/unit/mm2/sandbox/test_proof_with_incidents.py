@@ -45,7 +45,7 @@ def cleaned(log: Sequence[Placed], *, upto: int) -> list[Placed]:
 
 
 def condensed(log: Sequence[Placed]) -> CondensedLog:
-    return Log.of(RecordChunk([offset], [content], 1) for offset, content in log)
+    return Log.from_chunks(RecordChunk([offset], [content], 1) for offset, content in log)
 
 
 def judged(
@@ -105,7 +105,7 @@ def test_what_an_incident_names_on_the_target_does_not_count():
 def test_what_an_incident_names_on_the_source_may_be_lacking():
     before = source()
     now = before[25:]
-    assert kinds(judged(now, mirror(before[:10] + now), before, lacking=[(10, 25)])) == {}
+    assert kinds(judged(now, mirror(before[:10] + now), before, may_be_missing=[(10, 25)])) == {}
 
 
 def test_the_mirror_s_own_cleaner_may_have_run():
@@ -137,7 +137,7 @@ def test_lost_beside_what_the_incident_names():
     before = [(offset, raw(offset, b"v")) for offset in range(40)]
     now = before[25:]
     target = mirror(before[:9] + now)
-    found = judged(now, target, before, lacking=[(10, 25)], compacted=False)
+    found = judged(now, target, before, may_be_missing=[(10, 25)], compacted=False)
     assert kinds(found) == {KIND.MISSING: 1}
     assert found.differences[0].source_offset == 9
 
@@ -163,7 +163,7 @@ def test_an_incident_that_says_more_is_gone_than_is(kind, missing):
     """An operator may leave out what is still there; the source's deletion does not."""
     before = source(keys=40)
     now = before[25:]
-    sides = ComparedLogs.of(
+    sides = ComparedLogs.from_incidents(
         [stated(kind, (10, 30))],
         before=condensed(before),
         source=condensed(now),
@@ -234,7 +234,7 @@ def test_a_wrong_last_value_even_where_an_incident_excuses_all():
     target = mirror(source())
     last = target[-1]
     target.append((MARKER + 40, raw(39 % 8, b"wrong")))
-    excused = judged(source(), target, ignored=[(MARKER, MARKER + 41)], lacking=[(0, 40)])
+    excused = judged(source(), target, ignored=[(MARKER, MARKER + 41)], may_be_missing=[(0, 40)])
     assert kinds(excused) == {KIND.STALE: 1}
     (found,) = excused.differences
     assert (found.source_offset, found.target_offset) == (39, MARKER + 40)
@@ -245,14 +245,14 @@ def test_a_key_that_came_back_from_the_dead():
     """Its tombstone was lost: whoever reads the mirror believes that it lives."""
     before = [(0, raw(1, b"alive")), (1, raw(1, None)), (2, raw(2, b"other"))]
     target = mirror([before[0], before[2]])
-    assert kinds(judged(before, target, lacking=[(1, 2)])) == {KIND.STALE: 1}
-    assert kinds(judged(before[2:], target, before, lacking=[(1, 2)])) == {KIND.STALE: 1}
+    assert kinds(judged(before, target, may_be_missing=[(1, 2)])) == {KIND.STALE: 1}
+    assert kinds(judged(before[2:], target, before, may_be_missing=[(1, 2)])) == {KIND.STALE: 1}
 
 
 def test_a_key_that_is_not_there_at_all():
     now = [(0, raw(1, b"one")), (1, raw(2, b"two"))]
-    assert kinds(judged(now, mirror(now[:1]), lacking=[(0, 2)])) == {KIND.STALE: 1}
-    assert kinds(judged(now, mirror(now[:1]), lacking=[(0, 2)], compacted=False)) == {}
+    assert kinds(judged(now, mirror(now[:1]), may_be_missing=[(0, 2)])) == {KIND.STALE: 1}
+    assert kinds(judged(now, mirror(now[:1]), may_be_missing=[(0, 2)], compacted=False)) == {}
 
 
 @given(seed=st.integers(0, 10**9), fault=st.sampled_from(["none", "lost", "doubled", "altered"]))

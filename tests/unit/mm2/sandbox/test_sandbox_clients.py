@@ -19,7 +19,7 @@ def test_what_is_retriable_is_asked_again():
             return answer
         raise answer
 
-    assert sandbox_clients.retry_until_answered(ask) == 7
+    assert sandbox_clients.retry_transient_errors(ask) == 7
 
 
 def test_what_is_not_comes_at_once_and_what_stays_at_the_deadline():
@@ -30,10 +30,10 @@ def test_what_is_not_comes_at_once_and_what_stays_at_the_deadline():
         raise error
 
     with pytest.raises(FatalError, match="no right"):
-        sandbox_clients.retry_until_answered(lambda: refused(FatalError("no right")))
+        sandbox_clients.retry_transient_errors(lambda: refused(FatalError("no right")))
     assert len(asked) == 1
     with pytest.raises(RetriableError, match="loads"):
-        sandbox_clients.retry_until_answered(
+        sandbox_clients.retry_transient_errors(
             lambda: refused(RetriableError("loads")), timeout_s=0.3
         )
     assert len(asked) > 2

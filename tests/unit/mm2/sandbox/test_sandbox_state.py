@@ -20,7 +20,7 @@ from mm2.sandbox.sandbox_state import (
 @pytest.fixture
 def home(tmp_path):
     home = SandboxFolder(tmp_path / "sandbox")
-    home.make()
+    home.create()
     return home
 
 
@@ -58,7 +58,7 @@ def test_what_is_written_is_read_again(home):
 
     assert home.read_request() == request
     assert home.read_state() == _state()
-    home.forget_state()
+    home.delete_state()
     assert home.read_state() is None
 
 
@@ -79,17 +79,17 @@ def test_another_version_is_refused_not_guessed(home):
 
 
 def test_the_lock_says_who_lives(home):
-    assert not home.supervisor_lives()
-    lock = home.take_lock(sandbox_state.SUPERVISOR_LOCK)
+    assert not home.is_supervisor_running()
+    lock = home.try_lock(sandbox_state.SUPERVISOR_LOCK)
     assert lock is not None
 
     sandbox_state.write_lock_owner(lock, 123)
 
-    assert home.supervisor_lives()
+    assert home.is_supervisor_running()
     assert home.supervisor_pid() == 123
-    assert home.take_lock(sandbox_state.SUPERVISOR_LOCK) is None
+    assert home.try_lock(sandbox_state.SUPERVISOR_LOCK) is None
     lock.close()
-    assert not home.supervisor_lives()
+    assert not home.is_supervisor_running()
 
 
 @pytest.mark.parametrize(

@@ -108,16 +108,18 @@ def test_no_time_left_is_told_while_an_end_is_unknown():
 
 def elsewhere(count: int = 2, **changes):
     place = TaskPlacement(number=0, state="RUNNING", node="10.0.0.1:8083/east->west")
-    return dataclasses.replace(statuses.flow(tasks=()), elsewhere=count, places=(place,), **changes)
+    return dataclasses.replace(
+        statuses.flow(tasks=()), remote_partitions=count, placements=(place,), **changes
+    )
 
 
 def test_a_flow_whose_tasks_other_nodes_have_is_no_flow_without_topics():
     made = CatchUpTracker()
     flow = [elsewhere()]
     assert made.observe(flow, 0.0).verdict is COPYING, "a round of the group may still come"
-    assert made.waits
+    assert made.needs_ticks
     seen = made.observe(flow, catch_up.JOIN_GRACE_S)
-    assert (seen.verdict, seen.elsewhere, made.waits) == (
+    assert (seen.verdict, seen.remote_flows, made.needs_ticks) == (
         IN_ERROR,
         frozenset({"east->west"}),
         False,
@@ -132,11 +134,11 @@ def test_a_flow_whose_tasks_other_nodes_have_is_no_flow_without_topics():
 def test_a_node_that_is_given_tasks_in_a_later_round_copies_them():
     made = CatchUpTracker()
     made.observe([elsewhere()], 0.0)
-    mine = [dataclasses.replace(statuses.flow(at(0, 5)), elsewhere=1)]
+    mine = [dataclasses.replace(statuses.flow(at(0, 5)), remote_partitions=1)]
     assert made.observe(mine, catch_up.JOIN_GRACE_S).verdict is COPYING
-    done = [dataclasses.replace(statuses.flow(at(5, 5)), elsewhere=1)]
+    done = [dataclasses.replace(statuses.flow(at(5, 5)), remote_partitions=1)]
     seen = made.observe(done, 2 * catch_up.JOIN_GRACE_S)
-    assert (seen.verdict, seen.elsewhere) == (CAUGHT_UP, frozenset())
+    assert (seen.verdict, seen.remote_flows) == (CAUGHT_UP, frozenset())
 
 
 def test_what_failed_counts_more_than_what_is_elsewhere():
@@ -144,7 +146,7 @@ def test_what_failed_counts_more_than_what_is_elsewhere():
     flows = [elsewhere(), statuses.flow(state=State.FAILED, reason="no right", name="a->b")]
     made.observe(flows, 0.0)
     seen = made.observe(flows, catch_up.JOIN_GRACE_S)
-    assert (seen.verdict, seen.elsewhere) == (IN_ERROR, frozenset())
+    assert (seen.verdict, seen.remote_flows) == (IN_ERROR, frozenset())
 
 
 A = TopicPartition("orders", 0)

@@ -43,7 +43,7 @@ def test_why_clusters_do_not_answer_is_known_and_logged_once(tmp_path, closed, c
     with socket.create_server(("127.0.0.1", 0)) as listener:
         silent = f"127.0.0.1:{listener.getsockname()[1]}"
         watch = ReachabilityMonitor(Running(settings(tmp_path, closed, silent)), clock=CLOCK)
-        owned = ThreadGroup(on_unasked_end=lambda _: None)
+        owned = ThreadGroup(on_unexpected_end=lambda _: None)
         owned.start("watch", watch.run)
         try:
             eventually.eventually(lambda: "target west" in watch.reason("east->west"), WAIT_S)

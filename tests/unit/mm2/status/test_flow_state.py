@@ -74,7 +74,7 @@ def test_those_beside_the_source_connector():
 def test_what_is_held_is_told_with_what_is_not_done_and_the_way_on():
     both = {HEARTBEAT: OverrideKind.STOPPED, CHECKPOINT: OverrideKind.PAUSED}
     assert flow_state.describe_overrides(
-        OperatorOverrides(paused=True, beside=both), resume=RESUME
+        OperatorOverrides(paused=True, other_connectors=both), resume=RESUME
     ) == [
         "MirrorCheckpointConnector is paused by an operator: no checkpoints are written; "
         "groups that fail over resume at their last ones. Remedy: mm2 resume x",
@@ -92,11 +92,11 @@ def test_a_pause_is_told_with_the_command_that_ends_it():
 
 def test_of_a_flow_that_is_stopped_nothing_else_is_expected():
     beside = {CHECKPOINT: OverrideKind.STOPPED}
-    stopped = OperatorOverrides(paused=True, stopped=True, beside=beside)
+    stopped = OperatorOverrides(paused=True, stopped=True, other_connectors=beside)
     assert flow_state.describe_overrides(stopped, resume=RESUME) == []
 
 
-HERE = GroupStatus(state="RUNNING", here=True)
+HERE = GroupStatus(state="RUNNING", is_local=True)
 THERE = GroupStatus(state="RUNNING")
 ELSEWHERE = GroupStatus(state="RUNNING", node="b:8083/a->b")
 
@@ -104,7 +104,7 @@ ELSEWHERE = GroupStatus(state="RUNNING", node="b:8083/a->b")
 def partition(number: int, task: int = 0) -> PartitionStatus:
     return PartitionStatus(
         partition=TopicPartition("t", number), task=task, phase="copying", reason="", cause="",
-        records=0, bytes=0, copied_to=-1, source_end=-1, age_ms=0, oldest_ms=-1,
+        records=0, bytes=0, copied_to=-1, source_end=-1, age_ms=0, oldest_uncopied_ms=-1,
         transactional=False,
     )  # fmt: skip
 
@@ -118,13 +118,13 @@ def shown(*numbers: int, task: int = 0) -> TaskSnapshot:
 
 RUNS = WorkerSnapshot(
     flow="a->b",
-    life=FlowWorkerState.WORKING,
-    met=True,
+    worker_state=FlowWorkerState.WORKING,
+    has_joined=True,
     connector=HERE,
     tasks={0: HERE},
     configured={0: frozenset({TopicPartition("t", 0), TopicPartition("t", 1)})},
-    shown=ConnectorSnapshot(planned=True, copyable=2),
-    tasks_shown={0: shown(0, 1)},
+    connector_snapshot=ConnectorSnapshot(is_planned=True, copyable=2),
+    task_snapshots={0: shown(0, 1)},
 )
 
 
@@ -137,34 +137,37 @@ def test_a_flow_runs_once_all_its_partitions_are_shown():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"met": False}, "joining its Connect group"),
-        ({"shown": None}, "connector is starting"),
-        ({"shown": ConnectorSnapshot(planned=False, reason="east is silent")}, "east is silent"),
-        ({"configured": {}, "tasks": {}}, "tasks are being configured"),
-        ({"handed_out": False}, "assigned to the nodes"),
-        ({"current": False}, "configured by the leader"),
-        ({"planned_anew": False}, "connector is starting"),
-        ({"tasks_shown": {}}, "task 0 is starting"),
-        ({"tasks_shown": {0: shown(0)}}, "task 0 is starting"),
+        ({"has_joined": False}, "joining its Connect group"),
+        ({"connector_snapshot": None}, "connector is starting"),
         (
-            {"connector": THERE, "shown": None, "tasks": {}},
+            {"connector_snapshot": ConnectorSnapshot(is_planned=False, reason="east is silent")},
+            "east is silent",
+        ),
+        ({"configured": {}, "tasks": {}}, "tasks are being configured"),
+        ({"is_assigned": False}, "assigned to the nodes"),
+        ({"is_config_current": False}, "configured by the leader"),
+        ({"is_plan_current": False}, "connector is starting"),
+        ({"task_snapshots": {}}, "task 0 is starting"),
+        ({"task_snapshots": {0: shown(0)}}, "task 0 is starting"),
+        (
+            {"connector": THERE, "connector_snapshot": None, "tasks": {}},
             "waiting for another node to list the topics",
         ),
         (
-            {"connector": ELSEWHERE, "shown": None, "tasks": {}},
+            {"connector": ELSEWHERE, "connector_snapshot": None, "tasks": {}},
             "waiting for node b:8083, which last ran its connector, to list the topics",
         ),
         (
             {
                 "connector": dataclasses.replace(ELSEWHERE, state="FAILED", reason="no right"),
-                "shown": None,
+                "connector_snapshot": None,
                 "tasks": {},
             },
             "its connector failed on node b:8083: no right; see the log of that node",
         ),
-        ({"life": FlowWorkerState.STARTING, "reason": "no broker"}, "no broker"),
+        ({"worker_state": FlowWorkerState.STARTING, "reason": "no broker"}, "no broker"),
         (
-            {"connector": GroupStatus(state="FAILED", here=True, reason="not allowed")},
+            {"connector": GroupStatus(state="FAILED", is_local=True, reason="not allowed")},
             "not allowed",
         ),
     ],
@@ -176,9 +179,9 @@ def test_until_then_it_says_what_it_waits_for(changes, words):
 
 
 def test_what_is_paused_when_a_node_begins_is_not_waited_for():
-    paused = GroupStatus(state="PAUSED", here=True)
+    paused = GroupStatus(state="PAUSED", is_local=True)
     rests = dataclasses.replace(
-        RUNS, connector=paused, tasks={0: paused}, shown=None, tasks_shown={}
+        RUNS, connector=paused, tasks={0: paused}, connector_snapshot=None, task_snapshots={}
     )
     assert flow_state.compute_flow_status(rests).state is FlowState.RUNNING
     begins = dataclasses.replace(rests, tasks={0: HERE})
@@ -186,16 +189,16 @@ def test_what_is_paused_when_a_node_begins_is_not_waited_for():
 
 
 def test_what_tasks_elsewhere_have_is_counted():
-    assert flow_state.compute_flow_status(RUNS).elsewhere == 0
-    moving = dataclasses.replace(RUNS, tasks={0: THERE}, tasks_shown={})
+    assert flow_state.compute_flow_status(RUNS).remote_partitions == 0
+    moving = dataclasses.replace(RUNS, tasks={0: THERE}, task_snapshots={})
     found = flow_state.compute_flow_status(moving, flow_state.compute_flow_status(RUNS))
-    assert (found.state, found.partitions, found.elsewhere) == (FlowState.RUNNING, (), 2)
-    begins = dataclasses.replace(moving, tasks={0: HERE}, tasks_shown={0: shown()})
+    assert (found.state, found.partitions, found.remote_partitions) == (FlowState.RUNNING, (), 2)
+    begins = dataclasses.replace(moving, tasks={0: HERE}, task_snapshots={0: shown()})
     found = flow_state.compute_flow_status(begins, found)
-    assert (found.state, found.partitions, found.elsewhere) == (FlowState.RUNNING, (), 2)
+    assert (found.state, found.partitions, found.remote_partitions) == (FlowState.RUNNING, (), 2)
 
 
-FAILED = GroupStatus(state="FAILED", here=True, reason="no right")
+FAILED = GroupStatus(state="FAILED", is_local=True, reason="no right")
 BOTH = dataclasses.replace(
     RUNS,
     tasks={0: HERE, 1: HERE},
@@ -203,13 +206,13 @@ BOTH = dataclasses.replace(
         0: frozenset({TopicPartition("t", 0)}),
         1: frozenset({TopicPartition("t", 1)}),
     },
-    tasks_shown={0: shown(0), 1: shown(1, task=1)},
+    task_snapshots={0: shown(0), 1: shown(1, task=1)},
 )
 
 
 def test_a_task_that_failed_is_still_a_task_and_its_partitions_are_here():
     before = flow_state.compute_flow_status(BOTH)
-    failed = dataclasses.replace(BOTH, tasks={0: HERE, 1: FAILED}, tasks_shown={0: shown(0)})
+    failed = dataclasses.replace(BOTH, tasks={0: HERE, 1: FAILED}, task_snapshots={0: shown(0)})
     for known in (before, None):
         found = flow_state.compute_flow_status(failed, known)
         assert [(each.index, each.state.value, each.reason) for each in found.tasks] == [
@@ -218,45 +221,45 @@ def test_a_task_that_failed_is_still_a_task_and_its_partitions_are_here():
         ]
         phases = {each.partition.partition: (each.task, each.phase) for each in found.partitions}
         assert phases == {0: (0, "copying"), 1: (1, "waiting")}
-        assert (found.elsewhere, found.all_move) == (0, False)
+        assert (found.remote_partitions, found.is_copying_all) == (0, False)
     assert flow_state.compute_flow_status(failed, found) is found
-    begun = dataclasses.replace(failed, tasks_shown=BOTH.tasks_shown)
+    begun = dataclasses.replace(failed, task_snapshots=BOTH.task_snapshots)
     assert flow_state.compute_flow_status(begun, found).tasks == before.tasks
 
 
 def test_while_a_failed_task_is_begun_again_its_partitions_stay_here():
-    failed = dataclasses.replace(BOTH, tasks={0: HERE, 1: FAILED}, tasks_shown={0: shown(0)})
+    failed = dataclasses.replace(BOTH, tasks={0: HERE, 1: FAILED}, task_snapshots={0: shown(0)})
     begins = dataclasses.replace(failed, tasks={0: HERE, 1: HERE})
     found = flow_state.compute_flow_status(begins, flow_state.compute_flow_status(failed))
-    assert (len(found.tasks), len(found.partitions), found.elsewhere) == (1, 2, 0)
-    assert not found.all_move
+    assert (len(found.tasks), len(found.partitions), found.remote_partitions) == (1, 2, 0)
+    assert not found.is_copying_all
 
 
 def test_what_failed_elsewhere_is_told_there():
     there = GroupStatus(state="FAILED", reason="no right")
-    seen = dataclasses.replace(BOTH, tasks={0: HERE, 1: there}, tasks_shown={0: shown(0)})
+    seen = dataclasses.replace(BOTH, tasks={0: HERE, 1: there}, task_snapshots={0: shown(0)})
     found = flow_state.compute_flow_status(seen, flow_state.compute_flow_status(BOTH))
-    assert (len(found.tasks), len(found.partitions), found.elsewhere) == (1, 1, 1)
+    assert (len(found.tasks), len(found.partitions), found.remote_partitions) == (1, 1, 1)
 
 
 def test_a_node_is_not_ready_before_its_copies_have_started_or_when_all_have_failed():
     before = flow_state.compute_flow_status(BOTH)
     assert flow_state.explain_not_serving(BOTH, before, ()) == ""
-    one = dataclasses.replace(BOTH, tasks={0: HERE, 1: FAILED}, tasks_shown={0: shown(0)})
+    one = dataclasses.replace(BOTH, tasks={0: HERE, 1: FAILED}, task_snapshots={0: shown(0)})
     assert (
         flow_state.explain_not_serving(one, flow_state.compute_flow_status(one, before), ()) == ""
     )
     both = dataclasses.replace(
-        BOTH, tasks={0: FAILED, 1: dataclasses.replace(FAILED, reason="no")}, tasks_shown={}
+        BOTH, tasks={0: FAILED, 1: dataclasses.replace(FAILED, reason="no")}, task_snapshots={}
     )
     found = flow_state.compute_flow_status(both, before)
     assert found.state is FlowState.RUNNING
     assert flow_state.explain_not_serving(both, found, ()) != ""
-    held = dataclasses.replace(both, holds=OperatorOverrides(stopped=True))
+    held = dataclasses.replace(both, overrides=OperatorOverrides(stopped=True))
     assert (
         flow_state.explain_not_serving(held, flow_state.compute_flow_status(held, before), ()) == ""
     )
-    elsewhere = dataclasses.replace(BOTH, tasks={0: THERE, 1: THERE}, tasks_shown={})
+    elsewhere = dataclasses.replace(BOTH, tasks={0: THERE, 1: THERE}, task_snapshots={})
     assert (
         flow_state.explain_not_serving(
             elsewhere, flow_state.compute_flow_status(elsewhere, before), ()
@@ -283,48 +286,59 @@ def test_what_of_its_tasks_keeps_a_node_from_being_ready(states, begun, words):
         )
         for number, state in enumerate(states)
     }
-    seen = dataclasses.replace(BOTH, tasks_shown=tasks)
+    seen = dataclasses.replace(BOTH, task_snapshots=tasks)
     assert (
         flow_state.explain_not_serving(seen, flow_state.compute_flow_status(seen), begun) == words
     )
 
 
 def test_how_much_is_handed_out_is_told_where_the_connector_knows():
-    assert flow_state.compute_flow_status(RUNS).wanted == 2
-    for unknown in (None, ConnectorSnapshot(planned=False, copyable=2)):
+    assert flow_state.compute_flow_status(RUNS).assigned_partitions == 2
+    for unknown in (None, ConnectorSnapshot(is_planned=False, copyable=2)):
         assert (
-            flow_state.compute_flow_status(dataclasses.replace(RUNS, shown=unknown)).wanted is None
+            flow_state.compute_flow_status(
+                dataclasses.replace(RUNS, connector_snapshot=unknown)
+            ).assigned_partitions
+            is None
         )
 
 
 def test_tasks_of_other_nodes_are_theirs_to_show():
     seen = dataclasses.replace(
-        RUNS, connector=THERE, shown=None, tasks={0: THERE, 1: HERE}, tasks_shown={1: shown(1)}
+        RUNS,
+        connector=THERE,
+        connector_snapshot=None,
+        tasks={0: THERE, 1: HERE},
+        task_snapshots={1: shown(1)},
     )
     assert flow_state.compute_flow_status(seen).state is FlowState.RUNNING
 
 
 def test_no_topic_at_all_is_a_flow_that_runs():
     seen = dataclasses.replace(
-        RUNS, shown=ConnectorSnapshot(planned=True), tasks={}, configured={}, tasks_shown={}
+        RUNS,
+        connector_snapshot=ConnectorSnapshot(is_planned=True),
+        tasks={},
+        configured={},
+        task_snapshots={},
     )
     assert flow_state.compute_flow_status(seen).state is FlowState.RUNNING
 
 
 def test_what_has_run_goes_on_running_while_tasks_move():
     before = flow_state.compute_flow_status(RUNS)
-    gone = dataclasses.replace(RUNS, tasks_shown={}, tasks={0: THERE})
+    gone = dataclasses.replace(RUNS, task_snapshots={}, tasks={0: THERE})
     moved = flow_state.compute_flow_status(gone, before)
     assert moved.state is FlowState.RUNNING
     assert moved.partitions == ()
-    starting = flow_state.compute_flow_status(dataclasses.replace(RUNS, tasks_shown={}), before)
+    starting = flow_state.compute_flow_status(dataclasses.replace(RUNS, task_snapshots={}), before)
     assert [each.partition for each in starting.partitions] == [
         each.partition for each in before.partitions
     ]
     assert {each.phase for each in starting.partitions} == {"waiting"}
-    ending = dataclasses.replace(RUNS, tasks_shown={}, life=FlowWorkerState.STOPPING)
+    ending = dataclasses.replace(RUNS, task_snapshots={}, worker_state=FlowWorkerState.STOPPING)
     assert flow_state.compute_flow_status(ending, before).partitions == before.partitions
-    again = dataclasses.replace(RUNS, tasks_shown={})
+    again = dataclasses.replace(RUNS, task_snapshots={})
     assert flow_state.compute_flow_status(again, starting) is starting
     assert flow_state.compute_flow_status(RUNS, before) is before
 
@@ -333,7 +347,8 @@ def test_findings_are_shown_unless_a_task_has_the_partition():
     finding = dataclasses.replace(partition(1, -1), phase="stopped")
     late = dataclasses.replace(partition(2, -1), phase="stopped")
     seen = dataclasses.replace(
-        RUNS, shown=ConnectorSnapshot(planned=True, copyable=2, findings=(finding, late))
+        RUNS,
+        connector_snapshot=ConnectorSnapshot(is_planned=True, copyable=2, findings=(finding, late)),
     )
     tasks = {
         each.partition.partition: each.task
@@ -346,14 +361,14 @@ def test_what_an_operator_has_stopped_says_when_and_how_it_goes_on():
     before = flow_state.compute_flow_status(RUNS)
     stopped = dataclasses.replace(
         RUNS,
-        connector=GroupStatus(state="STOPPED", here=True),
-        holds=OperatorOverrides(paused=True, stopped=True),
+        connector=GroupStatus(state="STOPPED", is_local=True),
+        overrides=OperatorOverrides(paused=True, stopped=True),
         stopped_ms=1_700_000_000_000,
         resume="mm2 resume 'a->b' --config /f.yaml",
     )
     stops = flow_state.compute_flow_status(stopped, before)
     assert (stops.state, stops.reason) == (FlowState.STOPPING, "its tasks are stopping")
-    ended = dataclasses.replace(stopped, tasks={}, tasks_shown={})
+    ended = dataclasses.replace(stopped, tasks={}, task_snapshots={})
     for found in (
         flow_state.compute_flow_status(ended),
         flow_state.compute_flow_status(ended, before),
@@ -363,7 +378,7 @@ def test_what_an_operator_has_stopped_says_when_and_how_it_goes_on():
             "stopped by failover or REST at 2023-11-14T22:13:20Z; "
             "resume with: mm2 resume 'a->b' --config /f.yaml",
         )
-        assert not found.final, "it can be resumed: mm2 run goes on"
+        assert not found.is_final, "it can be resumed: mm2 run goes on"
     undated = flow_state.compute_flow_status(dataclasses.replace(ended, stopped_ms=-1))
     assert (
         undated.reason
@@ -374,10 +389,13 @@ def test_what_an_operator_has_stopped_says_when_and_how_it_goes_on():
 def test_while_a_cluster_cannot_be_reached_that_is_the_reason():
     cause = "b: connection refused (b:1), retrying; diagnose with: mm2 check"
     begins = WorkerSnapshot(
-        flow="a->b", life=FlowWorkerState.STARTING, reason="connecting to b", unreachable=cause
+        flow="a->b",
+        worker_state=FlowWorkerState.STARTING,
+        reason="connecting to b",
+        unreachable=cause,
     )
     assert flow_state.compute_flow_status(begins).reason == cause
-    works = dataclasses.replace(begins, life=FlowWorkerState.WORKING, reason="")
+    works = dataclasses.replace(begins, worker_state=FlowWorkerState.WORKING, reason="")
     assert flow_state.compute_flow_status(works).reason == cause
     answers = dataclasses.replace(works, unreachable="")
     assert (
@@ -386,21 +404,25 @@ def test_while_a_cluster_cannot_be_reached_that_is_the_reason():
     )
     runs = flow_state.compute_flow_status(dataclasses.replace(RUNS, unreachable=cause))
     assert (runs.state, runs.reason) == (FlowState.RUNNING, ""), "old news"
-    given_up = flow_state.compute_flow_status(dataclasses.replace(works, given_up="wrong password"))
+    given_up = flow_state.compute_flow_status(
+        dataclasses.replace(works, fatal_error="wrong password")
+    )
     assert (given_up.state, given_up.reason) == (FlowState.FAILED, f"{cause}; wrong password")
 
 
 def test_what_is_given_up_has_failed():
-    seen = dataclasses.replace(RUNS, given_up="task 0: no")
+    seen = dataclasses.replace(RUNS, fatal_error="task 0: no")
     found = flow_state.compute_flow_status(seen, flow_state.compute_flow_status(RUNS))
     assert (found.state, found.reason) == (FlowState.FAILED, "task 0: no")
-    ended = dataclasses.replace(seen, life=FlowWorkerState.STOPPED)
+    ended = dataclasses.replace(seen, worker_state=FlowWorkerState.STOPPED)
     assert flow_state.compute_flow_status(ended, found).state is FlowState.FAILED
 
 
 def test_after_the_end_figures_stay_what_they_were():
     before = flow_state.compute_flow_status(RUNS)
-    ended = dataclasses.replace(RUNS, life=FlowWorkerState.STOPPED, tasks_shown={}, shown=None)
+    ended = dataclasses.replace(
+        RUNS, worker_state=FlowWorkerState.STOPPED, task_snapshots={}, connector_snapshot=None
+    )
     found = flow_state.compute_flow_status(ended, before)
     assert (found.state, found.reason) == (FlowState.STOPPED, "stopped")
     assert found.partitions == before.partitions
@@ -416,13 +438,17 @@ def test_the_words_of_a_trace():
 
 def test_where_the_groups_tasks_are_is_told_of_all_and_what_the_connector_warns_of():
     failed = GroupStatus(state="FAILED", reason="no right", node="b:2")
-    told = {1: failed, 0: GroupStatus(state="RUNNING", here=True, node="a:1")}
-    shown = ConnectorSnapshot(planned=True, warnings=("its mirror is short",))
+    told = {1: failed, 0: GroupStatus(state="RUNNING", is_local=True, node="a:1")}
+    shown = ConnectorSnapshot(is_planned=True, warnings=("its mirror is short",))
     seen = WorkerSnapshot(
-        flow="a->b", life=FlowWorkerState.WORKING, met=True, tasks=told, shown=shown
+        flow="a->b",
+        worker_state=FlowWorkerState.WORKING,
+        has_joined=True,
+        tasks=told,
+        connector_snapshot=shown,
     )
     found = flow_state.compute_flow_status(seen)
-    assert found.places == (
+    assert found.placements == (
         TaskPlacement(number=0, state="RUNNING", node="a:1"),
         TaskPlacement(number=1, state="FAILED", node="b:2", reason="no right"),
     )
@@ -430,12 +456,12 @@ def test_where_the_groups_tasks_are_is_told_of_all_and_what_the_connector_warns_
 
 
 def test_what_of_the_file_is_refused_is_shown_beside_what_goes_on():
-    seen = dataclasses.replace(RUNS, refused="heartbeats stay as they were")
+    seen = dataclasses.replace(RUNS, config_error="heartbeats stay as they were")
     found = flow_state.compute_flow_status(seen)
     assert (found.state, found.reason) == (FlowState.RUNNING, "heartbeats stay as they were")
     assert (
         flow_state.compute_flow_status(seen, flow_state.compute_flow_status(RUNS)).reason
         == found.reason
     )
-    old = flow_state.compute_flow_status(dataclasses.replace(seen, current=False))
+    old = flow_state.compute_flow_status(dataclasses.replace(seen, is_config_current=False))
     assert (old.state, old.reason) == (FlowState.PLANNING, "heartbeats stay as they were")

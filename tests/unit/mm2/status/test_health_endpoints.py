@@ -36,17 +36,17 @@ class Clock:
 class Running:
     flows: list[FlowStatus] = field(default_factory=list)
     serves: bool = True
-    crashed: str = ""
-    engine_ready: bool = True
+    crash_reason: str = ""
+    is_engine_ready: bool = True
     looks: int = 0
 
     def statuses(self) -> list[FlowStatus]:
         self.looks += 1
         return self.flows
 
-    def standings(self) -> list[FlowReadiness]:
+    def readiness(self) -> list[FlowReadiness]:
         return [
-            FlowReadiness(flow=each.flow, joined=True, configured=True, serves=self.serves)
+            FlowReadiness(flow=each.flow, joined=True, configured=True, is_serving=self.serves)
             for each in self.flows
         ]
 
@@ -140,7 +140,7 @@ def test_without_a_flow_nothing_replicates(served):
 def test_whoever_ends_processes_is_answered_at_once_and_waits_for_nobody_else(served):
     lanes = {path: mounted_pages.get_thread_pool(make) for path, make in served.pages.items()}
     assert lanes == {
-        health_endpoints.LIVE_PATH: PageThreadPool.AT_ONCE,
+        health_endpoints.LIVE_PATH: PageThreadPool.EVENT_LOOP,
         health_endpoints.READY_PATH: PageThreadPool.PROBES,
         health_endpoints.REPLICATING_PATH: PageThreadPool.PROBES,
     }

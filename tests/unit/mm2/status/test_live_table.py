@@ -57,7 +57,7 @@ def test_200_topics_fit_into_the_terminal(height, width, with_progress):
     snapshot = CatchUpTracker().observe([statuses.flow(*topics(200))], 0.0)
     stopped = statuses.partition("bad", phase="stopped", reason="it is broken. " * 20)
     frame = TableFrame(
-        seen=make(statuses.flow(*topics(200), stopped), statuses.flow(name="west->east")),
+        overview=make(statuses.flow(*topics(200), stopped), statuses.flow(name="west->east")),
         notes=("starting Spark",),
         progress=snapshot if with_progress else None,
     )
@@ -68,9 +68,13 @@ def test_200_topics_fit_into_the_terminal(height, width, with_progress):
 
 def test_a_row_shows_what_the_topic_does():
     copied = statuses.partition(
-        "orders", copied_to=10, source_end=1_244, oldest_ms=NOW_MS - 2_500, transactional=True
+        "orders",
+        copied_to=10,
+        source_end=1_244,
+        oldest_uncopied_ms=NOW_MS - 2_500,
+        transactional=True,
     )
-    (line,) = [each for each in drawn(TableFrame(seen=make(statuses.flow(copied)))).splitlines()
+    (line,) = [each for each in drawn(TableFrame(overview=make(statuses.flow(copied)))).splitlines()
                if each.startswith("orders")]  # fmt: skip
     assert line.split() == ["orders", "1", "0", "0.0", "1,234", "2.5", "s", "in", "transactions",
                             "COPYING"]  # fmt: skip
@@ -88,9 +92,9 @@ def test_unknown_lags_are_dashes_and_incomplete_ones_lower_bounds():
 
 def test_the_flow_column_is_there_only_for_several_flows():
     one = statuses.flow(statuses.partition())
-    assert "FLOW" not in drawn(TableFrame(seen=make(one)))
+    assert "FLOW" not in drawn(TableFrame(overview=make(one)))
     two = statuses.flow(statuses.partition(), name="west->east")
-    assert "FLOW" in drawn(TableFrame(seen=make(one, two)))
+    assert "FLOW" in drawn(TableFrame(overview=make(one, two)))
 
 
 def test_reasons_are_told_in_full_below_and_once_per_topic_and_cause():
@@ -99,14 +103,14 @@ def test_reasons_are_told_in_full_below_and_once_per_topic_and_cause():
         statuses.partition("orders", number, phase="stopped", cause="corrupt-batch", reason=long)
         for number in range(3)
     ]
-    text = " ".join(drawn(TableFrame(seen=make(statuses.flow(*stopped)))).split())
+    text = " ".join(drawn(TableFrame(overview=make(statuses.flow(*stopped)))).split())
     assert text.count("east->west: orders-0: " + long.strip()) == 1
     assert "(and 2 more partitions)" in text
     assert "STOPPED" in text
 
 
 def test_names_from_the_cluster_are_not_markup():
-    text = drawn(TableFrame(seen=make(statuses.flow(statuses.partition("[red]x[/red]")))))
+    text = drawn(TableFrame(overview=make(statuses.flow(statuses.partition("[red]x[/red]")))))
     assert "[red]x[/red]" in text
 
 
@@ -125,7 +129,7 @@ SOURCE_LOST = "source east unreachable since 22:03:28Z: connection refused (e:1)
             f"0.0 MB/s, lag unknown: {SOURCE_LOST}",
         ),
         (
-            [statuses.partition(copied_to=3, source_end=8, oldest_ms=NOW_MS - 2_000)],
+            [statuses.partition(copied_to=3, source_end=8, oldest_uncopied_ms=NOW_MS - 2_000)],
             f"0.0 MB/s, lag 5 records, 2.0 s; {SOURCE_LOST}",
         ),
         ([], f"RUNNING, 1 task running, {SOURCE_LOST}"),
@@ -211,7 +215,7 @@ def test_paths(transactional, opened, words):
                     "a",
                     number,
                     transactional=number < transactional,
-                    opened="compaction left gaps in the batch" if number < opened else "",
+                    reencode_reason="compaction left gaps in the batch" if number < opened else "",
                 )
                 for number in range(2)
             )
@@ -231,7 +235,7 @@ def test_progress_in_words():
     )
     words = "62 %, 3 of 8 partitions, 1,250 of 2,000 records, 12 s left"
     assert live_table.describe_progress(snapshot) == words
-    assert words in drawn(TableFrame(seen=make(), progress=snapshot))
+    assert words in drawn(TableFrame(overview=make(), progress=snapshot))
 
 
 def test_a_paused_flow_and_its_rates_are_shown():

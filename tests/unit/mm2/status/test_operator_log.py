@@ -77,7 +77,7 @@ def change(method: str, path: str, body: object = None, status: int = 202) -> Au
 )
 def test_actions_in_words(asked, words):
     found = operator_log.parse_actions(change(*asked))
-    assert "; ".join(each.words for each in found) == words
+    assert "; ".join(each.text for each in found) == words
     assert {each.flow for each in found} == {"east->west"}
 
 
@@ -319,7 +319,7 @@ def test_what_is_not_acknowledged_in_time_is_given_up(warnings, monkeypatch):
     scene = Scene()
     passing = PassingClock()
     silent = SilentWriter(passing)
-    monkeypatch.setattr(scene.target, "writer", lambda topic: silent, raising=False)
+    monkeypatch.setattr(scene.target, "create_writer", lambda topic: silent, raising=False)
     log = OperatorLog(lambda: scene.settings, now=passing, open_target=scene.open)
     log.log_change(change("PUT", f"{SOURCE}/pause"))
     eventually.eventually(lambda: bool(warnings()), WAIT_S)
@@ -337,7 +337,7 @@ def test_a_mistake_of_ours_ends_no_thread(warnings, monkeypatch):
             raise error
         return WritingWriter(scene.target.topics, topic)
 
-    monkeypatch.setattr(scene.target, "writer", writer, raising=False)
+    monkeypatch.setattr(scene.target, "create_writer", writer, raising=False)
     scene.log.log_change(change("PUT", f"{SOURCE}/pause"))
     eventually.eventually(lambda: bool(warnings()), WAIT_S)
     assert "an error in mm2 itself: RuntimeError('oops')" in warnings()[0]

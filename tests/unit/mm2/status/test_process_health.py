@@ -22,7 +22,7 @@ HOUR_S = 3_600
 def pulse(crossed_s=None, idle_s=None):
     """Both so long ago."""
     at_s = [latency.NEVER_S if ago_s is None else NOW_S - ago_s for ago_s in (crossed_s, idle_s)]
-    return LatencySnapshot(crossed_s=at_s[0], idle_s=at_s[1])
+    return LatencySnapshot(replicated_at_s=at_s[0], caught_up_at_s=at_s[1])
 
 
 BATCH, NOTHING_LEFT = ReplicationEvidence.BATCH, ReplicationEvidence.NOTHING_LEFT
@@ -64,7 +64,7 @@ class Looks:
 
     def at(self, *pulses, later_s=0.0, step_s=0, copies=True, all_move=True):
         """So much later; `step_s`: by so much the wall clock has been set since."""
-        return self.crossings.look(
+        return self.crossings.observe(
             "a->b",
             pulses,
             copies=copies,
@@ -96,7 +96,7 @@ def test_of_the_same_copies_the_newest_pulse_counts_as_it_is():
     looks = Looks()
     assert looks.at(pulse(3)).at_ms == NOW_MS - 3_000
     assert looks.at(pulse(9)).at_ms == NOW_MS - 9_000
-    assert looks.at(pulse(4)._replace(life=5)).at_ms == NOW_MS - 4_000
+    assert looks.at(pulse(4)._replace(incarnation=5)).at_ms == NOW_MS - 4_000
     assert looks.at(pulse(9)).at_ms == NOW_MS - 4_000, "another life knows of another crossing"
     assert looks.at(pulse(9)).at_ms == NOW_MS - 4_000
 
@@ -120,13 +120,13 @@ def test_what_is_copied_elsewhere_or_is_no_more_is_forgotten():
     assert looks.at(pulse(5), copies=False) is None
     assert looks.at().at_ms == NOW_MS
     looks.at(pulse(5))
-    looks.crossings.keep(["b->a"])
+    looks.crossings.retain_flows(["b->a"])
     assert looks.at().at_ms == NOW_MS
 
 
 def standing(joined=True, configured=True, serves=True, reason=""):
     return FlowReadiness(
-        flow="a->b", joined=joined, configured=configured, serves=serves, reason=reason
+        flow="a->b", joined=joined, configured=configured, is_serving=serves, reason=reason
     )
 
 
@@ -154,13 +154,16 @@ def standing(joined=True, configured=True, serves=True, reason=""):
 )
 def test_ready_is_joined_configured_and_serving(seen, well, said):
     verdict = process_health.check_readiness([seen], engine_ready=True)
-    assert (verdict.well, verdict.findings[1].reason) == (well, said)
-    assert verdict.findings[0].well
+    assert (verdict.is_healthy, verdict.findings[1].reason) == (well, said)
+    assert verdict.findings[0].is_healthy
 
 
 def test_without_an_engine_nothing_is_ready():
     verdict = process_health.check_readiness([standing()], engine_ready=False)
-    assert (verdict.well, verdict.findings[0].reason) == (False, "the copy engine is starting")
+    assert (verdict.is_healthy, verdict.findings[0].reason) == (
+        False,
+        "the copy engine is starting",
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,4 +177,4 @@ def test_without_an_engine_nothing_is_ready():
 )
 def test_live_is_a_main_loop_that_comes_round(silent_s, crashed, well, said):
     verdict = process_health.check_liveness(silent_s=silent_s, crashed=crashed)
-    assert (verdict.well, verdict.findings[0].reason) == (well, said)
+    assert (verdict.is_healthy, verdict.findings[0].reason) == (well, said)

@@ -32,12 +32,12 @@ def where(tmp_path):
 def serving(where, tmp_path):
     """Starts a process's side, which answers with what it is given; its questions are kept."""
     failures: list[ThreadDied] = []
-    owned = ThreadGroup(on_unasked_end=failures.append)
+    owned = ThreadGroup(on_unexpected_end=failures.append)
     opened = []
 
     def serve(file: pathlib.Path, answer: ProcessResponse) -> list[ReloadRequest]:
         questions: list[ReloadRequest] = []
-        made = ProcessSocket(file, where=where)
+        made = ProcessSocket(file, folder=where)
         opened.append(made)
 
         def reply(question):
@@ -61,7 +61,7 @@ def serving(where, tmp_path):
 
 def ask(file, where, *, dry_run=False, timeout_s=5.0):
     return process_socket.query_processes(
-        file, ReloadRequest(dry_run=dry_run), where=where, timeout_s=timeout_s
+        file, ReloadRequest(dry_run=dry_run), folder=where, timeout_s=timeout_s
     )
 
 
@@ -77,7 +77,7 @@ def test_who_asks_is_known_from_the_kernel_and_not_from_the_question(serving, wh
     file = tmp_path / "c.yaml"
     asked = serving(file, ProcessResponse(code=exit_codes.DONE, lines=()))
     claims = RestApiRequest(peer="somebody else")
-    process_socket.query_processes(file, claims, where=where, timeout_s=5.0)
+    process_socket.query_processes(file, claims, folder=where, timeout_s=5.0)
     assert asked[0].peer.endswith(f"(uid {os.geteuid()}, pid {os.getpid()})")
 
 
@@ -104,7 +104,7 @@ def test_a_file_that_is_a_link_to_another_place_by_now_is_the_same(serving, wher
 
 def test_sockets_of_the_dead_are_removed(where, tmp_path):
     file = tmp_path / "c.yaml"
-    dead = ProcessSocket(file, where=where)
+    dead = ProcessSocket(file, folder=where)
     dead._listener.close()
     assert dead.path.exists()
     with pytest.raises(ProcessSocketError, match="no process runs"):
@@ -113,7 +113,7 @@ def test_sockets_of_the_dead_are_removed(where, tmp_path):
 
 
 def test_a_process_that_does_not_answer_is_not_waited_for_longer_than_asked(where, tmp_path):
-    silent = ProcessSocket(tmp_path / "c.yaml", where=where)
+    silent = ProcessSocket(tmp_path / "c.yaml", folder=where)
     (answer,) = ask(tmp_path / "c.yaml", where, timeout_s=0.1).values()
     assert answer.code == exit_codes.UNREACHABLE
     assert "no answer within 0.1 s" in answer.lines[0]
@@ -121,7 +121,7 @@ def test_a_process_that_does_not_answer_is_not_waited_for_longer_than_asked(wher
 
 
 def test_a_process_that_too_many_ask_is_told_of(where, tmp_path):
-    busy = ProcessSocket(tmp_path / "c.yaml", where=where)
+    busy = ProcessSocket(tmp_path / "c.yaml", folder=where)
     waiting = [socket.socket(socket.AF_UNIX) for _ in range(20)]
     for each in waiting:
         each.setblocking(False)
@@ -154,7 +154,7 @@ def test_nonsense_ends_its_connection_and_nothing_else(serving, where, tmp_path,
 def test_a_folder_that_others_can_enter_is_refused(where, tmp_path):
     where.chmod(0o755)
     with pytest.raises(ProcessSocketError, match="chmod 700"):
-        ProcessSocket(tmp_path / "c.yaml", where=where)
+        ProcessSocket(tmp_path / "c.yaml", folder=where)
 
 
 def test_nobody_is_asked_in_a_folder_that_others_can_enter(serving, where, tmp_path):
@@ -221,7 +221,7 @@ def test_each_kind_of_question_arrives_as_what_it_is(serving, where, tmp_path):
         ReloadRequest(),
     ]
     for each in asked:
-        found = process_socket.query_processes(file, each, where=where, timeout_s=5.0)
+        found = process_socket.query_processes(file, each, folder=where, timeout_s=5.0)
         assert found == {os.getpid(): answer}
     assert questions == asked
 

@@ -67,17 +67,17 @@ def test_of_nothing_nothing_is_said():
 @pytest.mark.parametrize(
     ("risk", "retention", "setting"),
     [
-        (runs_out(By.TIME), TopicRetention(keeps_ms=5), "retention.ms=10"),
-        (runs_out(By.SIZE), TopicRetention(keeps_bytes=7), "retention.bytes=14"),
-        (runs_out(By.START), TopicRetention(keeps_ms=5), ""),
+        (runs_out(By.TIME), TopicRetention(retention_ms=5), "retention.ms=10"),
+        (runs_out(By.SIZE), TopicRetention(retention_bytes=7), "retention.bytes=14"),
+        (runs_out(By.START), TopicRetention(retention_ms=5), ""),
         (runs_out(By.TIME), None, ""),
-        (runs_out(By.TIME), TopicRetention(keeps_ms=0), ""),
-        (RetentionRisk(kind=Kind.GONE), TopicRetention(keeps_ms=5), ""),
+        (runs_out(By.TIME), TopicRetention(retention_ms=0), ""),
+        (RetentionRisk(kind=Kind.GONE), TopicRetention(retention_ms=5), ""),
     ],
 )
 def test_the_way_on_is_to_let_it_keep_more(risk, retention, setting):
     line = retention_risk.make_retention_command("orders", risk, retention=retention, source=SOURCE)
-    assert line == (setting and SOURCE.set_topic("orders", dict([setting.split("=")])))
+    assert line == (setting and SOURCE.set_topic_configs("orders", dict([setting.split("=")])))
 
 
 HOUR_MS = 3_600_000
@@ -90,7 +90,7 @@ def look(at_ms: int = 0, *, start: int = 0, end: int = 100, copied_to: int = 10,
 def fold(*looks: RetentionSample) -> RetentionRiskEstimator:
     found = RetentionRiskEstimator()
     for each in looks:
-        found.look(each)
+        found.observe(each)
         found.check_invariants()
     return found
 
@@ -107,11 +107,11 @@ def fold(*looks: RetentionSample) -> RetentionRiskEstimator:
         ),
         (
             {"cleanup.policy": "compact,delete", "retention.ms": "5", "retention.bytes": "-1"},
-            TopicRetention(keeps_ms=5),
+            TopicRetention(retention_ms=5),
         ),
         (
             {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "7"},
-            TopicRetention(keeps_bytes=7),
+            TopicRetention(retention_bytes=7),
         ),
         (
             {"cleanup.policy": "delete", "retention.ms": "?", "retention.bytes": "7"},
@@ -120,7 +120,7 @@ def fold(*looks: RetentionSample) -> RetentionRiskEstimator:
     ],
 )
 def test_what_a_topics_settings_delete_by(settings, expected):
-    assert TopicRetention.of(settings) == expected
+    assert TopicRetention.parse(settings) == expected
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_what_a_topics_settings_delete_by(settings, expected):
         (look(copied_to=100), None, RetentionRisk(kind=RiskKind.NOTHING_WAITS)),
         (look(), None, RetentionRisk(kind=RiskKind.UNKNOWN)),
         (look(), TopicRetention(), RetentionRisk(kind=RiskKind.KEPT)),
-        (look(), TopicRetention(keeps_ms=HOUR_MS), RetentionRisk(kind=RiskKind.UNKNOWN)),
-        (look(), TopicRetention(keeps_bytes=1), RetentionRisk(kind=RiskKind.UNKNOWN)),
+        (look(), TopicRetention(retention_ms=HOUR_MS), RetentionRisk(kind=RiskKind.UNKNOWN)),
+        (look(), TopicRetention(retention_bytes=1), RetentionRisk(kind=RiskKind.UNKNOWN)),
         (
             look(start=30),
             TopicRetention(),
@@ -138,19 +138,19 @@ def test_what_a_topics_settings_delete_by(settings, expected):
         ),
         (
             look(HOUR_MS, waiting_since_ms=HOUR_MS // 4),
-            TopicRetention(keeps_ms=HOUR_MS),
+            TopicRetention(retention_ms=HOUR_MS),
             RetentionRisk(
                 kind=RiskKind.RUNS_OUT, left_ms=HOUR_MS // 4, cause=DeletionCause.TIME, share=0.25
             ),
         ),
         (
             look(3 * HOUR_MS, waiting_since_ms=0),
-            TopicRetention(keeps_ms=HOUR_MS),
+            TopicRetention(retention_ms=HOUR_MS),
             RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=0, cause=DeletionCause.TIME, share=0.0),
         ),
         (
             look(0, waiting_since_ms=HOUR_MS),
-            TopicRetention(keeps_ms=HOUR_MS),
+            TopicRetention(retention_ms=HOUR_MS),
             RetentionRisk(
                 kind=RiskKind.RUNS_OUT, left_ms=2 * HOUR_MS, cause=DeletionCause.TIME, share=1.0
             ),
@@ -168,10 +168,10 @@ def test_nothing_was_seen_yet():
 def test_by_size_what_waits_may_grow_until_it_is_all_that_is_kept():
     """100 records a second of 10 bytes; 2,000 wait, and 60,000 bytes are kept."""
     found = fold(
-        look(0, end=1_000, copied_to=0, bytes_each=10.0),
-        look(10_000, end=2_000, copied_to=0, bytes_each=10.0),
+        look(0, end=1_000, copied_to=0, bytes_per_record=10.0),
+        look(10_000, end=2_000, copied_to=0, bytes_per_record=10.0),
     )
-    risk = found.estimate(TopicRetention(keeps_bytes=60_000))
+    risk = found.estimate(TopicRetention(retention_bytes=60_000))
     assert risk.cause is DeletionCause.SIZE
     assert risk.left_ms == 40_000
     assert risk.share == pytest.approx(2 / 3)
@@ -180,17 +180,17 @@ def test_by_size_what_waits_may_grow_until_it_is_all_that_is_kept():
 
 def test_more_waits_than_is_kept():
     found = fold(
-        look(0, end=1_000, copied_to=0, bytes_each=10.0),
-        look(10_000, end=1_000, copied_to=0, bytes_each=10.0),
+        look(0, end=1_000, copied_to=0, bytes_per_record=10.0),
+        look(10_000, end=1_000, copied_to=0, bytes_per_record=10.0),
     )
-    risk = found.estimate(TopicRetention(keeps_bytes=5_000))
+    risk = found.estimate(TopicRetention(retention_bytes=5_000))
     assert (risk.left_ms, risk.share) == (0, 0.0)
     assert risk.is_short
 
 
 def test_where_nothing_comes_nothing_goes_by_size():
-    seen = [look(at, end=1_000, copied_to=0, bytes_each=10.0) for at in (0, 10_000)]
-    retention = TopicRetention(keeps_bytes=50_000)
+    seen = [look(at, end=1_000, copied_to=0, bytes_per_record=10.0) for at in (0, 10_000)]
+    retention = TopicRetention(retention_bytes=50_000)
     assert fold(*seen).estimate(retention).kind is RiskKind.UNKNOWN
 
 
@@ -213,12 +213,12 @@ def test_one_move_tells_no_speed():
 
 def test_what_deletes_first_counts():
     seen = [
-        look(at, end=1_000 + at, copied_to=0, bytes_each=1.0, waiting_since_ms=0)
+        look(at, end=1_000 + at, copied_to=0, bytes_per_record=1.0, waiting_since_ms=0)
         for at in (0, 1_000)
     ]
-    both = TopicRetention(keeps_ms=5_000, keeps_bytes=4_000)
+    both = TopicRetention(retention_ms=5_000, retention_bytes=4_000)
     assert fold(*seen).estimate(both).cause is DeletionCause.SIZE
-    both = TopicRetention(keeps_ms=2_000, keeps_bytes=4_000)
+    both = TopicRetention(retention_ms=2_000, retention_bytes=4_000)
     assert fold(*seen).estimate(both).cause is DeletionCause.TIME
 
 
@@ -257,15 +257,17 @@ STEP = st.tuples(
 
 @given(
     st.lists(STEP, min_size=1, max_size=60),
-    st.sampled_from([None, TopicRetention(keeps_ms=HOUR_MS, keeps_bytes=10_000)]),
+    st.sampled_from([None, TopicRetention(retention_ms=HOUR_MS, retention_bytes=10_000)]),
 )
 def test_whatever_is_seen_is_bounded_and_never_negative(steps, retention):
     found, at, start, end = RetentionRiskEstimator(), 0, 0, 0
     for passed_ms, moved, grown, copied in steps:
         at, start = at + passed_ms, start + moved
         end = max(end + grown, start)
-        found.look(
-            look(at, start=start, end=end, copied_to=copied, waiting_since_ms=0, bytes_each=3.0)
+        found.observe(
+            look(
+                at, start=start, end=end, copied_to=copied, waiting_since_ms=0, bytes_per_record=3.0
+            )
         )
         found.check_invariants()
         risk = found.estimate(retention)

@@ -34,7 +34,7 @@ flows:
 Side = ClusterSide
 PLACE = TopicPartition("orders", 0)
 SEEN = SourcePartitionSnapshot(
-    ends=LogBounds(start=0, end=9),
+    bounds=LogBounds(start=0, end=9),
     copied_to=2,
     waiting_since_ms=5,
     retention_risk=RetentionRisk(kind=RiskKind.KEPT),
@@ -49,7 +49,7 @@ class Losses:
         self.outlooks = []
         self.closed = False
 
-    def look(self, waiting):
+    def collect(self, waiting):
         self.asked.append(sorted(waiting))
         if self.failure is not None:
             raise self.failure
@@ -97,7 +97,7 @@ class Scene:
 
     def look(self, *partitions):
         self.running.shown = [statuses.flow(*partitions)]
-        self.watch.look(threading.Event())
+        self.watch.collect_snapshots(threading.Event())
 
     def partitions(self):
         (report,) = self.watch.reports()
@@ -110,7 +110,7 @@ def scene():
 
 
 def late(clock, age_s: float):
-    return statuses.partition(source_end=9, oldest_ms=int(clock.wall - age_s * 1000))
+    return statuses.partition(source_end=9, oldest_uncopied_ms=int(clock.wall - age_s * 1000))
 
 
 def test_what_is_copied_as_it_comes_costs_nothing(scene):
@@ -122,8 +122,8 @@ def test_what_is_copied_as_it_comes_costs_nothing(scene):
     "fields",
     [
         {"phase": "stopped", "reason": "why"},
-        {"phase": "waiting", "source_end": 9, "oldest_ms": 5},
-        {"source_end": 9, "oldest_ms": 5},
+        {"phase": "waiting", "source_end": 9, "oldest_uncopied_ms": 5},
+        {"source_end": 9, "oldest_uncopied_ms": 5},
     ],
 )
 def test_what_stands_or_lags_is_looked_at(scene, fields):
@@ -137,7 +137,7 @@ def test_what_stands_or_lags_is_looked_at(scene, fields):
 def test_what_does_not_move_is_looked_at_once_that_lasts(scene, fields):
     waiting = statuses.partition(**fields)
     scene.look(waiting)
-    scene.watch.note()
+    scene.watch.record_states()
     scene.later(retention_watch.UNMOVED_THRESHOLD_MS / 1000 - 1)
     scene.look(waiting)
     assert scene.opened == []
@@ -154,7 +154,7 @@ def test_the_lag_of_what_is_paused_is_asked_for_at_the_next_turn(scene, holding)
     scene.running.shown = [
         statuses.flow(statuses.partition(), statuses.partition("bills"), holds=holding)
     ]
-    scene.watch.look(threading.Event())
+    scene.watch.collect_snapshots(threading.Event())
     paused = [TopicPartition("bills", 0), PLACE] if holding.paused else [PLACE]
     assert scene.opened[0].asked == [paused]
     part = next(each for each in scene.partitions() if each.topic == "orders")
@@ -185,7 +185,7 @@ def test_an_unreachable_source_is_not_asked_and_what_it_said_counts_no_more(scen
     assert scene.partitions()[0].lag_records is None, "at once"
     scene.look(statuses.partition(phase="stopped"))
     assert len(scene.opened[0].asked) == asked
-    assert scene.watch.left_s() == {}
+    assert scene.watch.list_seconds_left() == {}
     assert caplog.text == ""
     scene.lost = []
     scene.look(statuses.partition(phase="stopped"))
@@ -205,17 +205,17 @@ def test_reports_name_what_is_unreachable(scene):
 
 
 def test_reports_say_when_something_was_replicated_last_while_a_copy_is_here(scene):
-    place = status_registry.REGISTRY.pulse("east->west", 0)
+    place = status_registry.REGISTRY.latency("east->west", 0)
     try:
         began = scene.clock.wall
         assert scene.watch.reports()[0].activity == ReplicationActivity(begun_ms=began, last=None)
         now_s = scene.clock.now_s()
-        place.put(LatencySnapshot(crossed_s=now_s + 4, idle_s=now_s + 2))
+        place.publish(LatencySnapshot(replicated_at_s=now_s + 4, caught_up_at_s=now_s + 2))
         scene.later(9)
         last = LastReplication(at_ms=began + 4_000, evidence=ReplicationEvidence.BATCH)
         assert scene.watch.reports()[0].activity == ReplicationActivity(begun_ms=began, last=last)
     finally:
-        place.leave()
+        place.remove()
     assert scene.watch.reports()[0].activity.last == last, "what was known is no less true"
     scene.running.shown = [statuses.flow(tasks=(), elsewhere=2)]
     assert scene.watch.reports()[0].activity is None
@@ -224,32 +224,32 @@ def test_reports_say_when_something_was_replicated_last_while_a_copy_is_here(sce
 @pytest.mark.parametrize("step_h", [6, -6, -12])
 def test_a_stalled_flow_is_as_old_as_it_is_whatever_the_wall_clock_is_set_to(scene, step_h):
     """The clock runs six hours ahead when the last batch is acknowledged, and is then set."""
-    place = status_registry.REGISTRY.pulse("east->west", 0)
+    place = status_registry.REGISTRY.latency("east->west", 0)
     try:
         scene.later(0, step_s=6 * 3_600)
-        place.put(LatencySnapshot(crossed_s=scene.clock.now_s()))
+        place.publish(LatencySnapshot(replicated_at_s=scene.clock.now_s()))
         scene.watch.reports()
         scene.later(90, step_s=step_h * 3_600)
         (report,) = scene.watch.reports()
     finally:
-        place.leave()
+        place.remove()
     assert report.at_ms - report.activity.at_ms == 90_000
     assert replication_health.evaluate_flow(report, within_s=60.0).health is FlowHealth.UNHEALTHY
 
 
 def test_a_failed_task_keeps_a_quiet_flow_from_looking_fresh(scene):
-    place = status_registry.REGISTRY.pulse("east->west", 0)
+    place = status_registry.REGISTRY.latency("east->west", 0)
     try:
         idle_ms = scene.clock.wall
-        place.put(LatencySnapshot(idle_s=scene.clock.now_s()))
+        place.publish(LatencySnapshot(caught_up_at_s=scene.clock.now_s()))
         assert scene.watch.reports()[0].activity.at_ms == idle_ms
         scene.later(60)
-        place.put(LatencySnapshot(idle_s=scene.clock.now_s()))
+        place.publish(LatencySnapshot(caught_up_at_s=scene.clock.now_s()))
         failed = statuses.task(1, TaskState.FAILED)
         scene.running.shown = [statuses.flow(statuses.partition(), tasks=[failed])]
         assert scene.watch.reports()[0].activity.at_ms == idle_ms
     finally:
-        place.leave()
+        place.remove()
 
 
 def test_once_nothing_waits_its_clients_are_let_go(scene):
@@ -282,7 +282,7 @@ def test_a_source_that_is_silent_is_told_once(scene, caplog):
 
 def test_since_when_it_stands_is_known_though_nobody_asked(scene):
     scene.running.shown = [statuses.flow(statuses.partition(phase="stopped"))]
-    scene.watch.note()
+    scene.watch.record_states()
     began = scene.clock.wall
     scene.later(5)
     (part,) = scene.partitions()
@@ -308,7 +308,7 @@ def test_how_long_is_left_for_each_topic(scene):
         statuses.partition(phase="stopped"),
         statuses.partition("bills", phase="stopped"),
     )
-    assert scene.watch.left_s() == {}
+    assert scene.watch.list_seconds_left() == {}
     risk = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=9_000, cause=DeletionCause.TIME, share=0.5)
     soon = dataclasses.replace(risk, left_ms=1_500)
     scene.opened[0].outlooks = [risk, soon, risk]
@@ -317,7 +317,7 @@ def test_how_long_is_left_for_each_topic(scene):
         statuses.partition(number=1, phase="stopped"),
         statuses.partition("users", phase="stopped"),
     )
-    assert scene.watch.left_s() == {
+    assert scene.watch.list_seconds_left() == {
         ("east->west", "orders"): 1.5,
         ("east->west", "users"): 9.0,
     }
@@ -336,10 +336,10 @@ def runs_out(scene):
 def test_what_was_seen_long_ago_is_told_no_more(scene):
     runs_out(scene)
     scene.clock.now += retention_watch.SOURCE_SNAPSHOT_MAX_AGE_S
-    assert scene.watch.left_s() == {("east->west", "orders"): 9.0}
+    assert scene.watch.list_seconds_left() == {("east->west", "orders"): 9.0}
     assert scene.partitions()[0].retention_risk == RUNS_OUT
     scene.clock.now += 1.0
-    assert scene.watch.left_s() == {}
+    assert scene.watch.list_seconds_left() == {}
     assert scene.partitions()[0].start is None
 
 
@@ -352,23 +352,23 @@ def test_a_thread_that_dies_leaves_nothing_that_would_stand_still(scene):
 
     with pytest.raises(ZeroDivisionError):
         scene.watch.run(Broken())
-    assert scene.watch.left_s() == {}
+    assert scene.watch.list_seconds_left() == {}
     assert scene.opened[0].closed
 
 
 def test_of_a_flow_that_is_gone_nothing_is_told(scene):
     runs_out(scene)
-    assert scene.watch.left_s() == {("east->west", "orders"): 9.0}
+    assert scene.watch.list_seconds_left() == {("east->west", "orders"): 9.0}
     scene.running.shown = []
-    scene.watch.look(threading.Event())
-    assert (scene.watch.left_s(), scene.opened[0].closed) == ({}, True)
+    scene.watch.collect_snapshots(threading.Event())
+    assert (scene.watch.list_seconds_left(), scene.opened[0].closed) == ({}, True)
 
 
 def test_a_flow_that_came_back_is_told_of_again(scene, caplog):
     for shown in ([statuses.flow(statuses.partition(phase="stopped"))], []) * 2:
         scene.running.shown = shown
-        scene.watch.look(threading.Event())
+        scene.watch.collect_snapshots(threading.Event())
         for each in scene.opened:
             each.failure = RetriableError("no answer")
-        scene.watch.look(threading.Event())
+        scene.watch.collect_snapshots(threading.Event())
     assert caplog.text.count("no answer") == 2

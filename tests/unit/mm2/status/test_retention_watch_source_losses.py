@@ -69,7 +69,7 @@ class Scene:
 
     def look(self, **fields):
         given = {"copied_to": 4, "phase": "stopped", **fields}
-        return self.losses.look({PLACE: statuses.partition(**given)})
+        return self.losses.collect({PLACE: statuses.partition(**given)})
 
 
 @pytest.fixture
@@ -79,20 +79,20 @@ def scene():
 
 def test_what_waits_is_as_old_as_its_oldest_record_and_kept_as_the_topic_says(scene):
     (seen,) = scene.look().values()
-    assert (seen.ends.end, seen.copied_to, seen.waiting_since_ms) == (10, 4, 4_000)
+    assert (seen.bounds.end, seen.copied_to, seen.waiting_since_ms) == (10, 4, 4_000)
     assert seen.retention_risk.cause is DeletionCause.TIME
     assert seen.retention_risk.left_ms == 4_000 + KEPT_MS - 50_000
     assert scene.asked_map == 0
 
 
 def test_what_moves_knows_its_own_times_and_what_stands_is_asked_first(scene):
-    (seen,) = scene.look(phase="copying", oldest_ms=3_500).values()
+    (seen,) = scene.look(phase="copying", oldest_uncopied_ms=3_500).values()
     assert seen.waiting_since_ms == 3_500
-    (seen,) = scene.look(phase="stopped", oldest_ms=3_500).values()
+    (seen,) = scene.look(phase="stopped", oldest_uncopied_ms=3_500).values()
     assert seen.waiting_since_ms == 4_000
     scene.source.log.times_ms = [None] * 10
     scene.clock.advance(1)
-    (seen,) = scene.look(phase="stopped", oldest_ms=3_500).values()
+    (seen,) = scene.look(phase="stopped", oldest_uncopied_ms=3_500).values()
     assert seen.waiting_since_ms == 3_500
 
 
@@ -118,7 +118,7 @@ def test_what_nobody_knows_is_left_out(scene):
     scene.positions = {}
     assert scene.look(copied_to=-1) == {}
     other = TopicPartition("gone", 0)
-    assert scene.losses.look({other: statuses.partition("gone", copied_to=1)}) == {}
+    assert scene.losses.collect({other: statuses.partition("gone", copied_to=1)}) == {}
 
 
 def test_deleted_before_it_was_copied(scene, caplog):
@@ -171,7 +171,7 @@ def test_of_many_topics_those_are_named_that_lose_first(scene, caplog):
         place: statuses.partition(place.topic, phase="stopped", copied_to=1) for place in places
     }
     scene.clock.advance(0.04)
-    scene.losses.look(stopped)
+    scene.losses.collect(stopped)
     told = [record.getMessage() for record in caplog.records]
     assert [line.split()[1] for line in told[:-1]] == [
         f"t{number}-0:"
@@ -180,7 +180,7 @@ def test_of_many_topics_those_are_named_that_lose_first(scene, caplog):
     assert told[-1] == "east->west: the same for 3 more topics; see mm2 lag"
     caplog.clear()
     scene.clock.advance(1)
-    scene.losses.look({place: statuses.partition(place.topic, copied_to=3) for place in places})
+    scene.losses.collect({place: statuses.partition(place.topic, copied_to=3) for place in places})
     assert [record.getMessage() for record in caplog.records] == [
         "east->west: t0 and 7 more topics: no longer at risk of data loss"
     ]

@@ -122,7 +122,7 @@ def test_a_partition_that_goes_on_is_told_while_the_flow_runs():
 def test_partitions_that_nobody_may_fence_are_told_once_with_the_right_they_lack():
     watched = Watched()
     partitions = [statuses.partition(number=each, fenced=False) for each in range(2)]
-    unfenced = dataclasses.replace(statuses.flow(*partitions), fencing="kafka-acls.sh x")
+    unfenced = dataclasses.replace(statuses.flow(*partitions), fencing_command="kafka-acls.sh x")
     lines = watched.see(unfenced)
     assert [text for level, text in lines if level == logging.WARNING] == [
         "east->west: its principal is not authorized for its transactional ids, so zombie writers "

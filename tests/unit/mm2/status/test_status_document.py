@@ -135,12 +135,12 @@ def test_lags_are_added_ages_are_not_and_what_is_unknown_is_said():
     known = part(end=10, copied_to=7, waiting_since_ms=400)
     later = part(number=1, end=10, copied_to=9, waiting_since_ms=900)
     assert status_document.sum_lag([known, later], 1_000) == ReportedLag(
-        records=4, ms=600, complete=True, dated=True
+        records=4, ms=600, complete=True, age_complete=True
     )
     partly = status_document.sum_lag([known, part(number=1)], 1_000)
-    assert partly == ReportedLag(records=3, ms=600, complete=False, dated=False)
+    assert partly == ReportedLag(records=3, ms=600, complete=False, age_complete=False)
     undated = status_document.sum_lag([known, part(end=5, copied_to=1)], 1_000)
-    assert (undated.complete, undated.dated) == (True, False)
+    assert (undated.complete, undated.age_complete) == (True, False)
     assert status_document.sum_lag([part()], 1_000).records is None
 
 

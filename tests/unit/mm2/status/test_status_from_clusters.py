@@ -84,15 +84,17 @@ def mirrored(**more):
         "partition": TopicPartition("orders", 0),
         "mirror": TopicPartition("east.orders", 0),
         "copied_to": 5,
-        "here": ENDS,
-        "there": ENDS,
+        "source_bounds": ENDS,
+        "mirror_bounds": ENDS,
         "waiting_since_ms": 1_000,
     }
     return MirroredPartition(**given | more)
 
 
 def report(of=None, *found, silent="", losses=0, retentions=MappingProxyType({})):
-    looked = MirrorState(known=OffsetMap(), mirrored=found, silent=silent, losses=losses)
+    looked = MirrorState(
+        offset_map=OffsetMap(), mirrored=found, source_error=silent, loss_count=losses
+    )
     return status_from_clusters.make_report(
         FLOW, PLAN, of or group(), found=looked, retentions=retentions, at_ms=5_000
     )
@@ -111,9 +113,14 @@ def verdict(found):
             group(target=Target.STOPPED, hosts=()),
             State.STOPPED,
             8,
-            flow_state.describe_stop(PLAN.resume, 8),
+            flow_state.describe_stop(PLAN.resume_command, 8),
         ),
-        (group(target=Target.PAUSED), State.PAUSED, 8, f"an operator; resume with: {PLAN.resume}"),
+        (
+            group(target=Target.PAUSED),
+            State.PAUSED,
+            8,
+            f"an operator; resume with: {PLAN.resume_command}",
+        ),
         (group(), State.RUNNING, 7, ""),
         (group(hosts=None), State.RUNNING, 7, ""),
         (group(Status.UNASSIGNED), State.PLANNING, 7, "its connector is UNASSIGNED"),
@@ -129,7 +136,7 @@ def test_the_state_of_a_flow(of, state, since_ms, words):
 
 
 def test_what_is_copied_and_what_is_not():
-    kept = {"orders": TopicRetention(keeps_ms=10_000)}
+    kept = {"orders": TopicRetention(retention_ms=10_000)}
     found = report(None, mirrored(), retentions=kept)
     (part,) = found.partitions
     assert (part.lag_records, part.lag_ms(found.at_ms)) == (7, 4_000)
@@ -143,9 +150,9 @@ def test_what_is_copied_and_what_is_not():
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"stopped": "the topic was recreated"}, "recreated"),
+        ({"stop_reason": "the topic was recreated"}, "recreated"),
         ({"copied_to": 20}, "was copied up to offset 20, but the source's log ends at 12"),
-        ({"there": None}, "its mirror east.orders-0 was deleted"),
+        ({"mirror_bounds": None}, "its mirror east.orders-0 was deleted"),
         ({"copied_to": 1}, "the source deleted 1 offset before they were replicated"),
     ],
 )
@@ -157,13 +164,13 @@ def test_what_is_wrong_with_its_logs_is_seen_from_outside(fields, words):
 
 
 def test_a_partition_of_which_nothing_was_copied_yet_is_fine():
-    found = report(None, mirrored(copied_to=None, there=None))
+    found = report(None, mirrored(copied_to=None, mirror_bounds=None))
     assert (found.partitions[0].reason, found.partitions[0].lag_records) == ("", 10)
     assert verdict(found).is_healthy
 
 
 def test_a_source_that_does_not_answer_is_told_and_lags_are_unknown():
-    found = report(None, mirrored(here=None, waiting_since_ms=None), silent="no route")
+    found = report(None, mirrored(source_bounds=None, waiting_since_ms=None), silent="no route")
     assert found.partitions[0].lag_records is None
     (lost,) = found.unreachable
     assert (lost.side, lost.cluster, lost.since_ms) == (ClusterSide.SOURCE, "east", None)
@@ -197,7 +204,7 @@ def test_warnings():
     assert "is unknown: grant" in report(group(hosts=None), mirrored()).warnings[0]
     assert "2 incidents" in report(None, mirrored(), losses=2).warnings[0]
     many = [
-        mirrored(partition=TopicPartition("orders", number), stopped="recreated")
+        mirrored(partition=TopicPartition("orders", number), stop_reason="recreated")
         for number in range(5)
     ]
     assert report(None, *many).warnings[-1] == "… and 2 more partitions; mm2 lag lists them"

@@ -20,7 +20,7 @@ from tests.support import statuses
 
 KEPT = RetentionRisk(kind=RiskKind.KEPT)
 SEEN = SourcePartitionSnapshot(
-    ends=LogBounds(start=2, end=12), copied_to=4, waiting_since_ms=70, retention_risk=KEPT
+    bounds=LogBounds(start=2, end=12), copied_to=4, waiting_since_ms=70, retention_risk=KEPT
 )
 
 
@@ -51,13 +51,13 @@ def test_settings_that_may_not_be_read_tell_nothing():
     assert status_from_process.parse_topic_retention(None) is None
     told = {"cleanup.policy": "delete", "retention.ms": "5", "retention.bytes": "-1"}
     entries = {name: ConfigEntry(value=value) for name, value in told.items()}
-    assert status_from_process.parse_topic_retention(entries) == TopicRetention(keeps_ms=5)
+    assert status_from_process.parse_topic_retention(entries) == TopicRetention(retention_ms=5)
 
 
 FLOW = Flow(source="east", target="west")
 PLACE = TopicPartition("orders", 0)
 LOOK = SourcePartitionSnapshot(
-    ends=LogBounds(start=2, end=12), copied_to=4, waiting_since_ms=1_000, retention_risk=KEPT
+    bounds=LogBounds(start=2, end=12), copied_to=4, waiting_since_ms=1_000, retention_risk=KEPT
 )
 
 
@@ -70,7 +70,7 @@ def report(status, **more):
 
 
 def test_a_running_flow():
-    copying = statuses.partition(copied_to=3, source_end=10, oldest_ms=4_000)
+    copying = statuses.partition(copied_to=3, source_end=10, oldest_uncopied_ms=4_000)
     found = report(statuses.flow(copying, elsewhere=2))
     assert (found.seen_by, found.state, found.since_ms) == (
         ("process 7",),
@@ -103,7 +103,7 @@ def test_programs_get_the_code_of_a_stop():
 
 def test_what_the_source_was_asked_fills_in_what_is_not_known():
     stopped = statuses.partition(phase="stopped", copied_to=-1, source_end=-1)
-    (part,) = report(statuses.flow(stopped), looks={PLACE: LOOK}).partitions
+    (part,) = report(statuses.flow(stopped), snapshots={PLACE: LOOK}).partitions
     assert (part.copied_to, part.start, part.end, part.retention_risk) == (4, 2, 12, KEPT)
     assert (part.lag_records, part.lag_ms(9_000)) == (8, 8_000)
 
@@ -119,7 +119,7 @@ def test_what_the_source_was_asked_fills_in_what_is_not_known():
 def test_what_the_source_was_asked_is_old_once_it_is_unreachable(side, broker, lag):
     lost = UnreachableCluster(side=side, cluster="x", reason="refused", broker=broker)
     stopped = statuses.partition(phase="stopped", copied_to=-1, source_end=-1)
-    found = report(statuses.flow(stopped), looks={PLACE: LOOK}, unreachable=(lost,))
+    found = report(statuses.flow(stopped), snapshots={PLACE: LOOK}, unreachable=(lost,))
     assert found.partitions[0].lag_records == lag
     assert found.unreachable == (lost,)
 
@@ -128,8 +128,8 @@ def test_what_the_source_was_asked_is_old_once_it_is_unreachable(side, broker, l
     "fields",
     [
         {"copied_to": 8, "source_end": 8},
-        {"copied_to": 3, "source_end": 8, "oldest_ms": 4_000},
-        {"copied_to": 3, "source_end": 8, "oldest_ms": 4_000, "phase": "stopped"},
+        {"copied_to": 3, "source_end": 8, "oldest_uncopied_ms": 4_000},
+        {"copied_to": 3, "source_end": 8, "oldest_uncopied_ms": 4_000, "phase": "stopped"},
     ],
 )
 def test_of_an_unreachable_source_no_lag_is_known_whatever_a_copy_saw_last(fields):
@@ -168,7 +168,7 @@ def test_tasks_of_all_nodes_and_more_of_those_that_run_here():
         statuses.task(2),
         statuses.task(3),
     ]
-    status = dataclasses.replace(statuses.flow(tasks=here), places=places)
+    status = dataclasses.replace(statuses.flow(tasks=here), placements=places)
     found = report(status)
     assert found.nodes == ("a:1", "b:1")
     assert found.tasks == (
@@ -188,10 +188,12 @@ def test_warnings():
         holds=OperatorOverrides(
             paused_topics=frozenset({"bills"}),
             budgets=FlowThrottles(flow=5_000_000),
-            beside={"MirrorCheckpointConnector": OverrideKind.PAUSED},
+            other_connectors={"MirrorCheckpointConnector": OverrideKind.PAUSED},
         ),
     )
-    status = dataclasses.replace(status, fencing="kafka-acls.sh …", warnings=("a mirror is short",))
+    status = dataclasses.replace(
+        status, fencing_command="kafka-acls.sh …", warnings=("a mirror is short",)
+    )
     told = "\n".join(report(status).warnings)
     for words in (
         "1 partition is replicated at least once",

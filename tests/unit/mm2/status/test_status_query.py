@@ -76,8 +76,8 @@ def asked(tmp_path):
         }
         if answer is None:
             return status_query.collect_status(file, [FLOW], **given)
-        made = ProcessSocket(file, where=where)
-        owned = ThreadGroup(on_unasked_end=print)
+        made = ProcessSocket(file, folder=where)
+        owned = ThreadGroup(on_unexpected_end=print)
         owned.start("answering", lambda stop: serve(made, stop, answer))
         try:
             return status_query.collect_status(file, [FLOW], **given)

@@ -48,9 +48,9 @@ def test_a_boundary_is_part_of_copying():
 def test_lag_in_records_adds_up_and_lag_in_seconds_is_the_worst():
     lag = topic(
         statuses.partition(
-            "orders", 0, copied_to=10, source_end=15, oldest_ms=NOW_MS - 2_000, records=3
+            "orders", 0, copied_to=10, source_end=15, oldest_uncopied_ms=NOW_MS - 2_000, records=3
         ),
-        statuses.partition("orders", 1, copied_to=0, source_end=7, oldest_ms=NOW_MS - 500),
+        statuses.partition("orders", 1, copied_to=0, source_end=7, oldest_uncopied_ms=NOW_MS - 500),
     ).lag
     assert lag == LagTotal(records=12, seconds=2.0, complete=True)
 
@@ -60,13 +60,13 @@ def test_nothing_missing_is_no_lag():
 
 
 def test_lag_is_never_negative_when_clocks_differ():
-    row = topic(statuses.partition(copied_to=1, source_end=2, oldest_ms=NOW_MS + 60_000))
+    row = topic(statuses.partition(copied_to=1, source_end=2, oldest_uncopied_ms=NOW_MS + 60_000))
     assert row.lag.seconds == 0.0
 
 
 def test_a_timestamp_from_the_future_makes_the_age_unknown():
     """The clock was set back: how long the record waits, nobody knows."""
-    row = topic(statuses.partition(copied_to=1, source_end=2, oldest_ms=NOW_MS + 60_001))
+    row = topic(statuses.partition(copied_to=1, source_end=2, oldest_uncopied_ms=NOW_MS + 60_001))
     assert (row.lag.records, row.lag.seconds) == (1, None)
 
 
@@ -77,7 +77,7 @@ def test_lag_is_unknown_before_the_first_fetch():
 
 def test_lag_is_a_lower_bound_when_one_partition_is_unknown():
     row = topic(
-        statuses.partition(number=0, copied_to=3, source_end=5, oldest_ms=NOW_MS - 1_000),
+        statuses.partition(number=0, copied_to=3, source_end=5, oldest_uncopied_ms=NOW_MS - 1_000),
         statuses.partition(number=1, copied_to=-1, source_end=-1, phase="taking"),
     )
     assert row.lag == LagTotal(records=2, seconds=1.0, complete=False)
@@ -87,7 +87,9 @@ def test_lag_is_a_lower_bound_when_one_partition_is_unknown():
 def test_a_copy_that_does_not_move_cannot_say_that_nothing_is_missing(phase):
     row = topic(statuses.partition(phase=phase, copied_to=9, source_end=9))
     assert (row.lag.records, row.lag.seconds) == (None, None)
-    behind = topic(statuses.partition(phase=phase, copied_to=8, source_end=9, oldest_ms=NOW_MS - 1))
+    behind = topic(
+        statuses.partition(phase=phase, copied_to=8, source_end=9, oldest_uncopied_ms=NOW_MS - 1)
+    )
     assert behind.lag.records == 1
 
 
@@ -106,7 +108,7 @@ def test_worst_topics_sort_first():
             statuses.partition("broken", phase="stopped"),
         )
     )
-    worst = sorted(seen.topics, key=lambda row: row.badness)
+    worst = sorted(seen.topics, key=lambda row: row.sort_key)
     names = [row.topic for row in worst]
     assert names == ["broken", "starting", "behind", "a-little", "idle"]
 
@@ -133,7 +135,7 @@ def test_a_flow_sums_up_its_topics_and_tasks():
         TaskState.WAITING_FOR_SLOT: 1,
     }
     assert flow.slots_missing == 1
-    (standstill,) = seen.standstills
+    (standstill,) = seen.halts
     assert (str(standstill.partition), standstill.cause, standstill.reason) == (
         "b-1",
         "corrupt-batch",
@@ -160,8 +162,8 @@ def test_no_slots_are_missing_while_spark_starts():
 )
 def test_a_standstill_is_told_with_its_partition_once(reason, told):
     stopped = statuses.partition("orders", 1, phase="stopped", reason=reason)
-    (standstill,) = make(statuses.flow(stopped)).standstills
-    assert standstill.told == told
+    (standstill,) = make(statuses.flow(stopped)).halts
+    assert standstill.describe == told
 
 
 def test_nor_can_one_that_an_operator_has_paused():
@@ -198,9 +200,9 @@ def snapshot(records: int, size: int = 0):
 
 def test_nothing_is_known_before_two_snapshots():
     made = CopyRates()
-    assert made.of("east->west", "orders") == topic_rows.ZERO_RATE
+    assert made.get_rate("east->west", "orders") == topic_rows.ZERO_RATE
     made.observe(snapshot(500), 1.0)
-    assert made.of("east->west", "orders") == topic_rows.ZERO_RATE
+    assert made.get_rate("east->west", "orders") == topic_rows.ZERO_RATE
 
 
 def test_partitions_of_a_topic_add_up_and_topics_do_not():
@@ -221,9 +223,9 @@ def test_partitions_of_a_topic_add_up_and_topics_do_not():
     ]
     made.observe(before, 10.0)
     made.observe(after, 12.0)
-    assert made.of("east->west", "orders") == CopyRate(20.0, 200.0)
-    assert made.of("east->west", "other") == topic_rows.ZERO_RATE
-    assert made.of("west->east", "orders") == topic_rows.ZERO_RATE
+    assert made.get_rate("east->west", "orders") == CopyRate(20.0, 200.0)
+    assert made.get_rate("east->west", "other") == topic_rows.ZERO_RATE
+    assert made.get_rate("west->east", "orders") == topic_rows.ZERO_RATE
 
 
 def test_the_rate_is_that_of_the_window_not_of_all_time():
@@ -233,7 +235,7 @@ def test_the_rate_is_that_of_the_window_not_of_all_time():
     for second in range(2, 20):
         made.observe(snapshot(1_000_000 + second), float(second))
         made.check_invariants()
-    assert made.of("east->west", "orders").records_s == 1.0
+    assert made.get_rate("east->west", "orders").records_s == 1.0
 
 
 def test_the_same_moment_again_changes_nothing():
@@ -241,7 +243,7 @@ def test_the_same_moment_again_changes_nothing():
     made.observe(snapshot(0), 0.0)
     made.observe(snapshot(10), 1.0)
     made.observe(snapshot(99), 1.0)
-    assert made.of("east->west", "orders").records_s == 10.0
+    assert made.get_rate("east->west", "orders").records_s == 10.0
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 10), st.integers(0, 1000)), min_size=2, max_size=50))
@@ -252,4 +254,4 @@ def test_rates_are_never_negative(steps):
         now_s += passed_s
         made.observe(snapshot(records), now_s)
         made.check_invariants()
-        assert made.of("east->west", "orders").records_s >= 0
+        assert made.get_rate("east->west", "orders").records_s >= 0

@@ -34,11 +34,11 @@ NOWHERE = RegistrySnapshot()
 
 @dataclass
 class Member:
-    leads: bool = True
-    assigned: ConnectorsAndTasks = field(
+    is_leader: bool = True
+    assignment: ConnectorsAndTasks = field(
         default_factory=lambda: ConnectorsAndTasks(connectors=(NAME,))
     )
-    assigned_offset: int = 1_000
+    assignment_offset: int = 1_000
     herder: FakeHerder = field(default_factory=FakeHerder)
 
 
@@ -63,14 +63,14 @@ def member(plan: FlowPlan) -> Member:
 
 
 def write(of: Member, config, partitions: str) -> None:
-    of.herder.write(config_records.encode_creation(NAME, dict(config), None))
+    of.herder.write(config_records.encode_connector_creation(NAME, dict(config), None))
     task = {**config, "task.assigned.partitions": partitions}
     of.herder.write(config_records.encode_task_configs(NAME, [task]))
     of.herder.write([config_records.encode_commit(NAME, 1)])
 
 
 def see(member: Member | None, plan, snapshot=NOWHERE, view=None) -> WorkerSnapshot:
-    return (view or WorkerSnapshotReader()).see(
+    return (view or WorkerSnapshotReader()).read_snapshot(
         None if member is None else cast(FleetMember, member),
         snapshot,
         life=FlowWorkerState.WORKING,
@@ -83,78 +83,82 @@ def see(member: Member | None, plan, snapshot=NOWHERE, view=None) -> WorkerSnaps
 
 def test_what_a_worker_says_of_its_flow(member, plan):
     found = see(member, plan)
-    assert found.met
-    assert (found.connector.state, found.connector.here) == ("RUNNING", True)
+    assert found.has_joined
+    assert (found.connector.state, found.connector.is_local) == ("RUNNING", True)
     assert found.connector.node == "127.0.0.1:8083"
     failed = GroupStatus(state="FAILED", reason="no right", node=found.tasks[0].node)
     assert found.tasks == {0: failed}
     assert found.configured == {0: frozenset({TopicPartition("t", 0), TopicPartition("t", 1)})}
-    assert found.current
-    assert found.handed_out
+    assert found.is_config_current
+    assert found.is_assigned
 
 
 def test_without_a_worker_there_is_the_board_alone(plan):
-    shown = ConnectorSnapshot(planned=True)
+    shown = ConnectorSnapshot(is_planned=True)
     found = see(None, plan, RegistrySnapshot(connectors={"a->b": shown}))
-    assert (found.shown, found.met, dict(found.tasks)) == (shown, False, {})
+    assert (found.connector_snapshot, found.has_joined, dict(found.tasks)) == (shown, False, {})
 
 
 def test_tasks_that_make_checkpoints_are_counted_however_they_are(member, plan):
     assert see(member, plan).checkpoint_tasks == 0
     tasks = [ConnectorTaskId(flow_plan.CHECKPOINT_CONNECTOR, number) for number in range(2)]
-    member.assigned = ConnectorsAndTasks.of([NAME, flow_plan.CHECKPOINT_CONNECTOR, *tasks])
+    member.assignment = ConnectorsAndTasks.from_items(
+        [NAME, flow_plan.CHECKPOINT_CONNECTOR, *tasks]
+    )
     assert see(member, plan).checkpoint_tasks == 2
     assert see(None, plan).checkpoint_tasks == 0
 
 
 def test_what_another_file_says_is_not_current_for_who_leads(member, plan):
     write(member, {**plan.connectors[NAME], "topics": "x"}, "t-0")
-    assert not see(member, plan).current
-    member.leads = False
-    assert see(member, plan).current
+    assert not see(member, plan).is_config_current
+    member.is_leader = False
+    assert see(member, plan).is_config_current
 
 
 def test_what_operators_set_makes_no_difference(member, plan):
     write(member, {**plan.connectors[NAME], "live.throttle": "1MB"}, "t-0")
-    assert see(member, plan).current
+    assert see(member, plan).is_config_current
 
 
 def test_tasks_are_handed_out_by_a_round_that_knew_them(member, plan):
     view = WorkerSnapshotReader()
-    member.assigned_offset = member.herder.config().offset
-    assert see(member, plan, view=view).handed_out
+    member.assignment_offset = member.herder.config().offset
+    assert see(member, plan, view=view).is_assigned
     write(member, plan.connectors[NAME], "t-0,t-1,t-2")
-    assert not see(member, plan, view=view).handed_out
-    member.assigned_offset = member.herder.config().offset
-    assert see(member, plan, view=view).handed_out
+    assert not see(member, plan, view=view).is_assigned
+    member.assignment_offset = member.herder.config().offset
+    assert see(member, plan, view=view).is_assigned
 
 
 def test_a_connector_of_before_is_not_the_plans(member, plan):
     def shown(**props: str) -> RegistrySnapshot:
-        made = ConnectorSnapshot(planned=True, props={**plan.source, **props})
+        made = ConnectorSnapshot(is_planned=True, props={**plan.source_config, **props})
         return RegistrySnapshot(connectors={"a->b": made})
 
-    assert see(member, plan, shown()).planned_anew
-    assert see(member, plan, shown(**{"live.throttle": "1MB"})).planned_anew
-    assert not see(member, plan, shown(topics="x")).planned_anew
+    assert see(member, plan, shown()).is_plan_current
+    assert see(member, plan, shown(**{"live.throttle": "1MB"})).is_plan_current
+    assert not see(member, plan, shown(topics="x")).is_plan_current
 
 
 def test_what_holds_a_flow_back_is_as_the_group_says(member, plan):
     view = WorkerSnapshotReader()
-    assert see(member, plan, view=view).holds == operator_overrides.NO_OVERRIDES
+    assert see(member, plan, view=view).overrides == operator_overrides.NO_OVERRIDES
     write(member, {**plan.connectors[NAME], "live.throttle": "1MB"}, "t-0")
-    found = see(member, plan, view=view).holds
+    found = see(member, plan, view=view).overrides
     assert (found.paused, found.budgets.flow) == (False, 1_000_000)
     member.herder.set_target_state(NAME, TargetState.PAUSED)
-    assert see(member, plan, view=view).holds.by is OverrideKind.PAUSED
+    assert see(member, plan, view=view).overrides.kind is OverrideKind.PAUSED
     member.herder.set_target_state(NAME, TargetState.STOPPED)
-    assert see(member, plan, view=view).holds.by is OverrideKind.STOPPED
+    assert see(member, plan, view=view).overrides.kind is OverrideKind.STOPPED
 
 
 def test_what_operators_hold_beside_the_source_connector(member, plan):
     view, name = WorkerSnapshotReader(), flow_plan.CHECKPOINT_CONNECTOR
-    member.herder.write(config_records.encode_creation(name, dict(plan.connectors[name]), None))
-    assert see(member, plan, view=view).holds.beside == {}
+    member.herder.write(
+        config_records.encode_connector_creation(name, dict(plan.connectors[name]), None)
+    )
+    assert see(member, plan, view=view).overrides.other_connectors == {}
     member.herder.set_target_state(name, TargetState.PAUSED)
-    found = see(member, plan, view=view).holds
-    assert (found.by, found.beside) == (None, {name: OverrideKind.PAUSED})
+    found = see(member, plan, view=view).overrides
+    assert (found.kind, found.other_connectors) == (None, {name: OverrideKind.PAUSED})

@@ -70,4 +70,4 @@ def test_what_is_there_is_not_sent_again_and_nothing_is_taken_away():
 
 
 def test_fields_and_back():
-    assert TopicAcl.of(*acl().fields()) == acl()
+    assert TopicAcl.from_fields(*acl().fields()) == acl()

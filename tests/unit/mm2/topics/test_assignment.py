@@ -43,7 +43,7 @@ def test_what_only_we_say_is_said_where_there_is_something_to_say():
     t, u = (partition(name, 0) for name in "tu")
     limits = FlowThrottles(flow=1000, topics=(TopicThrottle(filters.compile_patterns(["t"]), 90),))
     first, second = assignment.build_partition_task_configs(
-        {}, [[t], [u]], added={u}, budgets=limits
+        {}, [[t], [u]], added={u}, throttles=limits
     )
     assert first == {
         "task.assigned.partitions": "t-0",
@@ -118,7 +118,7 @@ def parts(text: str) -> frozenset[TopicPartition]:
 def looked(copyable: str, *, more: str = "", unsure: str = "") -> AssignableTopics:
     found = parts(copyable)
     topics = {each.topic for each in found}.union(more, unsure)
-    return AssignableTopics(topics=frozenset(topics), copyable=found, unsure=frozenset(unsure))
+    return AssignableTopics(topics=frozenset(topics), assignable=found, uncertain=frozenset(unsure))
 
 
 def before(*shares: str, added: str = "") -> list[PartitionAssignment]:
@@ -148,7 +148,7 @@ def plan(
     tasks_max: int = 2,
 ) -> list[PartitionAssignment]:
     return assignment.plan_assignments(
-        found, held, beginning=frozenset(beginning), tasks_max=tasks_max
+        found, held, initial_topics=frozenset(beginning), tasks_max=tasks_max
     )
 
 
@@ -214,7 +214,7 @@ def test_topics_are_there_from_the_beginning_unless_an_earlier_look_must_have_se
 
 def test_where_all_start_at_their_first_record_nothing_comes_late():
     held = before("a0", added="a0")
-    found = assignment.plan_assignments(looked("a0 a1 b0"), held, beginning=None, tasks_max=2)
+    found = assignment.plan_assignments(looked("a0 a1 b0"), held, initial_topics=None, tasks_max=2)
     assert late(found) == set()
 
 
@@ -233,7 +233,7 @@ def test_partitions_that_are_moved_take_along_that_they_came_later():
     )
     assert (shown(found), late(found)) == (["a0", "a1 b0"], {"b0"})
     assert assignment.plan_assignments(
-        looked("a0 a1 b0"), found, beginning=frozenset("ab"), tasks_max=2
+        looked("a0 a1 b0"), found, initial_topics=frozenset("ab"), tasks_max=2
     ) == (found)
 
 
@@ -262,7 +262,7 @@ def test_nothing_is_lost_or_handed_out_twice(first, second, third, few, many, un
 
     def look(found: frozenset[TopicPartition], doubt: set[str]) -> AssignableTopics:
         topics = frozenset(each.topic for each in found) | doubt
-        return AssignableTopics(topics=topics, copyable=found, unsure=frozenset(doubt))
+        return AssignableTopics(topics=topics, assignable=found, uncertain=frozenset(doubt))
 
     beginning = frozenset(each.topic for each in first)
     held: list[PartitionAssignment] = []
@@ -274,7 +274,7 @@ def test_nothing_is_lost_or_handed_out_twice(first, second, third, few, many, un
     ):
         had = {each for share in held for each in share.partitions}
         now = assignment.plan_assignments(
-            look(found, doubt), held, beginning=beginning, tasks_max=tasks_max
+            look(found, doubt), held, initial_topics=beginning, tasks_max=tasks_max
         )
         counted = Counter(each for share in now for each in share.partitions)
         assert set(counted) == found | {each for each in had if each.topic in doubt}

@@ -10,49 +10,49 @@ from mm2.topics.filters import CustomConfigPropertyFilter, CustomNameFilter
 
 def test_by_default_every_topic_but_internal_and_replica_ones_is_taken():
     topics = filters.compile_topic_filter()
-    assert topics.takes("orders")
-    assert topics.takes("orders-internal")
+    assert topics.matches("orders")
+    assert topics.matches("orders-internal")
     for excluded in ("mm2-offsets.A.internal", "y.replica", "__consumer_offsets"):
-        assert not topics.takes(excluded)
+        assert not topics.matches(excluded)
 
 
 def test_by_default_console_and_connect_groups_are_left_out():
     groups = filters.compile_group_filter()
-    assert groups.takes("billing")
+    assert groups.matches("billing")
     for excluded in ("console-consumer-1", "connect-sink", "__x"):
-        assert not groups.takes(excluded)
+        assert not groups.matches(excluded)
 
 
 def test_a_name_is_matched_whole():
     topics = filters.compile_topic_filter(["orders"], [])
-    assert topics.takes("orders")
-    assert not topics.takes("orders2")
-    assert not topics.takes("my-orders")
+    assert topics.matches("orders")
+    assert not topics.matches("orders2")
+    assert not topics.matches("my-orders")
 
 
 def test_alternatives_inside_an_item_are_matched_whole_too():
     topics = filters.compile_topic_filter(["a|ab", "x"], [])
-    assert topics.takes("ab")
-    assert topics.takes("x")
-    assert not topics.takes("xab")
+    assert topics.matches("ab")
+    assert topics.matches("x")
+    assert not topics.matches("xab")
 
 
 def test_an_empty_list_matches_nothing():
-    assert not filters.compile_topic_filter([], []).takes("orders")
-    assert filters.compile_topic_filter([".*"], []).takes("__consumer_offsets")
+    assert not filters.compile_topic_filter([], []).matches("orders")
+    assert filters.compile_topic_filter([".*"], []).matches("__consumer_offsets")
 
 
 def test_exclusion_wins():
     topics = filters.compile_topic_filter(["orders.*"], ["orders-test"])
-    assert topics.takes("orders-live")
-    assert not topics.takes("orders-test")
+    assert topics.matches("orders-live")
+    assert not topics.matches("orders-test")
 
 
 def test_properties_are_synced_unless_excluded():
     properties = filters.compile_config_property_filter()
-    assert properties.takes("retention.ms")
-    assert not properties.takes("min.insync.replicas")
-    assert properties.takes("min.insync.replicas.x")
+    assert properties.should_replicate("retention.ms")
+    assert not properties.should_replicate("min.insync.replicas")
+    assert properties.should_replicate("min.insync.replicas.x")
     assert not properties.source_defaults
 
 
@@ -110,24 +110,27 @@ def test_items_are_stripped_as_java_strips_them():
 
 def test_the_first_item_that_matches_is_named():
     found = filters.compile_patterns(["a", "b.*", "b"])
-    assert [found.first(name) for name in ("b", "a", "c")] == ["b.*", "a", None]
+    assert [found.find_first(name) for name in ("b", "a", "c")] == ["b.*", "a", None]
 
 
 def test_why_a_name_is_taken_or_not():
     found = filters.compile_topic_filter(["x", "a.*"], ["ab"])
-    assert found.why("abc", key="topics") == "topics includes a.*"
+    assert found.explain_match("abc", key="topics") == "topics includes a.*"
     found = filters.compile_topic_filter(["a.*"], ["ab"])
-    assert found.why_not("x", key="topics") == "not matched by topics: a.*"
-    assert found.why_not("ab", key="topics") == "topics.exclude includes ab"
-    assert filters.compile_topic_filter([]).why_not("x", key="topics").endswith("nothing")
+    assert found.explain_mismatch("x", key="topics") == "not matched by topics: a.*"
+    assert found.explain_mismatch("ab", key="topics") == "topics.exclude includes ab"
+    assert filters.compile_topic_filter([]).explain_mismatch("x", key="topics").endswith("nothing")
 
 
 def test_what_a_class_of_the_users_says_counts():
     names = CustomNameFilter("mine.Filter", lambda name: name == "a")
-    assert (names.takes("a"), names.takes("b"), names.listed) == (True, False, (".*",))
-    assert "mine.Filter" in names.why_not("b", key="groups")
-    assert names.why("a", key="groups") == "the filter class mine.Filter for groups accepts a"
+    assert (names.matches("a"), names.matches("b"), names.patterns) == (True, False, (".*",))
+    assert "mine.Filter" in names.explain_mismatch("b", key="groups")
+    assert (
+        names.explain_match("a", key="groups")
+        == "the filter class mine.Filter for groups accepts a"
+    )
     settings = CustomConfigPropertyFilter(
         "mine.Settings", lambda _: False, lambda name: name == "a"
     )
-    assert (settings.takes("a"), settings.takes_default("a")) == (False, True)
+    assert (settings.should_replicate("a"), settings.should_replicate_default("a")) == (False, True)

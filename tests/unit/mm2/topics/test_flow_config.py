@@ -11,8 +11,8 @@ from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolic
 def test_names_of_a_flow():
     flow = Flow(source="east", target="west")
     assert flow.name == "east->west"
-    assert flow.remote_topic("orders") == "east.orders"
-    assert flow.transactional_id(TopicPartition("a-b", 7)) == "mm2-east->west-a-b-7"
+    assert flow.format_remote_topic("orders") == "east.orders"
+    assert flow.format_transactional_id(TopicPartition("a-b", 7)) == "mm2-east->west-a-b-7"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_identity_mirrors_names_as_they_are():
         policy=IdentityReplicationPolicy(source_alias="east"),
         target_topics=TargetTopicAccess.SHARED,
     )
-    assert flow.remote_topic("orders") == "orders"
+    assert flow.format_remote_topic("orders") == "orders"
     assert flow.should_replicate_topic("west.orders")
     assert not flow.should_replicate_topic("west.heartbeats")
 
@@ -104,17 +104,17 @@ def test_a_timestamp_goes_with_a_timestamp_start_only():
 def test_why_a_topic_is_not_mirrored(topic, said):
     wanted = filters.compile_topic_filter(["x", ".*orders.*"], ["a", ".*-old"])
     flow = Flow(source="east", target="west", topics=wanted)
-    assert flow.why_not(topic) == said
+    assert flow.explain_mismatch(topic) == said
     assert (said == "") == flow.should_replicate_topic(topic)
-    assert bool(flow.why(topic)) == (said == "")
+    assert bool(flow.explain_match(topic)) == (said == "")
 
 
 def test_by_which_rule_a_topic_is_mirrored():
     flow = Flow(
         source="east", target="west", topics=filters.compile_topic_filter(["x", ".*orders.*"])
     )
-    assert flow.why("orders") == "topics includes .*orders.*"
-    assert "heartbeats.replication.enabled" in flow.why("heartbeats")
+    assert flow.explain_match("orders") == "topics includes .*orders.*"
+    assert "heartbeats.replication.enabled" in flow.explain_match("heartbeats")
 
 
 @pytest.mark.parametrize(

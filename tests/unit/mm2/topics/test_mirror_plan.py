@@ -38,7 +38,7 @@ def topic(
 
 
 def cluster(*topics: ObservedTopic, new_topic: Mapping[str, str] | None = None) -> TopicsSnapshot:
-    return TopicsSnapshot(topics={item.name: item for item in topics}, new_topic=new_topic)
+    return TopicsSnapshot(topics={item.name: item for item in topics}, default_configs=new_topic)
 
 
 def mirror(partitions: int = 1, **configs: ConfigEntry) -> ObservedTopic:
@@ -60,7 +60,7 @@ def make(
 
 def is_empty(made: MirrorTopicPlan) -> bool:
     """Is there nothing to carry out (findings aside)?"""
-    return not (made.create or made.grow or made.alter)
+    return not (made.create or made.add_partitions or made.alter)
 
 
 def test_a_missing_topic_is_created_with_the_sources_partitions_and_wide_bounds():
@@ -121,7 +121,7 @@ def test_create_time_settings_follow_the_table_of_mirrormaker_2():
 
 def test_defaults_of_the_source_are_written_when_asked_for():
     flow = dataclasses.replace(
-        FLOW, properties=filters.compile_config_property_filter(source_defaults=True)
+        FLOW, config_filter=filters.compile_config_property_filter(source_defaults=True)
     )
     source = cluster(topic("orders", 1, EVERY_KIND))
     (create,) = make(source, cluster(), flow).create
@@ -146,7 +146,7 @@ def test_bounds_are_set_that_the_brokers_know(known, expected):
 
 def test_growing_follows_the_source():
     made = make(cluster(topic("orders", 5)), cluster(mirror(3)))
-    (grow,) = made.grow
+    (grow,) = made.add_partitions
     assert (grow.name, grow.partitions_now, grow.partitions) == ("east.orders", 3, 5)
     assert str(grow) == "add partitions to east.orders: from 3 to 5"
     assert not made.create
@@ -211,7 +211,7 @@ def test_what_would_stop_a_topic_until_the_next_sync_is_not_put_off(interval_s):
     made = make(cluster(source), cluster(target), flow, sync_configs=False)
     if interval_s is None:
         assert made.alter == ()
-        assert made.stopped_topics() == {"orders"}
+        assert made.list_stopped_topics() == {"orders"}
     else:
         (alter,) = made.alter
         assert alter.set == {"cleanup.policy": "delete", "retention.ms": "1"}
@@ -296,7 +296,7 @@ def test_what_the_brokers_give_a_new_topic_is_judged_before_it_is_made():
     brokers = {"message.timestamp.type": "LogAppendTime", AFTER: "1", BEFORE: "1"}
     made = make(cluster(topic("orders")), cluster(new_topic=brokers))
     assert len(made.create) == 1
-    assert made.stopped_topics() == {"orders"}
+    assert made.list_stopped_topics() == {"orders"}
     assert "stop orders -> east.orders: message.timestamp.type is LogAppendTime" in str(made)
     assert made.findings[0].command == (
         "kafka-topics.sh --bootstrap-server HOST:PORT --create --topic east.orders --partitions 1 "
@@ -319,7 +319,7 @@ def test_settings_that_may_not_be_read_are_told_and_left_alone():
 def test_a_name_that_kafka_would_refuse_stops_the_topic():
     name = "x" * 246
     made = make(cluster(topic(name)), cluster())
-    assert made.stopped_topics() == {name}
+    assert made.list_stopped_topics() == {name}
 
 
 def test_a_plan_prints_what_it_does():
@@ -362,7 +362,7 @@ def carry_out(made: MirrorTopicPlan, target: TopicsSnapshot) -> TopicsSnapshot:
     for create in made.create:
         configs = {name: entry(value) for name, value in create.configs.items()}
         after[create.name] = topic(create.name, create.partitions, configs)
-    for grow in made.grow:
+    for grow in made.add_partitions:
         assert after[grow.name].partitions == grow.partitions_now
         after[grow.name] = dataclasses.replace(after[grow.name], partitions=grow.partitions)
     for alter in made.alter:
@@ -377,7 +377,7 @@ def carry_out(made: MirrorTopicPlan, target: TopicsSnapshot) -> TopicsSnapshot:
 @given(topics(["a", "b", "c"]), topics(["east.a", "east.b", "x"]), st.booleans(), st.booleans())
 def test_planning_again_yields_nothing(source, target, sync, source_defaults):
     flow = dataclasses.replace(
-        FLOW, properties=filters.compile_config_property_filter(source_defaults=source_defaults)
+        FLOW, config_filter=filters.compile_config_property_filter(source_defaults=source_defaults)
     )
     made = make(source, target, flow, sync_configs=sync)
     after = carry_out(made, target)
@@ -397,7 +397,7 @@ def test_a_setting_that_the_targets_release_does_not_have_is_left_out_and_told()
     """2.8 to 4.x: brokers refuse to create a topic with a setting that they do not know."""
     overrides = {DOWN: entry("true"), "retention.ms": entry("1")}
     source = cluster(topic("orders", 1, overrides))
-    there = dataclasses.replace(cluster(), settings={"retention.ms", AFTER, BEFORE})
+    there = dataclasses.replace(cluster(), config_names={"retention.ms", AFTER, BEFORE})
 
     made = make(source, there)
     (again,) = make(source, dataclasses.replace(there, topics=cluster(mirror()).topics)).alter
@@ -412,12 +412,12 @@ def test_a_setting_that_the_targets_release_does_not_have_is_left_out_and_told()
 def test_the_message_format_of_the_source_is_never_taken_over():
     """Formats before v2 know no transaction markers, so nothing could be fenced there."""
     source = cluster(topic("orders", 1, {FORMAT: entry("0.10.2")}))
-    made = make(source, dataclasses.replace(cluster(), settings={FORMAT, AFTER, BEFORE}))
+    made = make(source, dataclasses.replace(cluster(), config_names={FORMAT, AFTER, BEFORE}))
     assert (made.create[0].configs, list(made.findings)) == (WIDE, [])
 
 
 def test_bounds_are_those_that_the_settings_of_any_topic_there_show():
-    there = dataclasses.replace(cluster(), settings={"retention.ms", DIFFERENCE})
+    there = dataclasses.replace(cluster(), config_names={"retention.ms", DIFFERENCE})
     (create,) = make(cluster(topic("orders")), there).create
     assert create.configs == {DIFFERENCE: mirror_plan.UNLIMITED_TIMESTAMP_MS}
 
@@ -431,9 +431,9 @@ def test_a_setting_has_a_value_wherever_it_comes_from():
             "segment.ms": ConfigEntry(value="2", source=ConfigEntrySource.DEFAULT),
         },
     )
-    assert topic.config("retention.ms") == "1"
-    assert topic.config("segment.ms") == "2"
-    assert topic.config("cleanup.policy") is None
+    assert topic.get_config("retention.ms") == "1"
+    assert topic.get_config("segment.ms") == "2"
+    assert topic.get_config("cleanup.policy") is None
     assert topic.is_overridden("retention.ms")
     assert not topic.is_overridden("segment.ms")
     assert not topic.is_overridden("cleanup.policy")
@@ -441,7 +441,7 @@ def test_a_setting_has_a_value_wherever_it_comes_from():
 
 def test_settings_that_may_not_be_read_are_unknown():
     topic = ObservedTopic(name="orders", partitions=1, configs=None)
-    assert topic.config("retention.ms") is None
+    assert topic.get_config("retention.ms") is None
     assert not topic.is_overridden("retention.ms")
 
 
@@ -476,7 +476,7 @@ def test_known_timestamp_bounds_show_in_the_brokers_or_in_any_topic():
     blind = ObservedTopic(name="a", partitions=1, configs=None)
     old = ObservedTopic(name="b", partitions=1, configs={difference: entry})
     found = TopicsSnapshot(topics={"a": blind, "b": old})
-    assert found.timestamp_bounds() == (difference,)
-    found = TopicsSnapshot(topics={"b": old}, new_topic={after: "1", before: "1"})
-    assert found.timestamp_bounds() == (after, before)
-    assert TopicsSnapshot(topics={}).timestamp_bounds() == (after, before)
+    assert found.list_timestamp_bounds() == (difference,)
+    found = TopicsSnapshot(topics={"b": old}, default_configs={after: "1", before: "1"})
+    assert found.list_timestamp_bounds() == (after, before)
+    assert TopicsSnapshot(topics={}).list_timestamp_bounds() == (after, before)

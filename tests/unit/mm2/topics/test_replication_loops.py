@@ -50,7 +50,8 @@ def test_what_java_brought_cannot_be_told_from_local_records(flow, topic, java, 
 )
 def test_progress_that_ours_did_not_make_is_javas(progress, eras, topics):
     assert (
-        replication_loops.find_topics_mirrored_by_java(progress, eras, taken_over=TAKEN) == topics
+        replication_loops.find_topics_mirrored_by_java(progress, eras, takeover_reason=TAKEN)
+        == topics
     )
 
 

@@ -70,13 +70,13 @@ def asked(commands, clock):
 
 
 def settled(asked, question=INCIDENTS):
-    eventually.eventually(lambda: not asked.known(question).running, SOON_S)
-    return asked.known(question)
+    eventually.eventually(lambda: not asked.last_result(question).running, SOON_S)
+    return asked.last_result(question)
 
 
 def test_the_questions_are_mm2s_own_commands():
-    assert INCIDENTS.words == ("incidents", "c.yaml", "--flow", "east->west", "--json")
-    assert command_runner.make_plan_command(FLOW, "c.yaml").words == (
+    assert INCIDENTS.arguments == ("incidents", "c.yaml", "--flow", "east->west", "--json")
+    assert command_runner.make_plan_command(FLOW, "c.yaml").arguments == (
         *("failover", "--from", "east", "--to", "west", "--config", "c.yaml"),
         *("--look", "60", "--json"),
     )
@@ -85,29 +85,29 @@ def test_the_questions_are_mm2s_own_commands():
 
 def test_whoever_asks_waits_for_nobody_and_finds_the_answer_later(asked, commands, clock):
     commands.may_answer.clear()
-    assert asked.known(INCIDENTS) == CommandResult()
-    assert asked.ask(INCIDENTS).running
-    assert asked.ask(INCIDENTS).running, "it runs already"
-    assert asked.known(INCIDENTS).found is None
+    assert asked.last_result(INCIDENTS) == CommandResult()
+    assert asked.request(INCIDENTS).running
+    assert asked.request(INCIDENTS).running, "it runs already"
+    assert asked.last_result(INCIDENTS).output is None
     commands.may_answer.set()
     found = settled(asked)
-    assert found.found == command_runner.parse_incidents({"version": 1, "incidents": []})
+    assert found.output == command_runner.parse_incidents({"version": 1, "incidents": []})
     assert (found.at_ms, found.error) == (clock.wall_ms(), "")
-    assert [words for words, _ in commands.asked] == [INCIDENTS.words]
+    assert [words for words, _ in commands.asked] == [INCIDENTS.arguments]
 
 
 def test_the_same_is_not_asked_again_too_soon_after_its_end(asked, commands, clock):
     """However long it takes: it does not run all the time, whoever looks."""
     commands.may_answer.clear()
-    asked.ask(INCIDENTS)
+    asked.request(INCIDENTS)
     eventually.eventually(lambda: commands.asked, SOON_S)
     clock.now += 5 * command_runner.INCIDENTS_INTERVAL_S
     commands.may_answer.set()
     assert settled(asked).took_s == 5 * command_runner.INCIDENTS_INTERVAL_S
     clock.now += command_runner.INCIDENTS_INTERVAL_S - 0.1
-    assert not asked.ask(INCIDENTS).running
+    assert not asked.request(INCIDENTS).running
     clock.now += 0.1
-    assert asked.ask(INCIDENTS).running
+    assert asked.request(INCIDENTS).running
     settled(asked)
     assert len(commands.asked) == 2
 
@@ -115,23 +115,23 @@ def test_the_same_is_not_asked_again_too_soon_after_its_end(asked, commands, clo
 @pytest.mark.parametrize("raised", [RecursionError("too deep"), OSError("no"), MemoryError()])
 def test_whatever_goes_wrong_it_is_asked_again_later(asked, commands, clock, raised):
     commands.says = raised
-    asked.ask(INCIDENTS)
+    asked.request(INCIDENTS)
     assert repr(raised) in settled(asked).error
     commands.says = NOTHING
     clock.now += command_runner.INCIDENTS_INTERVAL_S
-    assert asked.ask(INCIDENTS).running
+    assert asked.request(INCIDENTS).running
     assert settled(asked).error == ""
 
 
 def test_what_was_found_stays_beside_why_nothing_newer_was(asked, commands, clock):
-    asked.ask(INCIDENTS)
+    asked.request(INCIDENTS)
     first = settled(asked)
     commands.says = CommandFailedError("mm2 incidents gave no answer within 30 s")
     clock.now += 100
     clock.wall += 100_000
-    asked.ask(INCIDENTS)
+    asked.request(INCIDENTS)
     second = settled(asked)
-    assert (second.found, second.at_ms) == (first.found, first.at_ms)
+    assert (second.output, second.at_ms) == (first.output, first.at_ms)
     assert second.error == "mm2 incidents gave no answer within 30 s"
     told = command_runner.result_to_json(second)
     assert told["result_ms"] == first.at_ms
@@ -143,7 +143,7 @@ def test_what_was_found_stays_beside_why_nothing_newer_was(asked, commands, cloc
 )
 def test_what_is_no_answer_is_told_as_such(asked, commands, says):
     commands.says = says
-    asked.ask(INCIDENTS)
+    asked.request(INCIDENTS)
     assert settled(asked).error.startswith(
         "mm2 incidents c.yaml --flow 'east->west' --json: invalid output"
     )
@@ -152,12 +152,12 @@ def test_what_is_no_answer_is_told_as_such(asked, commands, says):
 def test_one_command_runs_at_a_time_and_only_so_many_wait(asked, commands):
     commands.may_answer.clear()
     others = [
-        dataclasses.replace(INCIDENTS, words=("incidents", str(number)))
+        dataclasses.replace(INCIDENTS, arguments=("incidents", str(number)))
         for number in range(command_runner.QUEUED_COMMANDS_MAX + 3)
     ]
-    asked.ask(INCIDENTS)
+    asked.request(INCIDENTS)
     eventually.eventually(lambda: commands.asked, SOON_S)
-    answers = [asked.ask(each) for each in others]
+    answers = [asked.request(each) for each in others]
     assert len(commands.asked) == 1
     refused = [each for each in answers if not each.running]
     assert len(refused) == 3
@@ -170,11 +170,11 @@ def test_one_command_runs_at_a_time_and_only_so_many_wait(asked, commands):
 
 def test_a_command_is_told_when_nobody_waits_for_it_any_more(asked, commands):
     commands.may_answer.clear()
-    asked.ask(INCIDENTS)
+    asked.request(INCIDENTS)
     eventually.eventually(lambda: commands.asked, SOON_S)
     asked.stop()
     assert commands.was_gone
-    assert "is stopping" in asked.ask(command_runner.make_plan_command(FLOW, "c.yaml")).error
+    assert "is stopping" in asked.request(command_runner.make_plan_command(FLOW, "c.yaml")).error
 
 
 def _nobody() -> bool:
@@ -253,12 +253,12 @@ def incident(number, **fields):
 
 
 def finding(number, weight=PlanSeverity.COSTS):
-    return PlanFinding(weight=weight, code=f"c{number}", text=f"t{number}", group="g")
+    return PlanFinding(severity=weight, code=f"c{number}", text=f"t{number}", group="g")
 
 
 def planned(*findings):
     made = MovePlan(
-        wanted=WANTED, at_ms=7, flow="east->west", mirrored=(), groups=(), findings=findings
+        request=WANTED, at_ms=7, flow="east->west", mirrored=(), groups=(), findings=findings
     )
     return command_runner.parse_failover_plan(
         plan_output.plan_to_json(made, [], {"bootstrap.servers": "w:1"})

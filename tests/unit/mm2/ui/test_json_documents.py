@@ -285,7 +285,7 @@ def test_what_looks_well_is_known_to_be_well(parts, tasks, state, others, warnin
     assert {each.state for each in tasks} <= {"RUNNING"}
     lag = status_document.sum_lag(parts, NOW_MS)
     assert lag.complete
-    assert lag.dated
+    assert lag.age_complete
     assert judged(report)[1].is_healthy
 
 
@@ -304,14 +304,16 @@ def shown(*points, round_ms=5):
     def find(text, most):
         matching = [name for name in names if text in name]
         return GroupSearchResult(
-            known=len(names),
-            matching=len(matching),
+            total_count=len(names),
+            matching_count=len(matching),
             groups={
                 name: [each for each in points if each.group == name] for name in matching[:most]
             },
         )
 
-    return CheckpointGroupsSnapshot(round_s=round_ms, round_ms=round_ms, find=find)
+    return CheckpointGroupsSnapshot(
+        last_round_s=round_ms, last_round_wall_ms=round_ms, find_groups=find
+    )
 
 
 def told(*tasks, text="", holds=operator_overrides.NO_OVERRIDES):
@@ -375,7 +377,9 @@ def test_that_somebody_holds_checkpoints_back_is_told():
     for by in OverrideKind:
         beside = {"MirrorCheckpointConnector": by}
         assert (
-            told(shown(point("a")), holds=OperatorOverrides(beside=beside))["checkpoints_override"]
+            told(shown(point("a")), holds=OperatorOverrides(other_connectors=beside))[
+                "checkpoints_override"
+            ]
             == by.value
         )
     assert (

@@ -263,5 +263,5 @@ def test_a_flow_has_its_estimate_and_its_past():
 
 def test_a_flow_is_found_by_its_name():
     one = seen_flows.flow()
-    assert seen_flows.seen(one).find("east->west") is one
-    assert seen_flows.seen(one).find("west->east") is None
+    assert seen_flows.seen(one).find_flow("east->west") is one
+    assert seen_flows.seen(one).find_flow("west->east") is None

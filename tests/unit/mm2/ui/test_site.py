@@ -37,24 +37,24 @@ class Seen:
     def look(self):
         self.found = seen_flows.seen(*self.flows)
 
-    def seen(self):
+    def current_snapshot(self):
         return self.found
 
-    def past(self, flow):
+    def flow_timeline(self, flow):
         return ()
 
 
 class Asked:
     def __init__(self):
         self.questions = []
-        self.answer = CommandResult(found={"some": 1}, at_ms=5, took_s=1.26)
+        self.answer = CommandResult(output={"some": 1}, at_ms=5, took_s=1.26)
 
-    def ask(self, question):
-        self.questions.append(("asked", question.words[0], question.words[-2]))
+    def request(self, question):
+        self.questions.append(("asked", question.arguments[0], question.arguments[-2]))
         return self.answer
 
-    def known(self, question):
-        self.questions.append(("known", question.words[0], question.words[-2]))
+    def last_result(self, question):
+        self.questions.append(("known", question.arguments[0], question.arguments[-2]))
         return self.answer
 
 
@@ -63,7 +63,7 @@ class Browser:
         self.asked = Asked()
         self.board = StatusRegistry()
         self.seen = Seen()
-        self.served = StatusSite(self.seen, self.board, self.asked).served()
+        self.served = StatusSite(self.seen, self.board, self.asked).make_pages()
 
     def get(self, path, *, accept="*/*", by="", **query):
         asked = PageRequest(path=path, query=query, accept=accept, requested_with=by)
@@ -162,7 +162,7 @@ def test_a_slash_at_the_end_leads_to_the_page(browser):
 def test_a_cluster_that_is_called_ui_has_its_api(browser):
     """Beside the page's own paths all below `/ui/` are the API's, for reading, too."""
     behind = NamespaceRouter()
-    behind.put(("ui", "west"), rest_app.build_applications(rest.parts(FakeHerder()), PLAIN).main)
+    behind.mount(("ui", "west"), rest_app.build_applications(rest.parts(FakeHerder()), PLAIN).main)
     made = PageMiddleware(behind, browser.served)
     assert rest.ask(made, "GET", "/ui/west/connectors").json() == []
     assert rest.ask(made, "GET", "/ui").headers["content-type"].startswith("text/html")
@@ -186,10 +186,10 @@ def test_groups_are_those_of_the_flows_tasks_in_this_process(browser):
 
     def find(text, _):
         texts.append(text)
-        return GroupSearchResult(known=4, matching=2, groups={})
+        return GroupSearchResult(total_count=4, matching_count=2, groups={})
 
-    browser.board.groups("east->west", 0).put(
-        CheckpointGroupsSnapshot(round_s=3, round_ms=3, find=find)
+    browser.board.groups("east->west", 0).publish(
+        CheckpointGroupsSnapshot(last_round_s=3, last_round_wall_ms=3, find_groups=find)
     )
     told = browser.json("/ui/api/groups", flow="east->west", group="bill")
     assert (told["group_count"], told["groups_found"], texts) == (4, 2, ["bill"])
@@ -216,11 +216,13 @@ def test_a_page_from_elsewhere_cannot_have_clusters_asked(browser, name):
 
 
 def test_names_that_no_text_can_hold_are_shown_all_the_same(browser):
-    browser.board.groups("east->west", 0).put(
+    browser.board.groups("east->west", 0).publish(
         CheckpointGroupsSnapshot(
-            round_s=3,
-            round_ms=3,
-            find=lambda *_: GroupSearchResult(known=1, matching=1, groups={"half \ud800": []}),
+            last_round_s=3,
+            last_round_wall_ms=3,
+            find_groups=lambda *_: GroupSearchResult(
+                total_count=1, matching_count=1, groups={"half \ud800": []}
+            ),
         )
     )
     told = browser.json("/ui/api/groups", flow="east->west")
@@ -258,13 +260,13 @@ def test_groups_are_looked_for_by_so_many_texts_in_one_look(browser):
 
     def find(text, _):
         texts.append(text)
-        return GroupSearchResult(known=0, matching=0, groups={})
+        return GroupSearchResult(total_count=0, matching_count=0, groups={})
 
     def ask(text, status=200):
         return browser.json("/ui/api/groups", status=status, flow="east->west", group=text)
 
-    browser.board.groups("east->west", 0).put(
-        CheckpointGroupsSnapshot(round_s=1, round_ms=1, find=find)
+    browser.board.groups("east->west", 0).publish(
+        CheckpointGroupsSnapshot(last_round_s=1, last_round_wall_ms=1, find_groups=find)
     )
     wanted = ["", *map(str, range(site.SEARCHES_MAX))]
     for text in wanted * 2:
@@ -282,10 +284,10 @@ def test_long_texts_are_cut_before_they_are_looked_for(browser):
 
     def find(text, _):
         texts.append(len(text))
-        return GroupSearchResult(known=0, matching=0, groups={})
+        return GroupSearchResult(total_count=0, matching_count=0, groups={})
 
-    browser.board.groups("east->west", 0).put(
-        CheckpointGroupsSnapshot(round_s=1, round_ms=1, find=find)
+    browser.board.groups("east->west", 0).publish(
+        CheckpointGroupsSnapshot(last_round_s=1, last_round_wall_ms=1, find_groups=find)
     )
     browser.json("/ui/api/groups", flow="east->west", group="x" * 5_000)
     assert texts == [site.SEARCH_CHARS_MAX]

@@ -17,11 +17,11 @@ flows:
 
 
 class Running:
-    engine_ready = True
-    crashed = ""
+    is_engine_ready = True
+    crash_reason = ""
     settings = config_loader.parse(FILE, file="c.yaml", folder=pathlib.Path("/"), environment={})
 
-    def standings(self):
+    def readiness(self):
         return []
 
     def statuses(self):
@@ -34,13 +34,13 @@ class Running:
 def test_while_it_is_entered_the_pages_are_served_and_the_past_is_noted():
     running = Running()
     page = StatusPage(running, running)
-    with page.watched():
+    with page.recording():
         threads = [each.name for each in threading.enumerate()]
         assert "status page" in threads
 
         def told():
             asked = PageRequest(path="/ui/api/flow", query={"flow": "east->west"})
-            return json.loads(page.served["/ui/api/flow"](asked).body)
+            return json.loads(page.pages["/ui/api/flow"](asked).body)
 
         eventually.eventually(lambda: told()["timeline"]["at_ms"])
         assert told()["node"]["engine_ready"]

@@ -21,13 +21,13 @@ flows:
 
 
 class Running:
-    crashed = ""
+    crash_reason = ""
 
     def __init__(self, clock):
         self.settings = config_loader.parse(
             FILE, file="c.yaml", folder=pathlib.Path("/"), environment={}
         )
-        self.engine_ready = False
+        self.is_engine_ready = False
         self.records = 0
         self.names = ["b->a", "a->b"]
         self.looks = 0
@@ -35,7 +35,7 @@ class Running:
         self.takes_s = 0.0
         self._clock = clock
 
-    def standings(self):
+    def readiness(self):
         return []
 
     def statuses(self):
@@ -69,7 +69,7 @@ def seen(running, clock):
 
 
 def test_flows_are_seen_in_the_files_order_with_who_runs_them(seen, running, clock):
-    found = seen.seen()
+    found = seen.current_snapshot()
     assert [each.flow.name for each in found.flows] == ["a->b", "b->a"]
     assert [each.report.flow for each in found.flows] == ["a->b", "b->a"]
     assert (found.node.pid, found.node.host, found.node.file) == (3, "h", "c.yaml")
@@ -78,10 +78,10 @@ def test_flows_are_seen_in_the_files_order_with_who_runs_them(seen, running, clo
 
 
 def test_whoever_asks_soon_after_another_is_shown_the_same(seen, running, clock):
-    first = seen.seen()
-    assert seen.seen() is first
+    first = seen.current_snapshot()
+    assert seen.current_snapshot() is first
     clock.now += status_page.SNAPSHOT_MAX_AGE_S
-    assert seen.seen() is not first
+    assert seen.current_snapshot() is not first
     assert running.looks == 2
 
 
@@ -90,29 +90,29 @@ def test_whoever_asks_soon_after_another_is_shown_the_same(seen, running, clock)
 )
 def test_looks_that_take_long_are_rarer(seen, running, clock, takes_s, pause_s):
     running.takes_s = takes_s
-    first = seen.seen()
+    first = seen.current_snapshot()
     clock.now += pause_s - 0.01
-    assert seen.seen() is first
+    assert seen.current_snapshot() is first
     clock.now += 0.02
-    assert seen.seen() is not first
+    assert seen.current_snapshot() is not first
 
 
 def test_rates_are_unknown_until_there_were_two_looks(seen, running, clock):
-    assert [each.rates for each in seen.seen().flows] == [None, None]
+    assert [each.rates for each in seen.current_snapshot().flows] == [None, None]
     clock.now += 2.0
     running.records = 30
-    found = seen.seen().flows[0]
+    found = seen.current_snapshot().flows[0]
     assert found.rates is not None
-    assert found.rates.of("a->b", "orders").records_s == 15.0
+    assert found.rates.get_rate("a->b", "orders").records_s == 15.0
 
 
 def test_a_flow_that_has_gone_is_seen_no_more_nor_its_past(seen, running, clock):
-    seen.note()
+    seen.record_point()
     running.names = ["a->b"]
     clock.now += timeline.POINT_INTERVAL_S
-    seen.note()
-    assert [each.flow.name for each in seen.seen().flows] == ["a->b"]
-    assert (len(seen.past("a->b")), len(seen.past("b->a"))) == (2, 0)
+    seen.record_point()
+    assert [each.flow.name for each in seen.current_snapshot().flows] == ["a->b"]
+    assert (len(seen.flow_timeline("a->b")), len(seen.flow_timeline("b->a"))) == (2, 0)
 
 
 def test_its_thread_notes_a_point_every_step_and_more_rarely_where_looking_takes_long(
@@ -135,13 +135,13 @@ def test_its_thread_notes_a_point_every_step_and_more_rarely_where_looking_takes
         1.0 / status_page.SNAPSHOT_CPU_SHARE,
         timeline.POINT_INTERVAL_S,
     ]
-    assert len(seen.past("a->b")) == 4
+    assert len(seen.flow_timeline("a->b")) == 4
 
 
 def test_each_flow_has_its_verdict_by_the_objective_of_the_file(seen, running):
     long_ago = ReplicationActivity(begun_ms=seen_flows.NOW_MS - 61_000, last=None)
     running.activity = {"b->a": long_ago}
-    first, second = (each.verdict for each in seen.seen().flows)
+    first, second = (each.verdict for each in seen.current_snapshot().flows)
     assert first.is_healthy
     assert second.reasons == (
         "no record replicated since the flow started 61 s ago "

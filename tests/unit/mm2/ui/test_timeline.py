@@ -48,7 +48,7 @@ class Past:
             [statuses.flow(*shown)], [reported], now_s=self.now_s, wall_ms=int(self.now_s * 1000)
         )
         self.fold.check_invariants()
-        return self.fold.of(FLOW)[-1]
+        return self.fold.get_points(FLOW)[-1]
 
 
 def copied(records, number=0, *, size=0):
@@ -103,7 +103,7 @@ def test_only_the_last_hour_is_kept():
     past = Past()
     for _ in range(timeline.TIMELINE_POINTS_MAX + 5):
         past.look(copied(1))
-    kept = past.fold.of(FLOW)
+    kept = past.fold.get_points(FLOW)
     assert len(kept) == timeline.TIMELINE_POINTS_MAX == 360
     assert kept[-1].at_ms - kept[0].at_ms == (timeline.TIMELINE_POINTS_MAX - 1) * 10_000
 
@@ -114,9 +114,11 @@ def test_a_flow_that_is_gone_is_forgotten_and_others_go_on():
     reports = [report(flow=each.flow) for each in both]
     fold.observe(both, reports, now_s=1.0, wall_ms=1)
     fold.observe(both[1:], reports[1:], now_s=2.0, wall_ms=2)
-    assert (len(fold.of("a->b")), len(fold.of("b->a"))) == (0, 2)
+    assert (len(fold.get_points("a->b")), len(fold.get_points("b->a"))) == (0, 2)
     fold.observe(both, reports[:1], now_s=3.0, wall_ms=3)
-    assert (len(fold.of("a->b")), len(fold.of("b->a"))) == (1, 0), "nobody has a report of it"
+    assert (len(fold.get_points("a->b")), len(fold.get_points("b->a"))) == (1, 0), (
+        "nobody has a report of it"
+    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.booleans()), min_size=1, max_size=30))
@@ -136,7 +138,7 @@ def test_columns_are_of_one_length_and_holes_stay_holes():
     past = Past()
     past.look(copied(1), reported=report(part(end=None)))
     past.look(copied(4))
-    told = timeline.timeline_to_json(past.fold.of(FLOW))
+    told = timeline.timeline_to_json(past.fold.get_points(FLOW))
     assert told == {
         "step_ms": 10_000,
         "kept_ms": 3_600_000,

@@ -24,11 +24,11 @@ class Driver:
             raise self.error
         return list(self.rows)
 
-    def stage_of(self, group):
+    def find_stage(self, group):
         assert group == "g"
         return self.stage
 
-    def active_tasks(self, stage):
+    def count_active_tasks(self, stage):
         assert stage == 7
         return self.active.pop(0)
 
@@ -97,19 +97,19 @@ def test_a_copy_cancelled_before_its_job_never_runs(copy):
 
 
 def test_it_waits_until_its_task_is_active(copy):
-    copy.look(Driver(stage=None))
-    copy.look(Driver(active=[0]))
+    copy.poll(Driver(stage=None))
+    copy.poll(Driver(active=[0]))
     assert state_of(copy) is CopyState.WAITING_FOR_SLOT
-    copy.look(Driver(active=[1]))
+    copy.poll(Driver(active=[1]))
     assert state_of(copy) is CopyState.RUNNING
 
 
 def test_a_task_that_waits_again_was_lost(copy):
     driver = Driver(active=[1, 0, 1, 0, 0])
     for _ in range(4):
-        copy.look(driver)
+        copy.poll(driver)
     assert state_of(copy) is CopyState.RUNNING
-    copy.look(driver)
+    copy.poll(driver)
     assert state_of(copy) is CopyState.ENDED
     assert copy.error == spark_errors.TASK_LOST
     assert copy.cancelled.is_set()

@@ -9,7 +9,12 @@ from mm2.copier.spark.executor_job import CopyTicket
 
 
 def ticket(**changes):
-    fields = {"address": "unix:/x", "token": b"t", "entry": f"{__name__}:entry", "wheels": ()}
+    fields = {
+        "address": "unix:/x",
+        "token": b"t",
+        "entry": f"{__name__}:entry",
+        "required_packages": (),
+    }
     return CopyTicket(**(fields | changes))
 
 
@@ -34,7 +39,7 @@ def test_a_copy_gets_its_channel_and_nothing_else(entry):
 
 def test_a_node_that_lacks_wheels_says_which(entry):
     outcome, text = executor_job.run_copy(
-        ticket(entry="entry_of_a_test:run", wheels=("json", "no_such_wheel", "nor_this"))
+        ticket(entry="entry_of_a_test:run", required_packages=("json", "no_such_wheel", "nor_this"))
     )
     assert outcome == executor_job.OUTCOME_UNFIT_NODE
     assert "lacks no_such_wheel, nor_this; install them there" in text

@@ -81,7 +81,7 @@ def properties(**changes):
     ],
 )
 def test_which_masters_are_local(master, local):
-    assert settings(master=master).local is local
+    assert settings(master=master).is_local is local
 
 
 def test_a_newcomer_gets_a_local_spark_that_talks_to_nobody():

@@ -49,10 +49,10 @@ def test_the_flow_stays_and_what_leads_to_the_users_clusters_goes(tmp_path: path
     )
     (flow,) = after.flows
     assert flow.name == "east->west"
-    assert flow.topics.takes("drill")
-    assert flow.groups.takes("drill-group")
-    assert not flow.topics.takes("orders")
-    assert flow.remote_topic("drill") == "east_drill"
+    assert flow.topics.matches("drill")
+    assert flow.groups.matches("drill-group")
+    assert not flow.topics.matches("orders")
+    assert flow.format_remote_topic("drill") == "east_drill"
     assert flow.replication_factor == 1
     assert after.clusters["east"].bootstrap_servers == ("a:1",)
     factors = {value for key, value in props.items() if key.endswith("replication.factor")}
@@ -108,10 +108,10 @@ def result(kind: MoveKind, bound: int | None = 5, **given: int) -> DrillResult:
 
 @pytest.mark.parametrize("name", ["lost", "skipped", "read_again"])
 def test_it_is_good_when_nothing_that_arrived_is_missing(name: str):
-    assert result(MoveKind.EMERGENCY).good
-    assert result(MoveKind.EMERGENCY, **{name: 1}).good is (name != "skipped")
-    assert result(MoveKind.PLANNED).good
-    assert not result(MoveKind.PLANNED, **{name: 1}).good
+    assert result(MoveKind.EMERGENCY).is_successful
+    assert result(MoveKind.EMERGENCY, **{name: 1}).is_successful is (name != "skipped")
+    assert result(MoveKind.PLANNED).is_successful
+    assert not result(MoveKind.PLANNED, **{name: 1}).is_successful
 
 
 @pytest.mark.parametrize(
@@ -120,6 +120,6 @@ def test_it_is_good_when_nothing_that_arrived_is_missing(name: str):
 )
 def test_more_than_the_bound_of_the_report_is_a_failure_that_is_named(bound, said):
     found = result(MoveKind.EMERGENCY, read_again=9, bound=bound)
-    assert (found.failures, found.good) == (said, not said)
+    assert (found.failures, found.is_successful) == (said, not said)
     assert found.as_json()["failures"] == said
     assert found.as_json()["read_again_max"] == bound

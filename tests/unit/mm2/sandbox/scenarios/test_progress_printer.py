@@ -25,11 +25,11 @@ def told(*, terminal: bool) -> str:
     tell = ProgressPrinter(
         clock, console.Console(file=out, force_terminal=terminal, highlight=False, width=40)
     )
-    tell.now("starting [it]")
-    tell.now("waiting")
+    tell.show_activity("starting [it]")
+    tell.show_activity("waiting")
     clock.at_s += 2.5
-    tell.step("it is up at [::1]:9092, with a line that is longer than the terminal is wide")
-    tell.now("going on")
+    tell.print_step("it is up at [::1]:9092, with a line that is longer than the terminal is wide")
+    tell.show_activity("going on")
     tell.close()
     return out.getvalue()
 

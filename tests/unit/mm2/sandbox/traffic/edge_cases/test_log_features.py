@@ -56,7 +56,7 @@ def seen(*parts: bytes) -> LogFeatureCounts:
     ],
 )
 def test_each_oddity_is_seen(batch, expected):
-    assert set(seen(batch).oddities) == expected
+    assert set(seen(batch).features) == expected
 
 
 def test_codecs_are_counted_without_markers():
@@ -71,16 +71,16 @@ def test_codecs_are_counted_without_markers():
 
 def test_offsets_that_no_batch_has_are_holes():
     whole = [batches.data(records(2), at(offset)) for offset in (0, 2, 4)]
-    assert not seen(*whole).oddities
-    assert seen(whole[0], whole[2]).oddities == {ODD.HOLES: 1}
+    assert not seen(*whole).features
+    assert seen(whole[0], whole[2]).features == {ODD.HOLES: 1}
 
 
 def test_another_partition_begins_anew():
     found = LogFeatureCounts()
     for offset in (0, 50):
-        found.begin_log()
+        found.start_partition()
         found.add([memoryview(batches.data(records(2), at(offset)))])
-    assert not found.oddities
+    assert not found.features
 
 
 def test_an_incomplete_batch_is_left_for_the_next_set():
