@@ -83,7 +83,8 @@ FLOW_HELP: Mapping[str, str] = {
         "Cluster whose defaults apply to configs that the source topic does not set."
     ),
     "sync.topic.acls.enabled": (
-        "Whether ACLs of mirror topics are kept in sync with the source topics."
+        "Whether ACLs of source topics that allow or deny READ or DESCRIBE are added to their "
+        "mirror topics (ALL as READ); ACLs of all topics (*) and of other operations never are."
     ),
     "sync.topic.acls.interval.seconds": "Seconds between syncs of topic ACLs.",
     "admin.timeout.ms": "Timeout of one administrative request.",

@@ -1,4 +1,4 @@
-"""Copies ACLs of source topics to their mirror topics (`sync.topic.acls.enabled`).
+"""Copies read access of source topics to their mirror topics (`sync.topic.acls.enabled`).
 
 A source without an authorizer has no ACLs; this is logged once.
 """
@@ -6,6 +6,7 @@ A source without an authorizer has no ACLs; this is logged once.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import NotAuthorizedError
@@ -48,8 +49,10 @@ class AclSync:
         self._source.close()
         self._target.close()
 
-    def sync(self, timeout_s: float) -> AclPlan | None:
+    def sync(self, mirrored_topics: Collection[str], timeout_s: float) -> AclPlan | None:
         """Create missing ACLs; return the plan, or None if the source's ACLs cannot be read.
+
+        `mirrored_topics` are the source topics that the flow mirrors.
 
         Authorization errors are logged. Raises `RetriableError` if a cluster does not respond, and
         `AuthenticationError`.
@@ -58,7 +61,9 @@ class AclSync:
         acls = self._read_source_acls(timeout_s)
         if acls is None:
             return None
-        plan = acl_plan.plan_acls(self._flow, acls, self._read_target_acls(end))
+        plan = acl_plan.plan_acls(
+            self._flow, acls, self._read_target_acls(end), mirrored_topics=mirrored_topics
+        )
         if plan.create:
             self._create_acls(plan, end)
         return plan

@@ -136,7 +136,10 @@ class SourceTopicWatcher:
             if rounds.configs.is_due(now_s):
                 self._run_action(rounds.configs, SYNCING_CONFIGS, looks.sync_configs)
             if rounds.acls.is_due(now_s):
-                self._run_action(rounds.acls, SYNCING_ACLS, looks.sync_acls)
+                if self._last_result is None:  # which topics are mirrored is not known yet
+                    rounds.acls.record_failure(now_s)
+                else:
+                    self._run_action(rounds.acls, SYNCING_ACLS, looks.sync_acls)
             if rounds.loads.is_due(now_s):
                 self._run_action(rounds.loads, BALANCING_LOAD, self._balance_load)
 

@@ -183,6 +183,7 @@ class TopicRefresher:
         )
         self._acls: AclSync | None = None
         self._topics: frozenset[str] = assignment.NO_TOPICS
+        self._mirrored_topics: frozenset[str] = assignment.NO_TOPICS
 
     def close(self) -> None:
         self._source.close()
@@ -238,6 +239,7 @@ class TopicRefresher:
             self._setups.divide(topics, common), self._compute_remaining_s(end)
         )
         self._topics = selected
+        self._mirrored_topics = frozenset(each.topic for each in plan.partitions)
         warnings = [line for _, lines in sorted(topics.warnings.items()) for line in lines]
         return TopicRefreshResult(
             topics=_to_assignable_topics(plan, selected),
@@ -253,7 +255,7 @@ class TopicRefresher:
             self._mirrors.sync_configs(sorted(self._topics), self._build_deadline())
 
     def sync_acls(self) -> None:
-        """Sync ACLs. Raises as `refresh`."""
+        """Sync ACLs of the topics that are mirrored by the last refresh. Raises as `refresh`."""
         if self._acls is None:
             self._acls = AclSync(
                 self._config.flow,
@@ -262,7 +264,7 @@ class TopicRefresher:
                 clock=self._clock,
                 operator=self._operator,
             )
-        self._acls.sync(self._config.common.admin_timeout_s)
+        self._acls.sync(self._mirrored_topics, self._config.common.admin_timeout_s)
 
     def _select_topics(self, held: Collection[str], end: Deadline) -> frozenset[str]:
         """Topics to replicate: listed ones, and assigned ones unless they certainly no longer

@@ -1,21 +1,39 @@
 """Plans which ACLs of source topics are created for their mirror topics.
 
-Rules follow `MirrorSourceConnector.syncTopicAcls`: literal ACLs of replicated topics, except
-those that allow WRITE; ALLOW ALL becomes ALLOW READ. ACLs are never removed. Unlike Java, ACLs
-that the target already has are not sent again.
+As `MirrorSourceConnector.syncTopicAcls`: literal ACLs of replicated topics, ALLOW ALL becomes ALLOW
+READ, and ACLs are never removed. Unlike Java, so that the source can decide only who reads the
+mirror topics:
+
+- only READ and DESCRIBE are copied. Java copies everything but ALLOW WRITE, also DELETE and ALTER,
+  with which the owner of a source topic could delete its mirror;
+- only ACLs of topics that the flow mirrors are copied. Java copies those of each name that the
+  topic filter accepts: if the policy keeps names, also those of `*` and of topics of the target.
+
+ACLs that the target already has are not sent again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from mm2.topics.flow_config import Flow
 
 TOPIC = "TOPIC"
 LITERAL = "LITERAL"
+WILDCARD = "*"
 ALLOW, DENY = "ALLOW", "DENY"
-ALL, READ, WRITE = "ALL", "READ", "WRITE"
+ALL, READ, DESCRIBE = "ALL", "READ", "DESCRIBE"
+_MIRROR_OPERATIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    (ALLOW, READ): (READ,),
+    (ALLOW, DESCRIBE): (DESCRIBE,),
+    (ALLOW, ALL): (READ,),
+    (DENY, READ): (READ,),
+    (DENY, DESCRIBE): (DESCRIBE,),
+    (DENY, ALL): (READ, DESCRIBE),
+}
+"""Operations on the mirror topic by permission and operation on the source topic; other ACLs are
+not copied. READ includes DESCRIBE if it is allowed, but not if it is denied."""
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
@@ -72,34 +90,37 @@ class AclPlan:
 
 
 def plan_acls(
-    flow: Flow, source: Iterable[TopicAcl], target: Collection[TopicAcl] | None = None
+    flow: Flow,
+    source: Iterable[TopicAcl],
+    target: Collection[TopicAcl] | None = None,
+    *,
+    mirrored_topics: Collection[str],
 ) -> AclPlan:
-    """Plan the missing ACLs. Without the target's ACLs (None: not authorized to read them) all
-    are created, which Kafka accepts again."""
-    found = derive_mirror_acls(flow, source)
+    """Plan the missing ACLs. `mirrored_topics` are the source topics that the flow mirrors.
+
+    Without the target's ACLs (None: not authorized to read them) all are created, which Kafka
+    accepts again."""
+    found = derive_mirror_acls(flow, source, mirrored_topics=mirrored_topics)
     missing = tuple(each for each in found if target is None or each not in target)
     return AclPlan(create=missing, present=len(found) - len(missing))
 
 
-def derive_mirror_acls(flow: Flow, source: Iterable[TopicAcl]) -> list[TopicAcl]:
-    """ACLs that the target should have, without duplicates.
-
-    A literal `*` stands for all topics on the source. If the policy renames topics, its mirror is
-    for a topic name that cannot exist: kept as in Java, and harmless.
-    """
+def derive_mirror_acls(
+    flow: Flow, source: Iterable[TopicAcl], *, mirrored_topics: Collection[str]
+) -> list[TopicAcl]:
+    """ACLs that the target should have, without duplicates."""
+    topics = frozenset(mirrored_topics)
+    copied = (each for each in source if _is_of_topic(each) and each.name in topics)
     return sorted(
-        {_to_mirror_acl(flow, each) for each in source if _is_synced_acl(flow, each)},
-        key=TopicAcl.fields,
+        {mirror for each in copied for mirror in _to_mirror_acls(flow, each)}, key=TopicAcl.fields
     )
 
 
-def _is_synced_acl(flow: Flow, acl: TopicAcl) -> bool:
-    writes = acl.permission == ALLOW and acl.operation == WRITE
-    literal = acl.resource == TOPIC and acl.pattern == LITERAL
-    return literal and not writes and flow.should_replicate_topic(acl.name)
+def _is_of_topic(acl: TopicAcl) -> bool:
+    """Returns whether the ACL is of one topic. A literal `*` is of all topics of the cluster."""
+    return acl.resource == TOPIC and acl.pattern == LITERAL and acl.name != WILDCARD
 
 
-def _to_mirror_acl(flow: Flow, acl: TopicAcl) -> TopicAcl:
-    everything = acl.permission == ALLOW and acl.operation == ALL
-    operation = READ if everything else acl.operation
-    return replace(acl, name=flow.format_remote_topic(acl.name), operation=operation)
+def _to_mirror_acls(flow: Flow, acl: TopicAcl) -> Iterator[TopicAcl]:
+    for operation in _MIRROR_OPERATIONS.get((acl.permission, acl.operation), ()):
+        yield replace(acl, name=flow.format_remote_topic(acl.name), operation=operation)

@@ -278,6 +278,25 @@ def test_acls_follow_unless_that_is_off(running):
     assert not clock.wait_until(lambda: len(created) > 1, timeout_s=BRIEFLY_S)
 
 
+def test_acls_wait_until_it_is_known_which_topics_are_mirrored(running):
+    right = TopicAcl(
+        name="orders", principal="User:x", host="*", operation="READ", permission="ALLOW"
+    )
+    running.clusters.source_rights.bindings = {
+        right,
+        dataclasses.replace(right, name="not-on-the-source"),
+        dataclasses.replace(right, name="*"),
+    }
+    running.clusters.source_admin = _away_at_first(running.clusters)
+    created = running.clusters.target_rights.created
+    running.start(
+        refresh_topics_interval_seconds="2",
+        replication_policy_class="org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    )
+    assert clock.wait_until(lambda: bool(created), timeout_s=WAIT_S)
+    assert created == [right]
+
+
 # What stays with whom
 
 

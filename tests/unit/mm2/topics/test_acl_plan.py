@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
 import pytest
 
 from mm2.topics import acl_plan, filters
-from mm2.topics.acl_plan import TopicAcl
+from mm2.topics.acl_plan import AclPlan, TopicAcl
 from mm2.topics.flow_config import Flow
 from mm2.topics.naming import IdentityReplicationPolicy
 
-FLOW = Flow(source="A", target="B", topics=filters.compile_topic_filter(["t.*", r"\*", "B.*"]))
+FLOW = Flow(source="A", target="B", topics=filters.compile_topic_filter([".*"]))
 IDENTITY = dataclasses.replace(FLOW, policy=IdentityReplicationPolicy(source_alias="A"))
+MIRRORED = frozenset({"t", "heartbeats", "*"})
 
 
 def acl(name: str = "t", **fields: str) -> TopicAcl:
@@ -26,46 +28,70 @@ def acl(name: str = "t", **fields: str) -> TopicAcl:
     return TopicAcl(name=name, **told)
 
 
+def derive(flow: Flow, *found: TopicAcl) -> list[TopicAcl]:
+    return acl_plan.derive_mirror_acls(flow, found, mirrored_topics=MIRRORED)
+
+
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (acl(operation="WRITE"), None),
-        (acl(operation="WRITE", permission="DENY"), ("A.t", "WRITE", "DENY")),
-        (acl(operation="ALL"), ("A.t", "READ", "ALLOW")),
-        (acl(operation="ALL", permission="DENY"), ("A.t", "ALL", "DENY")),
-        (acl(operation="DESCRIBE"), ("A.t", "DESCRIBE", "ALLOW")),
-        (acl(operation="DELETE"), ("A.t", "DELETE", "ALLOW")),
-        (acl(pattern="PREFIXED"), None),
-        (acl(resource="GROUP"), None),
-        (acl("other"), None),
-        (acl("B.t"), None),
-        (acl("heartbeats"), ("A.heartbeats", "READ", "ALLOW")),
-        (acl("*"), ("A.*", "READ", "ALLOW")),
+        (acl(), [("A.t", "READ", "ALLOW")]),
+        (acl(operation="DESCRIBE"), [("A.t", "DESCRIBE", "ALLOW")]),
+        (acl(operation="ALL"), [("A.t", "READ", "ALLOW")]),
+        (acl(permission="DENY"), [("A.t", "READ", "DENY")]),
+        (acl(operation="DESCRIBE", permission="DENY"), [("A.t", "DESCRIBE", "DENY")]),
+        (
+            acl(operation="ALL", permission="DENY"),
+            [("A.t", "DESCRIBE", "DENY"), ("A.t", "READ", "DENY")],
+        ),
+        (acl(pattern="PREFIXED"), []),
+        (acl(resource="GROUP"), []),
+        (acl("other"), []),
+        (acl("heartbeats"), [("A.heartbeats", "READ", "ALLOW")]),
     ],
 )
-def test_what_becomes_of_one(found, expected):
-    made = acl_plan.derive_mirror_acls(FLOW, [found])
-    assert [(each.name, each.operation, each.permission) for each in made] == (
-        [] if expected is None else [expected]
-    )
+def test_read_access_is_copied_to_the_mirror_topic(found, expected):
+    made = derive(FLOW, found)
+    assert [(each.name, each.operation, each.permission) for each in made] == expected
     assert all((each.principal, each.host) == (found.principal, found.host) for each in made)
 
 
-def test_topics_that_keep_their_names_keep_their_wildcard():
-    assert acl_plan.derive_mirror_acls(IDENTITY, [acl("*")]) == [acl("*")]
+@pytest.mark.parametrize(
+    "operation",
+    ["WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "CLUSTER_ACTION"],
+)
+@pytest.mark.parametrize("permission", ["ALLOW", "DENY"])
+def test_no_other_operation_is_copied(operation, permission):
+    """The owner of a source topic could delete its mirror."""
+    assert derive(FLOW, acl(operation=operation, permission=permission)) == []
+
+
+@pytest.mark.parametrize("flow", [FLOW, IDENTITY])
+@pytest.mark.parametrize("permission", ["ALLOW", "DENY"])
+def test_acls_of_all_topics_are_never_copied(flow, permission):
+    assert derive(flow, acl("*", permission=permission)) == []
+
+
+def test_a_topic_that_exists_only_on_the_target_gets_no_acls():
+    assert IDENTITY.should_replicate_topic("target-only")
+    assert derive(IDENTITY, acl("target-only"), acl()) == [acl()]
 
 
 def test_two_that_become_the_same_are_one():
-    assert len(acl_plan.derive_mirror_acls(FLOW, [acl(operation="ALL"), acl()])) == 1
+    assert len(derive(FLOW, acl(operation="ALL"), acl())) == 1
 
 
 def test_what_is_there_is_not_sent_again_and_nothing_is_taken_away():
     source = [acl(), acl(operation="DESCRIBE")]
-    first = acl_plan.plan_acls(FLOW, source, [acl("A.old")])
+
+    def plan(target: Collection[TopicAcl] | None = None) -> AclPlan:
+        return acl_plan.plan_acls(FLOW, source, target, mirrored_topics=MIRRORED)
+
+    first = plan([acl("A.old")])
     assert len(first.create) == 2
-    again = acl_plan.plan_acls(FLOW, source, first.create)
+    again = plan(first.create)
     assert (again.create, again.present) == ((), 2)
-    assert acl_plan.plan_acls(FLOW, source).create == first.create
+    assert plan().create == first.create
     assert str(first) == ("ALLOW User:a from * to DESCRIBE A.t\nALLOW User:a from * to READ A.t")
 
 
