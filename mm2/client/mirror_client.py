@@ -126,8 +126,8 @@ class MirrorClient:
 
         For one group, or, by group id, for all groups whose whole id matches a pattern. Groups and
         partitions without a checkpoint are omitted. Raises `UnreachableError` on timeout (Java
-        returns incomplete offsets), and `TopicMissingError` if there are no checkpoints of
-        `remote_alias`.
+        returns incomplete offsets), `TopicMissingError` if there are no checkpoints of
+        `remote_alias`, and `FatalError` if a newer release wrote a checkpoint of a requested group.
         """
         if isinstance(group, str):
             return _get_group_offsets(
@@ -185,6 +185,7 @@ def _trace_upstream_aliases(policy: ReplicationPolicy, topic: str) -> list[str]:
 
 
 def _get_group_offsets(table: CheckpointTable, group: str) -> GroupOffsets:
+    checkpoint_reader.check_group_readable(table, group)
     return {
         partition: OffsetAndMetadata(offset=point.downstream, metadata=point.metadata)
         for partition, point in sorted(table.get_group(group).items())

@@ -544,6 +544,7 @@ class OffsetTranslator:
             timeout_s=self._timeout_s,
             on_record=times.record,
         )
+        checkpoint_reader.check_group_readable(table, group)
         translate = self._offsets.build_forward_translation(self._timeout_s)
         places = []
         for place, point in sorted(table.get_group(group).items()):

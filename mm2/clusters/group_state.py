@@ -367,9 +367,10 @@ class _GroupCheckpoints:
 
     def group(self, flow: Flow, name: str) -> GroupSnapshot:
         """Build a group whose committed offsets cannot be read."""
-        return build_checkpointed_group(
+        group = build_checkpointed_group(
             flow, name, self.table.get_group(name), self.times.get_group(name)
         )
+        return dataclasses.replace(group, unreadable_checkpoint=self.table.explain_unreadable(name))
 
 
 def _read_checkpoints(

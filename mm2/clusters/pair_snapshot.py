@@ -103,6 +103,8 @@ class GroupSnapshot:
     down."""
     is_access_denied: bool = False
     """True if mm2 is not authorized to read them, so that retrying does not help."""
+    unreadable_checkpoint: str = ""
+    """Why one of the checkpoints that its positions are taken from cannot be read."""
     target_unread_reason: str = ""
     """Why its state on the destination is UNKNOWN."""
 

@@ -115,6 +115,8 @@ class GroupMove:
     unread_reason: str = ""
     """See `GroupSnapshot.unread_reason`."""
     is_access_denied: bool = False
+    unreadable_checkpoint: str = ""
+    """See `GroupSnapshot.unreadable_checkpoint`."""
     is_streams: bool = False
     """True if the group is known to be a Kafka Streams application."""
     target_unread_reason: str = ""
@@ -240,6 +242,7 @@ def plan_group(
         partitions=tuple(of(each) for each in sorted(group.positions)),
         unread_reason=group.unread_reason,
         is_access_denied=group.is_access_denied,
+        unreadable_checkpoint=group.unreadable_checkpoint,
         is_streams=bool(group.is_streams),
         target_unread_reason=group.target_unread_reason,
         max_unlisted_rereads=_bound_unlisted(group, mirrored.values()),

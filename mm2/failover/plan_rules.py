@@ -168,6 +168,14 @@ def _check_position_basis(
             text=f"offsets of group {name} could not be read on {wanted.origin} ({why}); {then}",
             group=name,
         )
+    if group.unreadable_checkpoint:
+        text = (
+            f"a checkpoint of group {name} cannot be read ({group.unreadable_checkpoint}). If this "
+            "is accepted, the checkpoints before it are used, which may be far behind"
+        )
+        yield _GroupFinding(
+            severity=_GroupSeverity.FORBIDS, code="checkpoint-unreadable", text=text, group=name
+        )
     if group.basis is PositionBasis.CHECKPOINTED and not group.partitions:
         yield _GroupFinding(
             severity=_GroupSeverity.COSTS,
@@ -549,7 +557,11 @@ def _check_requested_groups(
             text="no group has a committed offset to move",
         )
     named = {group.name for group in found.unmoved_groups}
-    named |= {group.group for group in groups if group.partitions or group.unread_reason}
+    named |= {
+        group.group
+        for group in groups
+        if group.partitions or group.unread_reason or group.unreadable_checkpoint
+    }
     nowhere = wanted.groups.difference(named)
     for name in sorted(nowhere):
         yield _PlanFinding(

@@ -52,7 +52,7 @@ def read_checkpoints(
     on_record: Callable[[TopicRecord], object] = lambda _: None,
 ) -> CheckpointTable:
     """Read the checkpoints of groups that `group_filter` accepts; `on_record` is called with each
-    record.
+    record. `CheckpointTable.explain_unreadable` names groups whose checkpoints cannot be read.
 
     Raises `TopicMissingError`, which names the existing checkpoints topics, if there is none for
     `remote_alias`; also `RetriableError` and `FatalError`.
@@ -75,9 +75,16 @@ def read_checkpoints(
     return found
 
 
+def check_group_readable(table: CheckpointTable, group: str) -> None:
+    """Raises `FatalError` if a current checkpoint of the group cannot be read."""
+    reason = table.explain_unreadable(group)
+    if reason:
+        raise FatalError(f"group {group}: {reason}")
+
+
 def _apply_checkpoint(table: CheckpointTable, record: TopicRecord) -> None:
     """Apply a record. Records that are not checkpoints are skipped, as in Java; a checkpoint of
-    an unknown version is an error, because the one it replaces is outdated."""
+    an unknown version makes its group unreadable, because the one it replaces is outdated."""
     where = f"reading {record.topic}: the record at offset {record.offset}"
     if record.key is None:
         _LOG.warning("%s has no key, so it is not a checkpoint; skipped", where)
@@ -85,8 +92,10 @@ def _apply_checkpoint(table: CheckpointTable, record: TopicRecord) -> None:
     try:
         table.apply(record.key, record.value)
     except UnknownRecordVersionError as error:
-        raise FatalError(
-            f"{where} was written by a newer release ({error}); use that release's client"
-        ) from None
+        table.mark_unreadable(
+            record.key,
+            f"{where} was written by a newer release ({error}): use that release's client, or wait "
+            "until the flow has replaced the checkpoint",
+        )
     except MalformedRecordError as error:
         _LOG.warning("%s is not a checkpoint (%s); skipped", where, error)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats import mm2_records, primitive_types
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats.mm2_records import Checkpoint, CheckpointKey
 from mm2.offsets.translation import (
     EarlierOffset,
     ExactOffset,
@@ -62,6 +62,7 @@ class CheckpointTable:
     """Groups whose checkpoints changed since the reader last cleared the set."""
     _partition_names: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
     _groups: dict[str, dict[TopicPartition, Checkpoint]] = field(default_factory=dict)
+    _unreadable: dict[CheckpointKey, str] = field(default_factory=dict)
 
     def apply(self, key: bytes, value: bytes | None) -> str | None:
         """Apply one record; None is a tombstone. Returns the group if its checkpoint changed.
@@ -72,6 +73,7 @@ class CheckpointTable:
         if not self.group_filter(about.group):
             return None
         after = None if value is None else mm2_records.decode_checkpoint(key, value)
+        self._unreadable.pop(about, None)
         before = self._groups.get(about.group, _NO_CHECKPOINTS).get(about.partition)
         if before == after:
             return None
@@ -81,6 +83,15 @@ class CheckpointTable:
             del self._groups[about.group][about.partition]
         self.changed.add(about.group)
         return about.group
+
+    def mark_unreadable(self, key: bytes, reason: str) -> None:
+        """Remember that the current checkpoint of this key cannot be read, until another record
+        replaces it; its predecessor, which is outdated, stays in the table."""
+        self._unreadable[mm2_records.decode_checkpoint_key(key)] = reason
+
+    def explain_unreadable(self, group: str) -> str:
+        """Why a current checkpoint of the group cannot be read; "" if all can."""
+        return next((why for key, why in self._unreadable.items() if key.group == group), "")
 
     def publish(self, point: Checkpoint) -> None:
         """Store a checkpoint that is published or about to be."""
@@ -98,8 +109,9 @@ class CheckpointTable:
         return self._groups.get(group, {})
 
     def list_groups(self) -> list[str]:
-        """Groups with at least one checkpoint."""
-        return sorted(group for group, points in self._groups.items() if points)
+        """Groups with at least one checkpoint, readable or not."""
+        readable = {group for group, points in self._groups.items() if points}
+        return sorted(readable.union(key.group for key in self._unreadable))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -190,7 +190,17 @@ def test_a_checkpoint_that_cannot_be_read_is_no_matter_of_luck():
     client = reading((key, value), (key, b"\0\1" + value[2:]))
     with pytest.raises(FatalError, match="offset 1 was written by a newer release"):
         client.remote_consumer_offsets("g1", "A", 10.0)
+    with pytest.raises(FatalError, match="group g1: .* offset 1 was written by a newer release"):
+        client.remote_consumer_offsets(re.compile("g.*"), "A", 10.0)
     assert client.remote_consumer_offsets("g2", "A", 10.0) == {}
+    assert client.remote_consumer_offsets(re.compile("g2"), "A", 10.0) == {}
+
+
+@pytest.mark.parametrize("last", [None, encoded("g1", T0, 2)[1]])
+def test_a_checkpoint_that_cannot_be_read_counts_until_another_replaces_it(last):
+    key, value = encoded("g1", T0, 1)
+    client = reading((key, b"\0\1" + value[2:]), (key, last))
+    assert client.remote_consumer_offsets("g1", "A", 10.0) == ({} if last is None else {T0: at(2)})
 
 
 def test_no_checkpoints_of_an_alias_are_an_error_that_names_the_others():
