@@ -28,6 +28,13 @@ from connect_runtime.storage.cluster_config_state import RawConfig
 from connect_runtime.system import files
 
 _MAX_FILE_BYTES = 1024 * 1024
+RESOLVED_LENGTH_MAX = 4 * 1024 * 1024
+"""Maximum number of characters of a configuration's values with placeholders, once resolved: enough
+for several files, but a short configuration must not fill the memory by naming one file often."""
+PLACEHOLDERS_MAX = 10_000
+"""Maximum number of placeholders of a configuration, because each may read a file."""
+READ_BYTES_MAX = 16 * 1024 * 1024
+"""Maximum number of bytes read from files for one configuration: 16 files of the maximum size."""
 
 ALLOWED_PLACEHOLDERS = "${env:NAME}, ${file:path:key} or ${dir:path:file}"
 
@@ -62,7 +69,8 @@ class ConfigProvider:
 
     kind: ProviderKind
     paths: tuple[pathlib.Path, ...] = ()
-    """`allowed.paths`: files must be in or below these; empty allows all."""
+    """`allowed.paths`: files must be in or below these, after symbolic links are resolved (unlike
+    in Kafka); empty allows all."""
     names: BoundedPattern | None = None
     """`allowlist.pattern`: names of environment variables must match entirely."""
 
@@ -83,7 +91,8 @@ class ResolvedText:
 class ConfigTransformer:
     """Replaces placeholders.
 
-    Relative paths are relative to `folder`; each properties file is read once.
+    Create one for each configuration: the limits apply to all its texts, and each file is read
+    once. Relative paths are relative to `folder`.
 
     With `declared` None the built-in providers are used, and an unknown placeholder is an error.
     Otherwise only the declared ones are used, and other placeholders are left unchanged.
@@ -100,8 +109,12 @@ class ConfigTransformer:
         self._declared = BUILT_IN_PROVIDERS if declared is None else declared
         self._strict = declared is None
         self._folder = folder
+        self._contents: dict[pathlib.Path, str] = {}
         self._properties: dict[pathlib.Path, dict[str, str]] = {}
         self._names: set[str] = set()
+        self._placeholders = 0
+        self._resolved_length = 0
+        self._read_bytes = 0
 
     @property
     def environment_names(self) -> frozenset[str]:
@@ -121,14 +134,26 @@ class ConfigTransformer:
                 f" {ALLOWED_PLACEHOLDERS}"
             )
 
+        if not self.has_placeholders(text):
+            return ResolvedText(text, is_secret=False)
+        self._count_length(len(text))
+
         def fill(found: Placeholder) -> str:
             filled = self._resolve_placeholder(found)
-            return text[found.start : found.end] if filled is None else filled
+            if filled is None:
+                return text[found.start : found.end]
+            self._count_length(len(filled))
+            return filled
 
-        return ResolvedText(
-            config_placeholders.replace_placeholders(text, fill),
-            is_secret=self.has_placeholders(text),
-        )
+        return ResolvedText(config_placeholders.replace_placeholders(text, fill), is_secret=True)
+
+    def _count_length(self, length: int) -> None:
+        self._resolved_length += length
+        if self._resolved_length > RESOLVED_LENGTH_MAX:
+            raise ProviderError(
+                f"the resolved values of the configuration have more than {RESOLVED_LENGTH_MAX:,} "
+                "characters together: use fewer or smaller files"
+            )
 
     def has_placeholders(self, text: str) -> bool:
         """Return whether the text contains a placeholder of one of these providers."""
@@ -146,16 +171,19 @@ class ConfigTransformer:
             return None
         if provider is None:
             raise ProviderError(f"provider {name!r} does not exist")
+        self._placeholders += 1
+        if self._placeholders > PLACEHOLDERS_MAX:
+            raise ProviderError(
+                f"the configuration has more than {PLACEHOLDERS_MAX:,} placeholders: put the "
+                "values into one file and refer to it once"
+            )
         if provider.kind is ProviderKind.ENVIRONMENT:
             if path:
                 raise ProviderError(f"environment variables have no path: write ${{{name}:NAME}}")
             return self._read_environment_value(key, provider)
-        file = self._folder / path
-        if path and provider.paths and not any(_is_within(file, each) for each in provider.paths):
-            raise ProviderError(f"{file} is not in allowed.paths of the provider {name!r}")
         if provider.kind is ProviderKind.FILE:
-            return self._read_properties_value(path, key)
-        return self._read_folder_value(path, key)
+            return self._read_properties_value(path, key, provider=provider)
+        return self._read_folder_value(path, key, provider=provider)
 
     def _read_environment_value(self, name: str, provider: ConfigProvider) -> str:
         try:
@@ -169,12 +197,12 @@ class ConfigTransformer:
         self._names.add(name)
         return self._environment[name]
 
-    def _read_properties_value(self, path: str, key: str) -> str:
+    def _read_properties_value(self, path: str, key: str, *, provider: ConfigProvider) -> str:
         if not path:
             raise ProviderError(f"${{file:{key}}} names no key: write ${{file:path:key}}")
-        file = self._folder / path
+        file = _resolve_path(self._folder / path, provider)
         if file not in self._properties:
-            content = _read_file(file)
+            content = self._read_file(file)
             try:
                 self._properties[file] = java_properties.parse_properties(content)
             except ValueError as error:
@@ -183,31 +211,52 @@ class ConfigTransformer:
             raise ProviderError(f"{file} has no key {key!r}")
         return self._properties[file][key]
 
-    def _read_folder_value(self, path: str, name: str) -> str:
+    def _read_folder_value(self, path: str, name: str, *, provider: ConfigProvider) -> str:
         if not path:
             raise ProviderError(f"${{dir:{name}}} names no file: write ${{dir:path:file}}")
         if name in ("", "..") or pathlib.PurePath(name).name != name:
             raise ProviderError(f"{name!r} must be a file name in {path}, without folders")
         # Editors and `kubectl create secret --from-file` append an unintended line break.
-        return _read_file(self._folder / path / name).rstrip("\r\n")
+        file = _resolve_path(self._folder / path / name, provider)
+        if file not in self._contents:
+            self._contents[file] = self._read_file(file).rstrip("\r\n")
+        return self._contents[file]
+
+    def _read_file(self, file: pathlib.Path) -> str:
+        try:
+            content = files.read_bounded(file, max_bytes=_MAX_FILE_BYTES)
+        except OSError as error:
+            raise ProviderError(f"cannot read {file}: {error.strerror}") from None
+        self._read_bytes += len(content)
+        if self._read_bytes > READ_BYTES_MAX:
+            raise ProviderError(
+                f"the files that the configuration names have more than {READ_BYTES_MAX >> 20} MiB "
+                "together: use fewer or smaller files"
+            )
+        try:
+            return content.decode("utf-8")
+        except UnicodeDecodeError:
+            raise ProviderError(f"{file} is not UTF-8 text") from None
 
 
-def _is_within(file: pathlib.Path, folder: pathlib.Path) -> bool:
-    """Compare paths textually after removing `..`; symbolic links are not resolved."""
-    return pathlib.Path(os.path.abspath(file)).is_relative_to(folder)
-
-
-def _read_file(file: pathlib.Path) -> str:
-    if "\0" in str(file):
-        raise ProviderError("a path must not contain a NUL character")
+def _resolve_path(file: pathlib.Path, provider: ConfigProvider) -> pathlib.Path:
+    """Return the path without `..` and symbolic links, so that the file that is opened is the one
+    that was compared with `allowed.paths`."""
     try:
-        content = files.read_bounded(file, max_bytes=_MAX_FILE_BYTES)
-    except OSError as error:
-        raise ProviderError(f"cannot read {file}: {error.strerror}") from None
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ProviderError(f"{file} is not UTF-8 text") from None
+        real = pathlib.Path(os.path.realpath(file))
+        os.fsencode(real)
+    except ValueError as error:  # a NUL character or a lone surrogate
+        raise ProviderError(f"{str(file)!a} is not a valid path: {error}") from None
+    if provider.paths and not any(
+        real.is_relative_to(os.path.realpath(each)) for each in provider.paths
+    ):
+        leads = "" if real == file else f" (resolved to {real})"
+        allowed = ", ".join(map(str, provider.paths))
+        raise ProviderError(
+            f"{file}{leads} is not in allowed.paths of the provider ({allowed}): use a file there, "
+            "or add its folder"
+        )
+    return real
 
 
 PROVIDERS_KEY = "config.providers"

@@ -8,6 +8,7 @@ from connect_runtime.api.errors import ConfigError
 from connect_runtime.config import config_providers, java_properties
 from connect_runtime.config.config_errors import ConfigProblem
 from connect_runtime.config.config_providers import (
+    ConfigProvider,
     ConfigTransformer,
     ConnectorConfigTransformer,
     ProviderError,
@@ -176,7 +177,7 @@ def test_absolute_paths_stand_for_themselves(providers, tmp_path):
         ("${dir:mount:../secrets.properties}", "without folders"),
         ("${dir:mount:..}", "without folders"),
         ("${dir:mount:}", "without folders"),
-        ("${dir:mount:a\0b}", "NUL"),
+        ("${dir:mount:a\0b}", "is not a valid path"),
         ("${dir:mount:binary}", "not UTF-8"),
         ("${dir:mount:huge}", "larger than"),
     ],
@@ -191,3 +192,95 @@ def test_what_cannot_be_filled_is_an_error_without_values(providers, text, words
 
 def test_resolved_values_are_not_in_the_repr(providers):
     assert "hunter3" not in repr(providers.resolve("${dir:mount:password}"))
+
+
+def limited(folder: pathlib.Path, *allowed: pathlib.Path) -> ConfigTransformer:
+    declared = {
+        kind.value: ConfigProvider(kind=kind, paths=allowed)
+        for kind in (ProviderKind.FILE, ProviderKind.FOLDER)
+    }
+    return ConfigTransformer(environment={}, folder=folder, declared=declared)
+
+
+@pytest.fixture
+def links(tmp_path: pathlib.Path) -> pathlib.Path:
+    """`allowed/link` leads to `other/inner`, `allowed/to-s` to `other/s`, `allowed/own` to itself."""
+    for name in ("allowed", "other/inner"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "other" / "s").write_text("k=hunter2")
+    (tmp_path / "allowed" / "s").write_text("k=fine")
+    (tmp_path / "allowed" / "link").symlink_to("../other/inner")
+    (tmp_path / "allowed" / "to-s").symlink_to("../other/s")
+    (tmp_path / "allowed" / "own").symlink_to("s")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "${dir:allowed/../other:s}",
+        "${dir:allowed/link/..:s}",
+        "${file:allowed/link/../s:k}",
+        "${dir:allowed:to-s}",
+        "${file:allowed/to-s:k}",
+        "${dir:/proc/self/cwd:x}",
+    ],
+)
+def test_links_do_not_lead_out_of_the_allowed_paths(links, text):
+    with pytest.raises(ProviderError, match=r"is not in allowed\.paths") as caught:
+        limited(links, links / "allowed").resolve(text)
+    assert "hunter" not in str(caught.value)
+
+
+def test_links_within_the_allowed_paths_are_followed(links):
+    through_a_link = links / "allowed-too"
+    through_a_link.symlink_to("allowed")
+    for allowed in (links / "allowed", through_a_link):
+        assert limited(links, allowed).resolve("${file:allowed/own:k}").text == "fine"
+        assert limited(links, allowed).resolve("${dir:allowed-too:own}").text == "k=fine"
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_what_cannot_be_a_path_is_refused(links, name):
+    with pytest.raises(ProviderError, match="is not a valid path"):
+        limited(links).resolve(f"${{dir:allowed:{name}}}")
+
+
+def test_a_file_is_read_once_for_a_configuration(tmp_path, monkeypatch):
+    (tmp_path / "s").write_text("k=v")
+    reads = []
+
+    def read(file: pathlib.Path, *, max_bytes: int) -> bytes:
+        reads.append(file)
+        return file.read_bytes()
+
+    monkeypatch.setattr(config_providers.files, "read_bounded", read)
+    providers = limited(tmp_path)
+    for text in ("${dir:.:s}${dir:./.:s}", "${file:s:k}", "${dir:.:s}", "${file:x/../s:k}"):
+        providers.resolve(text)
+    assert len(reads) == 2  # as text, and as properties
+
+
+def test_a_short_configuration_cannot_become_a_huge_one(tmp_path):
+    (tmp_path / "mb").write_text("x" * 1_000_000)
+    providers = limited(tmp_path)
+    assert len(providers.resolve("${dir:.:mb}" * 4).text) == 4_000_000
+    with pytest.raises(ProviderError, match="more than 4,194,304 characters together"):
+        providers.resolve("${dir:.:mb}")
+
+
+def test_the_number_of_placeholders_is_limited(tmp_path):
+    (tmp_path / "s").write_text("")
+    limited(tmp_path).resolve("${dir:.:s}" * config_providers.PLACEHOLDERS_MAX)
+    with pytest.raises(ProviderError, match="more than 10,000 placeholders"):
+        limited(tmp_path).resolve("${dir:.:s}" * (config_providers.PLACEHOLDERS_MAX + 1))
+
+
+def test_what_is_read_for_a_configuration_is_limited(tmp_path):
+    for number in range(17):
+        (tmp_path / f"f{number}").write_text("k=v\n#" + "x" * (1024 * 1024 - 5))
+    providers = limited(tmp_path)
+    for number in range(16):
+        providers.resolve(f"${{file:f{number}:k}}")
+    with pytest.raises(ProviderError, match="more than 16 MiB together"):
+        providers.resolve("${file:f16:k}")
