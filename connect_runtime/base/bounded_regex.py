@@ -33,6 +33,9 @@ VISITS_MAX = 1_000_000
 """Maximum number of NFA states visited in one match: about a second, while other threads run."""
 PATTERN_LENGTH_MAX = 16 * 1024
 """Maximum length of an expression, in characters."""
+CLASS_CHARACTERS_MAX = 2_000_000
+"""Maximum number of characters that the ranges of all character classes of an expression cover
+together, because `re` lists each of them when it compiles the expression: about 0.1 s."""
 _STATES_MAX = 1_000
 _LOOKAHEAD_STEP_RESERVE = STEPS_MAX // 2
 """Lookaheads are left to `re` until only this many steps remain for the match."""
@@ -139,6 +142,12 @@ def _compile_cached(pattern: str) -> BoundedPattern:
     try:
         # ASCII, because Java's \d, \w, \s and (?i) match ASCII only by default.
         parsed = _parse_pattern(pattern)
+        if _count_class_characters(parsed) > CLASS_CHARACTERS_MAX:
+            raise PatternError(
+                pattern,
+                f"its character classes cover more than {CLASS_CHARACTERS_MAX:,} characters together: "
+                "use smaller ranges, or a dot",
+            )
         compiled = BoundedPattern(pattern, _compiler.compile(parsed, parsed.state.flags), parsed)
         is_bounded = compiled.estimate_steps(NAME_LENGTH_MAX) <= STEPS_MAX
         if not is_bounded:
@@ -196,6 +205,18 @@ def _subpatterns(op: Any, argument: Any) -> Sequence[Any]:
     if op in (_constants.ASSERT, _constants.ASSERT_NOT):
         return [argument[1]]
     return []
+
+
+def _count_class_characters(items: Any) -> int:
+    """Number of characters that the ranges of all character classes cover."""
+    count = 0
+    for op, argument in items:
+        if op is _constants.IN:
+            ranges = [each for kind, each in argument if kind is _constants.RANGE]
+            count += sum(last - first + 1 for first, last in ranges)
+        for inner in _subpatterns(op, argument):
+            count += _count_class_characters(inner)
+    return count
 
 
 def _estimate_cost(items: Any, length: int) -> tuple[int, int]:

@@ -29,6 +29,13 @@ from connect_runtime.plugins import allowed_paths, java_text, kafka_version
 from connect_runtime.plugins.allowed_paths import AllowedPaths
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+LINE_BYTES_MAX = 16 * 1024 * 1024
+"""Maximum length of a line, which is kept in memory until its end is read: far beyond the size of a
+record that brokers accept by default, 1 MiB."""
+
+
+class LineTooLongError(ValueError):
+    """More than `LINE_BYTES_MAX` bytes without a line end."""
 
 
 @dataclass(slots=True)
@@ -45,10 +52,13 @@ class LineSplitter:
         """Return the next line without its terminator, and its number of bytes including it.
 
         A \\r at the end of the buffer may be the first half of a \\r\\n, so it is not returned yet.
+        Raises `LineTooLongError`.
         """
         found = _LINE_END.search(self._waiting, self._seen)
         if found is None or (found.group() == b"\r" and found.end() == len(self._waiting)):
             self._seen = len(self._waiting) if found is None else found.start()
+            if self._seen > LINE_BYTES_MAX:
+                raise LineTooLongError
             return None
         line = bytes(self._waiting[: found.start()])
         del self._waiting[: found.end()]
@@ -246,7 +256,7 @@ class FileStreamSourceTask(SourceTask):
         found: list[SourceRecord] = []
         now_ms = self.context.clock.wall_ms()
         while len(found) < wanted:
-            line = self._lines.next_line()
+            line = self._next_line()
             if line is None:
                 break
             text, size = line
@@ -263,6 +273,16 @@ class FileStreamSourceTask(SourceTask):
                 )
             )
         return found
+
+    def _next_line(self) -> tuple[bytes, int] | None:
+        try:
+            return self._lines.next_line()
+        except LineTooLongError:
+            at = "" if self._position is None else f" at byte {self._position}"
+            raise ConnectError(
+                f"reading {_describe_file(self._config)}: the line{at} has more than "
+                f"{LINE_BYTES_MAX >> 20} MiB: split it, or use a file whose lines are shorter"
+            ) from None
 
     def stop(self) -> None:
         if self._stream is not None and self._config[FILE_CONFIG]:

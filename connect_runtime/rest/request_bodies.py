@@ -16,6 +16,12 @@ from connect_runtime.config import connector_keys
 from connect_runtime.storage import java_json
 from connect_runtime.storage.cluster_config_state import TargetState
 
+JSON_VALUES_MAX = 500_000
+"""Maximum number of values in a body: enough for the offsets of 70,000 partitions. A parsed value
+takes many times the memory of its text."""
+CONFIG_KEYS_MAX = 10_000
+"""Maximum number of keys of a configuration, because each is validated: about 0.1 s."""
+
 _INITIAL_STATES = {
     "RUNNING": TargetState.STARTED,
     "PAUSED": TargetState.PAUSED,
@@ -140,6 +146,10 @@ def _parse_with_text_numbers(data: bytes) -> Any:
 def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
     if not data.strip():
         raise UnreadableBody("the request needs a body, but has none")
+    if _has_too_many_values(data):
+        raise UnreadableBody(
+            f"the body has more than {JSON_VALUES_MAX:,} JSON values: send it in several requests"
+        )
     try:
         return json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant, **hooks)
     except UnicodeDecodeError as error:
@@ -150,6 +160,20 @@ def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
         ) from None  # the original error contains the body, which may be secret
     except (ValueError, RecursionError) as error:
         raise UnreadableBody(f"the body is not valid JSON: {type(error).__name__}") from None
+
+
+def _has_too_many_values(data: bytes) -> bool:
+    """Return whether the body has more than `JSON_VALUES_MAX` values, without parsing it."""
+    if sum(map(data.count, (b",", b"[", b"{"))) <= JSON_VALUES_MAX:
+        return False
+    unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if unescaped.count(b'"') > 4 * JSON_VALUES_MAX:  # keys and values, two quotes each
+        return True
+    outside_strings = unescaped.split(b'"')[::2]
+    return (
+        sum(each.count(mark) for each in outside_strings for mark in (b",", b"[", b"{"))
+        > JSON_VALUES_MAX
+    )
 
 
 def _refuse_constant(name: str) -> None:
@@ -169,6 +193,10 @@ def _refuse_unknown_fields(given: Mapping[str, Any], known: tuple[str, ...]) -> 
 
 
 def _convert_to_strings(given: Mapping[str, Any], what: str) -> dict[str, str | None]:
+    if len(given) > CONFIG_KEYS_MAX:
+        raise UnreadableBody(
+            f"{what} has {len(given):,} keys; allowed: at most {CONFIG_KEYS_MAX:,}"
+        )
     for name, value in given.items():
         if isinstance(value, dict | list):
             kind = java_json.name_json_type(value)

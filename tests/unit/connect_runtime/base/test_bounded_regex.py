@@ -222,3 +222,20 @@ def test_a_literal_matches_one_name():
 def test_a_count_of_more_digits_than_python_reads_is_no_expression():
     with pytest.raises(PatternError, match="not a regular expression"):
         bounded_regex.compile_pattern(f"a{{{'9' * 5000}}}")
+
+
+WIDE = "[a-\uffff]"
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(?i)" + WIDE * 3200, f"(?i)(?={WIDE * 1000}|(?>x{WIDE})*).*", WIDE * 3200]
+)
+def test_many_wide_classes_are_refused_at_once(pattern):
+    begun_s = time.monotonic()
+    with pytest.raises(PatternError, match="character classes cover more than 2,000,000"):
+        bounded_regex.compile_pattern(pattern)
+    assert time.monotonic() - begun_s < 1
+
+
+def test_some_wide_classes_are_fine():
+    assert bounded_regex.compile_pattern("(?i)" + WIDE * 30).fullmatch("x" * 30)

@@ -185,3 +185,17 @@ def test_offsets_that_may_not(partition, offset, why):
 def test_standard_input_has_none_to_set():
     with pytest.raises(ConnectError, match="stdin"):
         FileStreamSourceConnector().alter_offsets({"topic": "t"}, [])
+
+
+def test_a_line_without_end_fails_the_task_before_it_fills_the_memory(path, monkeypatch):
+    monkeypatch.setattr(file_stream, "LINE_BYTES_MAX", 1024 * 1024)
+    path.write_bytes(b"short\n" + b"x" * 3_000_000)
+    task, _ = started(path)
+    with pytest.raises(ConnectError, match=r"the line at byte 6 has more than 1 MiB: split it"):
+        for _ in range(100):
+            task.poll()
+    task.stop()
+    path.write_bytes(b"x" * (1024 * 1024) + b"\n")
+    task, _ = started(path)
+    assert [len(text) for text, _ in given(task)] == [1024 * 1024]
+    task.stop()

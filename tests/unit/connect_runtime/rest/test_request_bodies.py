@@ -178,3 +178,53 @@ def test_a_name_that_no_url_can_hold_is_unreadable(name: str) -> None:
         request_bodies.parse_create_request(body)
     str(raised.value).encode()
     assert request_bodies.parse_create_request(b'{"name": "...", "config": {}}').name == "..."
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" + b"{}," * 300_000 + b"{}]",
+        b"[" + b"[]," * 300_000 + b"[]]",
+        b"[" * 600_000,
+        b"[" + b'"",' * 1_200_000 + b'""]',
+        b'{"a":[' + b'"\\\\","\\"",' * 300_000 + b"1]}",
+        b'{"offsets":[' + b"1," * 600_000 + b"1]}",
+    ],
+)
+@pytest.mark.parametrize(
+    "parse",
+    [
+        request_bodies.parse_config,
+        request_bodies.parse_task_configs,
+        request_bodies.parse_create_request,
+        request_bodies.parse_offsets,
+    ],
+)
+def test_a_body_of_very_many_values_is_not_parsed(parse: Callable[..., Any], data: bytes) -> None:
+    with pytest.raises(UnreadableBody, match="more than 500,000 JSON values"):
+        parse(data)
+
+
+def test_commas_and_brackets_in_a_value_do_not_count() -> None:
+    value = 'a,[{"\\' * 400_000
+    data = json.dumps({"topics": value}).encode()
+    assert request_bodies.parse_config(data) == {"topics": value}
+
+
+def test_a_configuration_has_a_largest_number_of_keys() -> None:
+    config = {f"k{number}": "" for number in range(request_bodies.CONFIG_KEYS_MAX)}
+    assert request_bodies.parse_config(json.dumps(config).encode()) == config
+    data = json.dumps({**config, "more": ""}).encode()
+    with pytest.raises(UnreadableBody, match="has 10,001 keys; allowed: at most 10,000"):
+        request_bodies.parse_config(data)
+    with pytest.raises(UnreadableBody, match="'config' has 10,001 keys"):
+        request_bodies.parse_create_request(b'{"name": "x", "config": ' + data + b"}")
+
+
+def test_the_offsets_of_70_000_partitions_are_accepted() -> None:
+    entry = {"partition": {"cluster": "a", "topic": "t", "partition": 0}, "offset": {"offset": 1}}
+    entries = [
+        {**entry, "partition": {**entry["partition"], "partition": at}} for at in range(70_000)
+    ]
+    data = json.dumps({"offsets": entries}).encode()
+    assert len(request_bodies.parse_offsets(data)) == 70_000
