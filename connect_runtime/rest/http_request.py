@@ -18,7 +18,12 @@ from starlette import requests
 
 from connect_runtime.base import connection_limits
 from connect_runtime.rest import request_bodies
-from connect_runtime.rest.request_bodies import CreateConnectorRequest, OffsetChange, UnreadableBody
+from connect_runtime.rest.request_bodies import (
+    BodyLimitError,
+    CreateConnectorRequest,
+    OffsetChange,
+    UnreadableBody,
+)
 from connect_runtime.rest.rest_errors import RestError
 
 BODY_SLOTS_SCOPE_KEY = "connect_runtime.body_slots"
@@ -211,8 +216,11 @@ def _check_body_length(size: int, bytes_max: int) -> None:
 
 
 def parse_body(read: Callable[[bytes], T], data: bytes) -> T:
-    """Parse a body with a function of `request_bodies`. Raises `RestError` (500, as in Java)."""
+    """Parse a body with a function of `request_bodies`. Raises `RestError`: 400 beyond the limits,
+    500 for a wrong form, as in Java."""
     try:
         return read(data)
+    except BodyLimitError as error:
+        raise RestError(HTTPStatus.BAD_REQUEST, str(error)) from None
     except UnreadableBody as error:
         raise RestError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from None

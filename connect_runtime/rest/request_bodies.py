@@ -33,6 +33,10 @@ class UnreadableBody(Exception):
     """The body does not have the form that the request needs; the message states the form."""
 
 
+class BodyLimitError(UnreadableBody):
+    """The body has more values or keys than are accepted."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateConnectorRequest:
     """Body of `POST /connectors`; `initial_state` None means running."""
@@ -147,7 +151,7 @@ def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
     if not data.strip():
         raise UnreadableBody("the request needs a body, but has none")
     if _has_too_many_values(data):
-        raise UnreadableBody(
+        raise BodyLimitError(
             f"the body has more than {JSON_VALUES_MAX:,} JSON values: send it in several requests"
         )
     try:
@@ -194,7 +198,7 @@ def _refuse_unknown_fields(given: Mapping[str, Any], known: tuple[str, ...]) -> 
 
 def _convert_to_strings(given: Mapping[str, Any], what: str) -> dict[str, str | None]:
     if len(given) > CONFIG_KEYS_MAX:
-        raise UnreadableBody(
+        raise BodyLimitError(
             f"{what} has {len(given):,} keys; allowed: at most {CONFIG_KEYS_MAX:,}"
         )
     for name, value in given.items():

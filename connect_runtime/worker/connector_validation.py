@@ -41,8 +41,11 @@ from connect_runtime.storage.cluster_config_state import RawConfig
 from connect_runtime.worker import installed_plugins, plugin_recommenders, plugin_versions
 from connect_runtime.worker.installed_plugins import InstalledPlugins
 from connect_runtime.worker.plugin_recommenders import ConverterChoice
+from connect_runtime.worker.provided_values import HideValues, ProvidedValues, ResolveConfig
 
 _CLASS_TYPE = Type.CLASS.value
+_ALIAS_PREFIXES = ("transforms.", "predicates.")
+"""Begin the names of keys that continue with an alias from the configuration."""
 ClassNames = Mapping[str, str]
 """Full Python class name -> the name that users know, which is Java's if there is one."""
 
@@ -60,10 +63,12 @@ def redact_infos(
     given: Mapping[str, str | None],
     resolved: Mapping[str, str | None],
     names: ClassNames,
+    hide: HideValues,
 ) -> ConfigInfos:
     """Replace resolved secrets by their `${…}` references, and class names by the names users know.
 
-    `given` is the configuration with references, `resolved` without.
+    `given` is the configuration with references, `resolved` without; `hide` hides values of config
+    providers in errors, and in the names of keys that contain an alias.
     """
     hidden = {name for name, value in given.items() if value != resolved.get(name)}
 
@@ -74,9 +79,30 @@ def redact_infos(
             value = None if value is None else _rename_class_value(value, names)
         if value is not None and value.name in hidden:
             value = _redact_value(value, given[value.name])
-        return ConfigInfo(definition=definition, value=value)
+        return _hide_values(ConfigInfo(definition=definition, value=value), hide)
 
-    return dataclasses.replace(infos, configs=tuple(present(each) for each in infos.configs))
+    return dataclasses.replace(
+        infos,
+        name=hide(infos.name) if CONNECTOR_CLASS_KEY in hidden else infos.name,
+        configs=tuple(present(each) for each in infos.configs),
+    )
+
+
+def _hide_values(info: ConfigInfo, hide: HideValues) -> ConfigInfo:
+    definition, value = info.definition, info.value
+    if definition is not None:
+        name = _hide_alias(definition.name, hide)
+        definition = dataclasses.replace(definition, name=name)
+    if value is not None:
+        errors = tuple(map(hide, value.errors))
+        value = dataclasses.replace(value, name=_hide_alias(value.name, hide), errors=errors)
+    return ConfigInfo(definition=definition, value=value)
+
+
+def _hide_alias(name: str, hide: HideValues) -> str:
+    """Hide values in the name of a key if it contains an alias of `transforms` or `predicates`."""
+    prefix = next((each for each in _ALIAS_PREFIXES if name.startswith(each)), None)
+    return name if prefix is None else prefix + hide(name.removeprefix(prefix))
 
 
 def _rename_class_value(value: ConfigValueInfo, names: ClassNames) -> ConfigValueInfo:
@@ -252,8 +278,6 @@ _TRANSACTION_BOUNDARY_KEY = "transaction.boundary"
 _BAD_REQUEST_STATUS = 400
 
 _Result = TypeVar("_Result")
-ResolveConfig = Callable[[RawConfig], Mapping[str, str | None]]
-"""Resolves `${…}` references; raises `ConnectError`."""
 
 
 class ConnectorValidator:
@@ -330,10 +354,19 @@ class ConnectorValidator:
 
         Raises `ConnectRestError` 400 if the connector cannot be used.
         """
-        return _raise_as_rest_error(lambda: self._validate_resolved(config))
+        provided = ProvidedValues(self._resolve)
+        try:
+            return _raise_as_rest_error(
+                lambda: self._validate_resolved(config, provided), hide=provided.hide
+            )
+        except ConnectError as error:
+            hidden = provided.hide_in_error(error)
+            if hidden is error:
+                raise
+            raise hidden from None
 
-    def _validate_resolved(self, config: RawConfig) -> ConfigInfos:
-        resolved = dict(self._resolve(config))
+    def _validate_resolved(self, config: RawConfig, provided: ProvidedValues) -> ConfigInfos:
+        resolved = dict(provided.resolve(config))
         name = resolved.get(CONNECTOR_CLASS_KEY)
         if name is None:
             raise ConfigError(
@@ -348,6 +381,7 @@ class ConnectorValidator:
             given=config,
             resolved=resolved,
             names=self._plugins.get_user_names(),
+            hide=provided.hide,
         )
 
 
@@ -481,9 +515,9 @@ def _get_base_config_def(of: Connector) -> ConfigDef:
     return connector_keys.SINK if sink else connector_keys.SOURCE
 
 
-def _raise_as_rest_error(work: Callable[[], _Result]) -> _Result:
-    """Raise a `ConfigError` as `ConnectRestError` 400."""
+def _raise_as_rest_error(work: Callable[[], _Result], *, hide: HideValues = str) -> _Result:
+    """Raise a `ConfigError` as `ConnectRestError` 400; `hide` hides values of config providers."""
     try:
         return work()
     except ConfigError as error:
-        raise ConnectRestError(_BAD_REQUEST_STATUS, str(error)) from error
+        raise ConnectRestError(_BAD_REQUEST_STATUS, hide(str(error))) from None

@@ -35,6 +35,7 @@ from connect_runtime.worker import hot_reconfiguration, installed_plugins, task_
 from connect_runtime.worker.hot_reconfiguration import RunningTask, TaskReconfiguration
 from connect_runtime.worker.pipeline_task import WorkerPipelineTask
 from connect_runtime.worker.plugin_contexts import ContextDeps, WorkerConnectorContext
+from connect_runtime.worker.provided_values import HideValues, ProvidedValues
 from connect_runtime.worker.task_factory import TaskOrigin, WorkerDeps
 from connect_runtime.worker.worker_connector import WorkerConnector, WorkerConnectorDeps
 from connect_runtime.worker.worker_metrics import OnStatus
@@ -111,13 +112,14 @@ class Worker:
         """The methods are documented at `WorkerInterface`."""
         assert name not in self._connectors, f"connector {name} is already running"
         self.started_items.record_start(name, config)
+        provided, deps = self._track_provided_values()
         try:
-            made, _ = task_factory.create_connector(
-                self._deps.resolve_for_plugin(config), self._deps
+            made, _ = task_factory.create_connector(deps.resolve_for_plugin(config), deps)
+            run = WorkerConnector(
+                name, self._build_connector_deps(name, made, config, deps, hide=provided.hide)
             )
-            run = WorkerConnector(name, self._build_connector_deps(name, made, config))
         except BaseException as error:  # plugins may raise anything
-            raise self._publish_start_failure(name, error) from error
+            raise self._publish_start_failure(name, error, provided) from None
         self._connectors[name] = run
         run.start(self._threads, state)
 
@@ -132,16 +134,13 @@ class Worker:
     ) -> None:
         assert task not in self._tasks, f"task {task} is already running"
         self.started_items.record_start(task, config)
+        provided, deps = self._track_provided_values()
         try:
             made = task_factory.build_task(
-                task,
-                connector_raw=connector,
-                task_raw=config,
-                task_count=tasks,
-                deps=self._deps,
+                task, connector_raw=connector, task_raw=config, task_count=tasks, deps=deps
             )
         except BaseException as error:  # plugins may raise anything
-            raise self._publish_start_failure(task, error) from error
+            raise self._publish_start_failure(task, error, provided) from None
         run = WorkerTask(
             task,
             body=made.body,
@@ -151,6 +150,7 @@ class Worker:
                 installed_plugins.get_plugin_version(made.task),
                 said=self._deps.metrics.begin_task(task, made.metrics),
             ),
+            hide=provided.hide,
         )
         if isinstance(made.body, WorkerPipelineTask):
             made.body.on_status_changed = run.republish_status
@@ -220,15 +220,15 @@ class Worker:
         run = self._connectors.get(connector)
         if run is None or not run.is_running():
             return None
-        made, parsed = task_factory.create_connector(
-            self._deps.resolve_for_plugin(config), self._deps
-        )
+        provided, deps = self._track_provided_values()
         try:
+            made, parsed = task_factory.create_connector(deps.resolve_for_plugin(config), deps)
             answer = run.task_configs(parsed.tasks_max)
-        except ConnectError:
-            raise
+        except ConnectError as error:
+            raise provided.hide_in_error(error) from None
         except Exception as error:
-            raise ConnectError(f"task_configs of {connector} failed: {error}") from error
+            text = f"task_configs of {connector} failed: {error}"
+            raise ConnectError(provided.hide(text)) from error
         checked = _require_task_configs(connector, answer)
         try:
             task_factory.check_task_count(len(checked), parsed)
@@ -246,10 +246,15 @@ class Worker:
     def close(self) -> None:
         self.stop(self.running())
 
+    def _track_provided_values(self) -> tuple[ProvidedValues, WorkerDeps]:
+        """Return dependencies for one connector or task, whose errors must not show the values
+        that they resolve."""
+        provided = ProvidedValues(self._deps.resolve)
+        return provided, dataclasses.replace(self._deps, resolve=provided.resolve)
+
     def _build_connector_deps(
-        self, name: str, made: Connector, config: RawConfig
+        self, name: str, made: Connector, config: RawConfig, deps: WorkerDeps, *, hide: HideValues
     ) -> WorkerConnectorDeps:
-        deps = self._deps
         stopping, given_up = threading.Event(), threading.Event()
         reader: OffsetReader = StoredOffsetReader(
             name, offsets=deps.offsets, abandoned=given_up, clock=deps.clock
@@ -282,6 +287,7 @@ class Worker:
             on_target_state_reached=lambda state, error: self._listener.on_target_state_reached(
                 name, state, error
             ),
+            hide=hide,
             stopping=stopping,
             given_up=given_up,
         )
@@ -311,10 +317,12 @@ class Worker:
 
         return write_status
 
-    def _publish_start_failure(self, subject: StatusSubject, error: BaseException) -> ConnectError:
+    def _publish_start_failure(
+        self, subject: StatusSubject, error: BaseException, provided: ProvidedValues
+    ) -> ConnectError:
         """Publish FAILED for a connector or task that could not be created, and return the
         error."""
-        trace = worker_task.format_trace(error)
+        trace = worker_task.format_trace(error, hide=provided.hide)
         write_status = self._build_status_writer(
             subject,
             None,
@@ -322,8 +330,9 @@ class Worker:
         )
         write_status(RunState.FAILED, trace, safe=False)
         if isinstance(error, ConnectError):
-            return error
-        return ConnectError(f"failed to start {subject}: {type(error).__name__}: {error}")
+            return provided.hide_in_error(error)
+        text = f"failed to start {subject}: {type(error).__name__}: {error}"
+        return ConnectError(provided.hide(text))
 
 
 def _require_task_configs(name: str, answer: object) -> list[Mapping[str, str | None]]:

@@ -33,6 +33,7 @@ from connect_runtime.worker.connector_lifecycle import (
     TargetStateRequested,
 )
 from connect_runtime.worker.plugin_contexts import WorkerConnectorContext
+from connect_runtime.worker.provided_values import HideValues
 from connect_runtime.worker.worker_task import WriteTaskStatus
 
 _LOG = logging.getLogger(__name__)
@@ -47,6 +48,8 @@ class WorkerConnectorDeps:
     props: Callable[[], Mapping[str, str]] = field(repr=False)
     make_context: Callable[[Callable[[Exception], None]], WorkerConnectorContext]
     write_status: WriteTaskStatus
+    hide: HideValues
+    """Hides values of config providers in errors."""
     on_target_state_reached: Callable[[TargetState, str | None], None]
     """Called once per target state request, with the error if it failed."""
     stopping: threading.Event
@@ -96,7 +99,8 @@ class WorkerConnector:
 
     def fail(self, error: Exception) -> None:
         """Mark the connector as failed, by its own report or because of an invalid result."""
-        self._process_event(ConnectorFailed(worker_task.format_trace(error)))
+        trace = worker_task.format_trace(error, hide=self._deps.hide)
+        self._process_event(ConnectorFailed(trace))
 
     def request_stop(self) -> None:
         """Request the connector to stop."""
@@ -138,8 +142,9 @@ class WorkerConnector:
         try:
             self._call(call)
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
-            worker_task.log_failure(_LOG, f"connector {self.name}", error)
-            trace = worker_task.format_trace(error)
+            hide = self._deps.hide
+            worker_task.log_failure(_LOG, f"connector {self.name}", error, hide=hide)
+            trace = worker_task.format_trace(error, hide=hide)
         self._process_event(ConnectorCallReturned(trace))
 
     def _call(self, call: ConnectorLifecycleAction) -> None:

@@ -21,6 +21,7 @@ from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.status_records import RunState
 from connect_runtime.system.threads import OwnedThread, ThreadGroup
+from connect_runtime.worker.provided_values import HideValues
 from connect_runtime.worker.task_lifecycle import (
     IterationDone,
     PublishStatus,
@@ -43,20 +44,30 @@ from connect_runtime.worker.task_lifecycle import (
 )
 
 
-def format_trace(error: BaseException) -> str:
+def format_trace(error: BaseException, *, hide: HideValues) -> str:
     """Format the error message on the first line, for short displays, followed by the stack
-    trace."""
+    trace; `hide` hides values of config providers."""
     said = "".join(traceback.format_exception_only(error)).strip()
-    return f"{said}\n{''.join(traceback.format_exception(error))}"
+    return hide(f"{said}\n{_format_stack(error)}")
 
 
-def log_failure(logger: logging.Logger, subject: str, error: BaseException) -> None:
-    """Log that `subject` failed; expected errors are logged without a stack trace, except at DEBUG."""
+def log_failure(
+    logger: logging.Logger, subject: str, error: BaseException, *, hide: HideValues
+) -> None:
+    """Log that `subject` failed; expected errors are logged without a stack trace, except at DEBUG.
+    `hide` hides values of config providers."""
+    stack = _format_stack(error)
+    hidden = hide(stack)
+    more, exc_info = ("", error) if hidden == stack else (f"\n{hidden}", None)
     if isinstance(error, ConnectError):
-        logger.error("%s failed: %s", subject, error)
-        logger.debug("%s failed in", subject, exc_info=error)
+        logger.error("%s failed: %s", subject, hide(str(error)))
+        logger.debug("%s failed in%s", subject, more, exc_info=exc_info)
     else:
-        logger.error("%s failed with an unexpected error", subject, exc_info=error)
+        logger.error("%s failed with an unexpected error%s", subject, more, exc_info=exc_info)
+
+
+def _format_stack(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
 
 
 _LOG = logging.getLogger(__name__)
@@ -142,8 +153,11 @@ class WorkerTask:
         body: TaskBody,
         target: TargetState,
         write_status: WriteTaskStatus,
+        hide: HideValues,
     ) -> None:
+        """`hide` hides values of config providers in errors."""
         self.task = task
+        self._hide = hide
         self._body = body
         self._write_status = write_status
         self._machine = TaskLifecycle(target)
@@ -285,9 +299,9 @@ class WorkerTask:
 
     def _record_error(self, error: BaseException) -> None:
         """Log the error; only the first one is published."""
-        log_failure(_LOG, f"task {self.task}", error)
+        log_failure(_LOG, f"task {self.task}", error, hide=self._hide)
         if self._trace is None:
-            self._trace = format_trace(error)
+            self._trace = format_trace(error, hide=self._hide)
 
     def _process_event(self, event: TaskLifecycleEvent | None) -> None:
         if event is None:

@@ -34,6 +34,13 @@ def ask() -> Rest:
     return Rest(FakeHerder())
 
 
+def test_a_configuration_of_too_many_keys_is_a_bad_request(ask: Rest) -> None:
+    config = {f"k{number}": "" for number in range(10_001)}
+    answer = ask("PUT", VALIDATE.format("FileStreamSink"), config)
+    assert answer.status_code == 400
+    assert "allowed: at most 10,000" in answer.json()["message"]
+
+
 @pytest.mark.parametrize("query", ["", "?connectorsOnly=true", "?connectorsOnly=True"])
 def test_connectors_are_listed_sinks_first(ask: Rest, query: str) -> None:
     assert ask("GET", f"/connector-plugins{query}").json() == CONNECTORS

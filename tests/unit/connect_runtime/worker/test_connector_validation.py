@@ -18,6 +18,7 @@ from connect_runtime.herder.herder_api import ConnectorType, ConnectRestError, P
 from connect_runtime.worker import connector_validation, plugin_recommenders
 from connect_runtime.worker.connector_validation import ConnectorValidator
 from connect_runtime.worker.installed_plugins import InstalledPlugins
+from connect_runtime.worker.provided_values import ProvidedValues
 from tests.fakes import odd_plugins
 from tests.fakes.odd_plugins import Odd, OddSource
 
@@ -192,6 +193,17 @@ def test_a_connector_sees_what_providers_give_and_the_user_does_not(validates):
         "odd": ("Invalid value ${p:k} for configuration odd: the resolved value is not valid",)
     }
     assert "hush" not in str(infos)
+
+
+@pytest.mark.parametrize("key", ["connector.class", "connector.plugin.version", "odd"])
+def test_what_providers_give_is_in_no_error(validates, key):
+    DOES["OddSource.validate"] = ValueError("what is 'hush'?")
+    with pytest.raises(ConnectError) as caught:
+        wrong_infos = validates.validate({**SOURCE, key: "${p:k}"})
+        DOES.clear()
+        raise ConnectError(str(wrong_infos))
+    assert "hush" not in str(caught.value)
+    assert "${p:k}" in str(caught.value)
 
 
 def test_another_version_is_told_of_with_those_there_are(validates):
@@ -460,8 +472,14 @@ def infos(config, *, told=()):
 
 
 def shown(config, *, given=None, told=()):
+    provided = ProvidedValues(lambda _: config)
+    provided.resolve(given or config)
     found = connector_validation.redact_infos(
-        infos(config, told=told), given=given or config, resolved=config, names=NAMES
+        infos(config, told=told),
+        given=given or config,
+        resolved=config,
+        names=NAMES,
+        hide=provided.hide,
     )
     return {each.value.name: each for each in found.configs}
 
@@ -482,13 +500,14 @@ def test_a_text_that_is_no_class_stays():
 
 def test_what_a_provider_gave_is_not_shown():
     given = {"file": "${p:f}", "secret": "${p:s}"}
-    told = [("file", "there is no hush")]
+    told = [("file", "there is no hush"), ("of", "the file 'hush' is no class")]
     found = shown({"file": "hush", "secret": "hush"}, given=given, told=told)
     assert found["file"].value.value == "${p:f}"
     assert found["secret"].value.value == config_types.HIDDEN_PASSWORD
     assert found["file"].value.errors == (
         "Invalid value ${p:f} for configuration file: the resolved value is not valid",
     )
+    assert found["of"].value.errors == ("the file '${p:s}' is no class",)
     assert "hush" not in str(found)
 
 

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from connect_runtime.base.errors import FatalError, RetriableError
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.worker import worker_task
 from connect_runtime.worker.worker_task import CloseSteps
 
@@ -16,7 +16,7 @@ LOG = logging.getLogger("traces")
 def test_what_went_wrong_comes_first():
     error = ValueError("no topic in the configuration")
     error.__cause__ = KeyError("topic")
-    told = worker_task.format_trace(error).splitlines()
+    told = worker_task.format_trace(error, hide=str).splitlines()
     assert told[0] == "ValueError: no topic in the configuration"
     assert "KeyError: 'topic'" in told
     assert told[-1] == told[0]
@@ -27,7 +27,7 @@ def test_what_went_wrong_comes_first():
 )
 def test_an_error_that_explains_itself_is_logged_in_a_line(caplog, error, traced):
     with caplog.at_level(logging.INFO):
-        worker_task.log_failure(LOG, "task a-0", error)
+        worker_task.log_failure(LOG, "task a-0", error, hide=str)
     (record,) = caplog.records
     assert (record.levelname, record.exc_info is not None) == ("ERROR", traced)
     assert "task a-0" in caplog.text
@@ -36,9 +36,22 @@ def test_an_error_that_explains_itself_is_logged_in_a_line(caplog, error, traced
 
 def test_where_it_failed_is_there_for_who_looks_closely(caplog):
     with caplog.at_level(logging.DEBUG):
-        worker_task.log_failure(LOG, "task a-0", FatalError("wrong password"))
+        worker_task.log_failure(LOG, "task a-0", FatalError("wrong password"), hide=str)
     assert [each.levelname for each in caplog.records] == ["ERROR", "DEBUG"]
     assert caplog.records[1].exc_info is not None
+
+
+@pytest.mark.parametrize("error", [ConnectError("no topic HUSH"), KeyError("HUSH")])
+def test_what_a_provider_gave_is_neither_logged_nor_in_a_trace(caplog, error):
+    def hide(text: str) -> str:
+        return text.replace("HUSH", "${p:k}")
+
+    with caplog.at_level(logging.DEBUG):
+        worker_task.log_failure(LOG, "task a-0", error, hide=hide)
+    told = caplog.text + worker_task.format_trace(error, hide=hide)
+    assert "HUSH" not in told
+    assert told.count("${p:k}") >= 3
+    assert type(error).__name__ in caplog.text
 
 
 def raising(error: Exception):

@@ -1,0 +1,88 @@
+"""Hides values of config providers in error messages and stack traces.
+
+Errors quote configuration values, also in messages about other keys and in exceptions of plugins.
+`ProvidedValues` resolves the configurations of one connector or task, and replaces what the
+providers returned by the `${…}` reference that stands for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+
+from connect_runtime.base import config_placeholders
+from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.storage.cluster_config_state import RawConfig
+
+HIDDEN_LENGTH_MIN = 4
+"""Shorter values are not hidden: they occur in any text by chance, and are no secrets."""
+
+ResolveConfig = Callable[[RawConfig], Mapping[str, str | None]]
+"""Resolves `${…}` references; raises `ConnectError`."""
+HideValues = Callable[[str], str]
+"""Returns the text with references instead of provided values."""
+
+_ITEM_SEPARATOR = re.compile(r"[,\s]+")
+
+
+class ProvidedValues:
+    """Values that the providers returned for one connector or task. Thread-safe."""
+
+    def __init__(self, resolve: ResolveConfig) -> None:
+        self._resolve = resolve
+        self._lock = threading.Lock()
+        self._references: dict[str, str] = {}
+        """Reference by value, for values and their parts."""
+
+    def resolve(self, config: RawConfig) -> Mapping[str, str | None]:
+        """Resolve a configuration, and hide what its references stand for from now on."""
+        resolved = self._resolve(config)
+        with self._lock:
+            for key, given in config.items():
+                value = resolved.get(key)
+                if given is not None and value is not None and value != given:
+                    self._references.update(_find_provided_parts(given, value))
+        return resolved
+
+    def hide(self, text: str) -> str:
+        """Return the text with references instead of provided values, in upper or lower case."""
+        with self._lock:
+            known = sorted(self._references.items(), key=lambda each: -len(each[0]))
+        lowered = text.lower()
+        used: list[tuple[str, str]] = []
+        for value, reference in known:
+            if value.lower() in lowered:
+                mark = f"\0{len(used)}\0"  # the next values must not be found in references
+                text = re.sub(re.escape(value), mark, text, flags=re.IGNORECASE)
+                used.append((mark, reference))
+        for mark, reference in used:
+            text = text.replace(mark, reference)
+        return text
+
+    def hide_in_error(self, error: ConnectError) -> ConnectError:
+        """Return the error, or one of its kind without provided values and without a cause."""
+        text = str(error)
+        hidden = self.hide(text)
+        if hidden == text:
+            return error
+        return (RetriableError if isinstance(error, RetriableError) else ConnectError)(hidden)
+
+
+def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]:
+    """Yield what the references of `given` stand for, whole and in parts, with the references."""
+    found = list(config_placeholders.find_placeholders(given))
+    if not found:
+        return
+    first, last = found[0].start, found[-1].end
+    reference = given[first:last]
+    provided = resolved[first : len(resolved) - (len(given) - last)]
+    between = {given[one.end : two.start] for one, two in zip(found, found[1:], strict=False)}
+    literals = "|".join(re.escape(each) for each in sorted(between, reverse=True) if each)
+    values = re.split(literals, provided) if literals else [provided]
+    items = [item for value in values for item in _ITEM_SEPARATOR.split(value)]
+    for part in dict.fromkeys([provided, *values, *items]):
+        if len(part) >= HIDDEN_LENGTH_MIN:
+            for quoted in (part, repr(part)[1:-1], json.dumps(part)[1:-1]):
+                yield quoted, reference
