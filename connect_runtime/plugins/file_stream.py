@@ -34,10 +34,6 @@ LINE_BYTES_MAX = 16 * 1024 * 1024
 record that brokers accept by default, 1 MiB."""
 
 
-class LineTooLongError(ValueError):
-    """More than `LINE_BYTES_MAX` bytes without a line end."""
-
-
 @dataclass(slots=True)
 class LineSplitter:
     """Splits bytes into lines; an incomplete line is kept until the rest has been added."""
@@ -52,18 +48,20 @@ class LineSplitter:
         """Return the next line without its terminator, and its number of bytes including it.
 
         A \\r at the end of the buffer may be the first half of a \\r\\n, so it is not returned yet.
-        Raises `LineTooLongError`.
         """
         found = _LINE_END.search(self._waiting, self._seen)
         if found is None or (found.group() == b"\r" and found.end() == len(self._waiting)):
             self._seen = len(self._waiting) if found is None else found.start()
-            if self._seen > LINE_BYTES_MAX:
-                raise LineTooLongError
             return None
         line = bytes(self._waiting[: found.start()])
         del self._waiting[: found.end()]
         self._seen = 0
         return line, found.end()
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the line that `next_line` waits for is longer than `LINE_BYTES_MAX`."""
+        return self._seen > LINE_BYTES_MAX
 
 
 FILE_CONFIG = "file"
@@ -201,13 +199,14 @@ class FileStreamSourceTask(SourceTask):
             self.context.wait(IDLE_POLL_INTERVAL_S)
             return None
         found = self._take_lines()
-        while len(found) < self._config[BATCH_SIZE_CONFIG]:
+        while len(found) < self._config[BATCH_SIZE_CONFIG] and not self._lines.is_too_long:
             chunk = self._read(self._stream)
             if not chunk:
                 break
             self._lines.add(chunk)
             found += self._take_lines(self._config[BATCH_SIZE_CONFIG] - len(found))
         if not found:
+            self._check_line_length()
             self.context.wait(IDLE_POLL_INTERVAL_S)
         return found or None
 
@@ -256,7 +255,7 @@ class FileStreamSourceTask(SourceTask):
         found: list[SourceRecord] = []
         now_ms = self.context.clock.wall_ms()
         while len(found) < wanted:
-            line = self._next_line()
+            line = self._lines.next_line()
             if line is None:
                 break
             text, size = line
@@ -274,15 +273,13 @@ class FileStreamSourceTask(SourceTask):
             )
         return found
 
-    def _next_line(self) -> tuple[bytes, int] | None:
-        try:
-            return self._lines.next_line()
-        except LineTooLongError:
+    def _check_line_length(self) -> None:
+        if self._lines.is_too_long:
             at = "" if self._position is None else f" at byte {self._position}"
             raise ConnectError(
                 f"reading {_describe_file(self._config)}: the line{at} has more than "
                 f"{LINE_BYTES_MAX >> 20} MiB: split it, or use a file whose lines are shorter"
-            ) from None
+            )
 
     def stop(self) -> None:
         if self._stream is not None and self._config[FILE_CONFIG]:

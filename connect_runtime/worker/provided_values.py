@@ -7,8 +7,8 @@ providers returned by the `${…}` reference that stands for it.
 
 from __future__ import annotations
 
+import itertools
 import json
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 
@@ -23,8 +23,6 @@ ResolveConfig = Callable[[RawConfig], Mapping[str, str | None]]
 """Resolves `${…}` references; raises `ConnectError`."""
 HideValues = Callable[[str], str]
 """Returns the text with references instead of provided values."""
-
-_ITEM_SEPARATOR = re.compile(r"[,\s]+")
 
 
 class ProvidedValues:
@@ -55,7 +53,7 @@ class ProvidedValues:
         for value, reference in known:
             if value.lower() in lowered:
                 mark = f"\0{len(used)}\0"  # the next values must not be found in references
-                text = re.sub(re.escape(value), mark, text, flags=re.IGNORECASE)
+                text = _replace_in_any_case(text, value, mark)
                 used.append((mark, reference))
         for mark, reference in used:
             text = text.replace(mark, reference)
@@ -78,11 +76,23 @@ def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]
     first, last = found[0].start, found[-1].end
     reference = given[first:last]
     provided = resolved[first : len(resolved) - (len(given) - last)]
-    between = {given[one.end : two.start] for one, two in zip(found, found[1:], strict=False)}
-    literals = "|".join(re.escape(each) for each in sorted(between, reverse=True) if each)
-    values = re.split(literals, provided) if literals else [provided]
-    items = [item for value in values for item in _ITEM_SEPARATOR.split(value)]
+    between = {given[one.end : two.start] for one, two in itertools.pairwise(found)}
+    values = [provided]
+    for literal in sorted(filter(None, between)):
+        values = [part for value in values for part in value.split(literal)]
+    items = [item for value in values for item in value.replace(",", " ").split()]
     for part in dict.fromkeys([provided, *values, *items]):
         if len(part) >= HIDDEN_LENGTH_MIN:
             for quoted in (part, repr(part)[1:-1], json.dumps(part)[1:-1]):
                 yield quoted, reference
+
+
+def _replace_in_any_case(text: str, value: str, by: str) -> str:
+    lowered, wanted = text.lower(), value.lower()
+    if len(lowered) != len(text) or len(wanted) != len(value):  # positions differ, as with "İ"
+        return text.replace(value, by)
+    pieces, at = [], 0
+    while (found := lowered.find(wanted, at)) >= 0:
+        pieces += [text[at:found], by]
+        at = found + len(value)
+    return "".join([*pieces, text[at:]])

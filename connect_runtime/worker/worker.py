@@ -118,7 +118,7 @@ class Worker:
             run = WorkerConnector(
                 name, self._build_connector_deps(name, made, config, deps, hide=provided.hide)
             )
-        except BaseException as error:  # plugins may raise anything
+        except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
             raise self._publish_start_failure(name, error, provided) from None
         self._connectors[name] = run
         run.start(self._threads, state)
@@ -139,7 +139,7 @@ class Worker:
             made = task_factory.build_task(
                 task, connector_raw=connector, task_raw=config, task_count=tasks, deps=deps
             )
-        except BaseException as error:  # plugins may raise anything
+        except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
             raise self._publish_start_failure(task, error, provided) from None
         run = WorkerTask(
             task,

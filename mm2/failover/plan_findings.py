@@ -85,6 +85,7 @@ ALL_CODES = frozenset(
         STREAMS_GROUP,
         "again",
         "as-of-checkpoint",
+        "checkpoint-unreadable",
         "ends-moved",
         "gone",
         "group-foreign",

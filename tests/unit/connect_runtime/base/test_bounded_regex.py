@@ -231,10 +231,10 @@ WIDE = "[a-\uffff]"
     "pattern", ["(?i)" + WIDE * 3200, f"(?i)(?={WIDE * 1000}|(?>x{WIDE})*).*", WIDE * 3200]
 )
 def test_many_wide_classes_are_refused_at_once(pattern):
-    begun_s = time.monotonic()
+    begun_s = time.process_time()
     with pytest.raises(PatternError, match="character classes cover more than 2,000,000"):
         bounded_regex.compile_pattern(pattern)
-    assert time.monotonic() - begun_s < 1
+    assert time.process_time() - begun_s < 1
 
 
 def test_some_wide_classes_are_fine():

@@ -15,6 +15,7 @@ from connect_runtime.config.config_providers import (
     ProviderKind,
     ResolvedText,
 )
+from connect_runtime.system import files
 
 PACKAGE = "org.apache.kafka.common.config.provider."
 Kind = ProviderKind
@@ -254,7 +255,7 @@ def test_a_file_is_read_once_for_a_configuration(tmp_path, monkeypatch):
         reads.append(file)
         return file.read_bytes()
 
-    monkeypatch.setattr(config_providers.files, "read_bounded", read)
+    monkeypatch.setattr(files, "read_bounded", read)
     providers = limited(tmp_path)
     for text in ("${dir:.:s}${dir:./.:s}", "${file:s:k}", "${dir:.:s}", "${file:x/../s:k}"):
         providers.resolve(text)

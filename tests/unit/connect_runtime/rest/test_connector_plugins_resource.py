@@ -36,7 +36,7 @@ def ask() -> Rest:
 
 def test_a_configuration_of_too_many_keys_is_a_bad_request(ask: Rest) -> None:
     config = {f"k{number}": "" for number in range(10_001)}
-    answer = ask("PUT", VALIDATE.format("FileStreamSink"), config)
+    answer = ask("PUT", VALIDATE.format("FileStreamSink"), json=config)
     assert answer.status_code == 400
     assert "allowed: at most 10,000" in answer.json()["message"]
 

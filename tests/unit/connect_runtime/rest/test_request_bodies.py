@@ -222,9 +222,9 @@ def test_a_configuration_has_a_largest_number_of_keys() -> None:
 
 
 def test_the_offsets_of_70_000_partitions_are_accepted() -> None:
-    entry = {"partition": {"cluster": "a", "topic": "t", "partition": 0}, "offset": {"offset": 1}}
     entries = [
-        {**entry, "partition": {**entry["partition"], "partition": at}} for at in range(70_000)
+        {"partition": {"cluster": "a", "topic": "t", "partition": at}, "offset": {"offset": 1}}
+        for at in range(70_000)
     ]
     data = json.dumps({"offsets": entries}).encode()
     assert len(request_bodies.parse_offsets(data)) == 70_000

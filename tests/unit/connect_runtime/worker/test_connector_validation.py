@@ -198,12 +198,12 @@ def test_a_connector_sees_what_providers_give_and_the_user_does_not(validates):
 @pytest.mark.parametrize("key", ["connector.class", "connector.plugin.version", "odd"])
 def test_what_providers_give_is_in_no_error(validates, key):
     DOES["OddSource.validate"] = ValueError("what is 'hush'?")
-    with pytest.raises(ConnectError) as caught:
-        wrong_infos = validates.validate({**SOURCE, key: "${p:k}"})
-        DOES.clear()
-        raise ConnectError(str(wrong_infos))
-    assert "hush" not in str(caught.value)
-    assert "${p:k}" in str(caught.value)
+    try:
+        told = str(validates.validate({**SOURCE, key: "${p:k}"}))
+    except ConnectError as error:
+        told = str(error)
+    assert "hush" not in told
+    assert "${p:k}" in told
 
 
 def test_another_version_is_told_of_with_those_there_are(validates):

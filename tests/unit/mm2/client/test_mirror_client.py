@@ -190,7 +190,7 @@ def test_a_checkpoint_that_cannot_be_read_is_no_matter_of_luck():
     client = reading((key, value), (key, b"\0\1" + value[2:]))
     with pytest.raises(FatalError, match="offset 1 was written by a newer release"):
         client.remote_consumer_offsets("g1", "A", 10.0)
-    with pytest.raises(FatalError, match="group g1: .* offset 1 was written by a newer release"):
+    with pytest.raises(FatalError, match=r"group g1: .* offset 1 was written by a newer release"):
         client.remote_consumer_offsets(re.compile("g.*"), "A", 10.0)
     assert client.remote_consumer_offsets("g2", "A", 10.0) == {}
     assert client.remote_consumer_offsets(re.compile("g2"), "A", 10.0) == {}
