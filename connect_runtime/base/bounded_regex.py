@@ -145,8 +145,8 @@ def _compile_cached(pattern: str) -> BoundedPattern:
         if _count_class_characters(parsed) > CLASS_CHARACTERS_MAX:
             raise PatternError(
                 pattern,
-                f"its character classes cover more than {CLASS_CHARACTERS_MAX:,} characters together: "
-                "use smaller ranges, or a dot",
+                f"its character classes cover more than {CLASS_CHARACTERS_MAX:,} characters "
+                "together: use smaller ranges, or a dot",
             )
         compiled = BoundedPattern(pattern, _compiler.compile(parsed, parsed.state.flags), parsed)
         is_bounded = compiled.estimate_steps(NAME_LENGTH_MAX) <= STEPS_MAX

@@ -205,7 +205,7 @@ def limited(folder: pathlib.Path, *allowed: pathlib.Path) -> ConfigTransformer:
 
 @pytest.fixture
 def links(tmp_path: pathlib.Path) -> pathlib.Path:
-    """`allowed/link` leads to `other/inner`, `allowed/to-s` to `other/s`, `allowed/own` to itself."""
+    """`allowed/link` leads to `other/inner`, `allowed/to-s` to `other/s`, `own` to `allowed/s`."""
     for name in ("allowed", "other/inner"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "other" / "s").write_text("k=hunter2")
