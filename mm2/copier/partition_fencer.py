@@ -153,7 +153,7 @@ class PartitionFencer:
         """Batches from `offset` on, uncommitted ones included, as many as one response holds."""
         partition = self.partition
         fetched = self.client.fetch(partition.topic, offset, partition=partition.partition)
-        return list(record_sets.iter_batches(memoryview(fetched.records)))
+        return list(record_sets.iter_batches(memoryview(fetched.records), position=offset))
 
     def find_start_offset(self) -> int:
         """Return the log start offset."""

@@ -14,13 +14,13 @@ format decides, whatever format the inner ones have.
 
 from __future__ import annotations
 
-import itertools
 import struct
 import zlib
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from mm2.formats import compression, record_batch, records
-from mm2.formats.compression import DecompressionError
+from mm2.formats.compression import DecompressedTooLargeError, DecompressionError
 from mm2.formats.record_batch import BatchHeader
 from mm2.formats.records import BatchRecord, RecordFields
 
@@ -41,11 +41,40 @@ class MalformedLegacyMessageError(Exception):
     """A message of an old format is malformed; the text says why."""
 
 
-def convert_legacy_message(message: memoryview) -> bytearray:
+class LegacyMessageTooLargeError(MalformedLegacyMessageError):
+    """A message decompresses to more than the caller allows."""
+
+
+CONVERTED_RECORDS_MAX = 50_000
+CONVERTED_BYTES_MAX = 8_000_000
+"""A message of more inner messages or uncompressed bytes is converted in parts, and no more than
+this much is converted per call of `iter_batches`: it takes about half a second, and the copy loop
+runs in between."""
+
+
+class ConvertedMessage(NamedTuple):
+    """A message, or the part of it that was converted."""
+
+    batch: bytearray
+    """In format v2."""
+    decoded_bytes: int
+    """Uncompressed size of the whole message."""
+    is_whole: bool
+    """True if the batch holds the last inner message."""
+
+
+def convert_legacy_message(
+    message: memoryview,
+    *,
+    position: int = 0,
+    max_bytes: int = compression.DECOMPRESSED_BYTES_MAX,
+) -> ConvertedMessage:
     """Convert one message, with its inner messages, to a v2 batch with the same offsets.
 
-    Timestamps are those that consumers see (-1 in v0); the codec stays. Raises
-    `MalformedLegacyMessageError`, also for a wrong checksum.
+    Inner messages before offset `position` are left out, and so are those beyond
+    `CONVERTED_RECORDS_MAX` or `CONVERTED_BYTES_MAX`. Timestamps are those that consumers see (-1 in
+    v0); the codec stays. Raises `MalformedLegacyMessageError`, also for a wrong checksum, and its
+    subclass `LegacyMessageTooLargeError` if the message decompresses to more than `max_bytes`.
     """
     offset, _, crc, magic, attributes = _read_message_header(message)
     if zlib.crc32(message[_CRC_END:]) != crc:
@@ -55,17 +84,24 @@ def convert_legacy_message(message: memoryview) -> bytearray:
     codec = attributes & record_batch.CODEC_MASK
     timestamp, content = _read_message_content(message, magic)
     if codec == compression.NONE:
-        return records.encode_batch(
+        batch = records.encode_batch(
             [BatchRecord(offset, timestamp, content)], codec=codec, keep_offsets=True
         )
-    appended = bool(attributes & record_batch.LOG_APPEND_TIME)
-    found = _decode_inner_messages(content, codec=codec, stamped=timestamp if appended else None)
-    if magic == _MAGIC_V1:
-        shift = offset - found[-1].offset
-        found = [each._replace(offset=each.offset + shift) for each in found]
-    if found[0].offset < 0:
+        return ConvertedMessage(batch, len(message), True)
+    data = _decompress_inner_messages(content, codec=codec, max_bytes=max_bytes)
+    first, last = _find_inner_offsets(data)
+    shift = offset - last if magic == _MAGIC_V1 else 0
+    if first + shift < 0:
         raise MalformedLegacyMessageError("the inner messages begin before offset 0")
-    return records.encode_batch(found, codec=codec, keep_offsets=True)
+    appended = bool(attributes & record_batch.LOG_APPEND_TIME)
+    found = _decode_inner_messages(
+        data,
+        shift=shift,
+        position=min(position, last + shift),
+        stamped=timestamp if appended else None,
+    )
+    batch = records.encode_batch(found, codec=codec, keep_offsets=True)
+    return ConvertedMessage(batch, len(data), found[-1].offset == last + shift)
 
 
 def _read_message_header(message: memoryview) -> tuple[int, int, int, int, int]:
@@ -107,23 +143,62 @@ def _read_message_field(message: memoryview, at: int) -> tuple[bytes | None, int
     return bytes(message[at : at + size]), at + size
 
 
-def _decode_inner_messages(body: bytes, *, codec: int, stamped: int | None) -> list[BatchRecord]:
-    """Decode the messages inside a compressed message, at their stored offsets.
-
-    `stamped` is the broker's timestamp for all inner messages that have one.
-    """
+def _decompress_inner_messages(body: bytes, *, codec: int, max_bytes: int) -> memoryview:
     packed = records.decode_body(body).value
     if packed is None:
         raise MalformedLegacyMessageError("the compressed message is empty")
     try:
-        data = memoryview(compression.decompress(codec, memoryview(packed)))
+        return memoryview(compression.decompress(codec, memoryview(packed), max_bytes=max_bytes))
+    except DecompressedTooLargeError as error:
+        raise LegacyMessageTooLargeError(
+            f"the message must be converted to format v2, but {error}"
+        ) from error
     except DecompressionError as error:
         raise MalformedLegacyMessageError(str(error)) from error
-    found: list[BatchRecord] = []
-    at = 0
+
+
+def _find_inner_offsets(data: memoryview) -> tuple[int, int]:
+    """Return the stored offsets of the first and the last inner message, after checking that
+    offsets increase."""
+    first: int | None = None
+    last = at = 0
     while at < len(data):
-        message = _slice_message(data, at)
-        offset, _, _, magic, attributes = _read_message_header(message)
+        offset, size = _read_inner_head(data, at)
+        if first is None:
+            first = offset
+        elif offset <= last:
+            raise MalformedLegacyMessageError("the offsets of the inner messages do not increase")
+        last = offset
+        at += size
+    if first is None:
+        raise MalformedLegacyMessageError("the compressed message is empty")
+    if last - first > _OFFSET_SPAN_MAX:
+        raise MalformedLegacyMessageError(
+            f"the offsets of the inner messages span {last - first}, more than a batch can hold"
+        )
+    return first, last
+
+
+def _decode_inner_messages(
+    data: memoryview, *, shift: int, position: int, stamped: int | None
+) -> list[BatchRecord]:
+    """Decode the inner messages from offset `position` on, at most one part.
+
+    `shift` is added to stored offsets. `stamped` is the broker's timestamp for all inner messages
+    that have one.
+    """
+    found: list[BatchRecord] = []
+    at = size = 0
+    while at < len(data) and len(found) < CONVERTED_RECORDS_MAX:
+        offset, length = _read_inner_head(data, at)
+        start, at = at, at + length
+        if offset + shift < position:
+            continue
+        size += length
+        if found and size > CONVERTED_BYTES_MAX:
+            break
+        message = data[start:at]
+        _, _, _, magic, attributes = _read_message_header(message)
         if attributes & record_batch.CODEC_MASK:
             raise MalformedLegacyMessageError(
                 "a compressed message contains another compressed one"
@@ -131,31 +206,20 @@ def _decode_inner_messages(body: bytes, *, codec: int, stamped: int | None) -> l
         timestamp, content = _read_message_content(message, magic)
         if magic == _MAGIC_V1 and stamped is not None:
             timestamp = stamped
-        found.append(BatchRecord(offset, timestamp, content))
-        if len(found) > records.DECODED_RECORDS_MAX:
-            raise MalformedLegacyMessageError(records.explain_too_many_records(len(found)))
-        at += len(message)
-    if not found:
-        raise MalformedLegacyMessageError("the compressed message is empty")
-    if not _has_increasing_offsets(found):
-        raise MalformedLegacyMessageError("the offsets of the inner messages do not increase")
+        found.append(BatchRecord(offset + shift, timestamp, content))
     return found
 
 
-def _has_increasing_offsets(found: list[BatchRecord]) -> bool:
-    rising = all(one.offset < two.offset for one, two in itertools.pairwise(found))
-    return rising and found[-1].offset - found[0].offset <= _OFFSET_SPAN_MAX
-
-
-def _slice_message(data: memoryview, at: int) -> memoryview:
-    if len(data) - at < _OFFSET_SIZE.size:
-        raise MalformedLegacyMessageError(
-            f"{len(data) - at} unexpected bytes after the last inner message"
-        )
-    size = _OFFSET_SIZE.unpack_from(data, at)[1] + _OFFSET_SIZE.size
-    if not _MESSAGE_BYTES_MIN <= size <= len(data) - at:
+def _read_inner_head(data: memoryview, at: int) -> tuple[int, int]:
+    """Return the stored offset and the size of the inner message at `at`."""
+    left = len(data) - at
+    if left < _OFFSET_SIZE.size:
+        raise MalformedLegacyMessageError(f"{left} unexpected bytes after the last inner message")
+    offset, length = _OFFSET_SIZE.unpack_from(data, at)
+    size = length + _OFFSET_SIZE.size
+    if not _MESSAGE_BYTES_MIN <= size <= left:
         raise MalformedLegacyMessageError(f"an inner message has an invalid size of {size} bytes")
-    return data[at : at + size]
+    return offset, size
 
 
 _MAGIC_AT = 16
@@ -169,18 +233,32 @@ _new = tuple.__new__
 class DamagedBatchError(Exception):
     """Data that is not a valid batch, at `base_offset` as read."""
 
-    def __init__(self, base_offset: int, why: str) -> None:
+    def __init__(
+        self, base_offset: int, why: str, *, next_offset: int = -1, too_large: bool = False
+    ) -> None:
         super().__init__(why)
         self.base_offset = base_offset
+        self.next_offset = next_offset
+        """Offset after the batch; -1 if unknown."""
+        self.too_large = too_large
+        """True if it is intact, but decompresses to more than the caller allows."""
 
 
-def iter_batches(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+def iter_batches(
+    records: memoryview,
+    *,
+    position: int = 0,
+    max_bytes: int = compression.DECOMPRESSED_BYTES_MAX,
+) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Iterate over whole batches and their bytes; a truncated last batch is left out.
 
-    Raises `DamagedBatchError` at an invalid length or an unreadable old message, after yielding all
+    Old messages are converted from offset `position` on, each up to `max_bytes`. What exceeds
+    `CONVERTED_RECORDS_MAX` or `CONVERTED_BYTES_MAX` is left out: read it again from there. Raises
+    `DamagedBatchError` at an invalid length or an unreadable old message, after yielding all
     batches before it.
     """
     at, end = 0, len(records)
+    converted_records = converted_bytes = 0
     unpack = record_batch.HEADER.unpack_from
     while end - at >= _BYTES_TO_MAGIC:
         magic = records[at + _MAGIC_AT]
@@ -199,23 +277,39 @@ def iter_batches(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]
             size = length + record_batch.LENGTH_END
             if size > end - at:
                 return
-            yield _read_other_format(base_offset, records[at : at + max(0, size)], magic)
+            message = records[at : at + max(0, size)]
+            _check_is_legacy(base_offset, message, magic)
+            # The offset of a compressed message is that of its last inner message.
+            if not 0 <= base_offset < position or size < _MESSAGE_BYTES_MIN:
+                found = _convert_message(base_offset, message, position, max_bytes)
+                header = record_batch.read_header(memoryview(found.batch))
+                yield header, memoryview(found.batch)
+                converted_records += header.record_count
+                converted_bytes += found.decoded_bytes
+                if not found.is_whole or (
+                    converted_records >= CONVERTED_RECORDS_MAX
+                    or converted_bytes >= CONVERTED_BYTES_MAX
+                ):
+                    return
         at += size
 
 
-def _read_other_format(
-    offset: int, batch: memoryview, magic: int
-) -> tuple[BatchHeader, memoryview]:
+def _check_is_legacy(offset: int, batch: memoryview, magic: int) -> None:
     if magic < record_batch.MAGIC_V2:
-        return _read_legacy_message(offset, batch)
+        return
     unknown = magic > record_batch.MAGIC_V2
     why = f"unsupported record format v{magic}" if unknown else "too short for a batch header"
     raise DamagedBatchError(offset, f"{why} ({len(batch)} bytes)")
 
 
-def _read_legacy_message(offset: int, message: memoryview) -> tuple[BatchHeader, memoryview]:
+def _convert_message(
+    offset: int, message: memoryview, position: int, max_bytes: int
+) -> ConvertedMessage:
     try:
-        batch = memoryview(convert_legacy_message(message))
+        return convert_legacy_message(message, position=position, max_bytes=max_bytes)
+    except LegacyMessageTooLargeError as error:
+        raise DamagedBatchError(
+            offset, str(error), next_offset=offset + 1, too_large=True
+        ) from error
     except MalformedLegacyMessageError as error:
         raise DamagedBatchError(offset, str(error)) from error
-    return record_batch.read_header(batch), batch

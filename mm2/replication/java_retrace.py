@@ -195,10 +195,16 @@ class MapReconstruction:
         Includes aborted records: MirrorMaker 2 reads uncommitted by default, so it may have copied
         them.
         """
-        kept = read_committed.scan_batches(
-            answer.records, position=self.read_to, aborted=answer.aborted
+        kept, found = (
+            read_committed.scan_batches(
+                answer.records,
+                position=self.read_to,
+                aborted=aborted,
+                end=answer.end,
+                max_bytes=self.max_decoded_bytes,
+            )
+            for aborted in (answer.aborted, ())
         )
-        found = read_committed.scan_batches(answer.records, position=self.read_to, aborted=())
         committed = {each.header.base_offset for each in kept.batches}
         for entry in found.batches:
             self._undecoded.append((entry, entry.header.base_offset in committed))

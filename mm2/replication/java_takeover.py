@@ -147,7 +147,7 @@ def _read_foreign_batch(
             return None
         if not isinstance(answer, FetchedRecords):
             return recovery_outcomes.retry_after_answer(doing, answer)
-        first = next(record_sets.iter_batches(answer.records), None)
+        first = next(record_sets.iter_batches(answer.records, position=target), None)
         if first is None and answer.end > target:
             continue  # other partitions filled the response
         if first is None or first[0].producer_id in ours or first[0].is_control:

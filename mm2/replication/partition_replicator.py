@@ -141,6 +141,7 @@ class SourcePosition:
         *,
         target_codec: int | None,
         reverse_producers: Mapping[int, bool] | None,
+        max_bytes: int,
     ) -> SourceScan:
         """Advance past fetched records and return them sorted by `read_committed.scan_batches`."""
         self.end, self.log_start = records.end, records.log_start
@@ -148,8 +149,10 @@ class SourcePosition:
             records.records,
             position=self.position,
             aborted=records.aborted,
+            end=records.end,
             target_codec=target_codec,
             reverse_producers=reverse_producers,
+            max_bytes=max_bytes,
         )
         if scan.position > self.position:
             self.position, self.epoch = scan.position, scan.leader_epoch
@@ -292,6 +295,7 @@ class PartitionReplicator:
             records,
             target_codec=self.setup.target_codec,
             reverse_producers=self._context.reverse_producers,
+            max_bytes=self._context.memory_budget.largest_decoded_bytes,
         )
         wall_ms = self._context.wall_ms()
         self.counters.record_fetched(found.batches, wall_ms=wall_ms)

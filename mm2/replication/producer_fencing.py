@@ -196,7 +196,7 @@ def read_marker(
         answer = yield ReadTarget(offset=at)
         if not isinstance(answer, FetchedRecords):
             return classify_failure("reading our marker", answer)
-        for header, _batch in record_sets.iter_batches(answer.records):
+        for header, _batch in record_sets.iter_batches(answer.records, position=at):
             at = max(at, header.last_offset + 1)
             if is_from_newer_epoch(header, producer):
                 return NewerOwner(fenced_producer=producer)

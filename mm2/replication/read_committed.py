@@ -22,6 +22,10 @@ from mm2.formats.record_sets import DamagedBatchError
 from mm2.replication import reverse_flow_filter
 
 
+OFFSET_MAX = (1 << 63) - 1
+"""The highest offset that Kafka's protocol can hold."""
+
+
 class SourceBatch(NamedTuple):
     """A source batch to replicate; `header` as the source wrote it."""
 
@@ -77,30 +81,36 @@ def scan_batches(
     *,
     position: int,
     aborted: Sequence[tuple[int, int]],
+    end: int = OFFSET_MAX,
     target_codec: int | None = None,
     reverse_producers: Mapping[int, bool] | None = None,
+    max_bytes: int = compression.DECOMPRESSED_BYTES_MAX,
 ) -> SourceScan:
     """Sort the batches of one partition in a fetch response (read_committed).
 
-    `position` is the offset that was fetched. A truncated last batch is left for the next fetch.
-    `reverse_producers` maps known producer ids to whether they are the reverse flow's; None if
-    there is no reverse flow.
+    `position` is the offset that was fetched, `end` the last stable offset in the response (-1 if
+    unknown). What `record_sets.iter_batches` leaves out is left for the next fetch; an old message
+    may decompress to `max_bytes`. `reverse_producers` maps known producer ids to whether they are
+    the reverse flow's; None if there is no reverse flow.
     """
     found = SourceScan(position=position)
+    end = end if end >= 0 else OFFSET_MAX
     pending = sorted(aborted, key=_get_first_offset, reverse=True) if aborted else []
     dead: set[int] = set()
-    batches = record_sets.iter_batches(records)
+    batches = record_sets.iter_batches(records, position=position, max_bytes=max_bytes)
     try:
         for header, batch in batches:
             base, length, epoch, _, crc, flags, last_delta, _, _, producer, _, _, count = header
             last = base + last_delta
-            damaged = crc32c(batch[record_batch.CRC_START :]) != crc or last_delta < 0
+            damaged = crc32c(batch[record_batch.CRC_START :]) != crc or last_delta < 0 or base < 0
             if last < position and not damaged:
                 continue
+            # No checksum covers the base offset. Without a gap before the batch it is certain.
+            damaged = damaged or (base > position and last >= end)
             while pending and pending[-1][1] <= last:
                 dead.add(pending.pop()[0])
             if damaged:
-                found.obstacle = _describe_damage(header, batches, position)
+                found.obstacle = _describe_damage(header, batch, batches, position, end=end)
                 break
             theirs = (
                 reverse_producers is not None
@@ -126,23 +136,39 @@ def scan_batches(
                 found.batches.append(_new(SourceBatch, (header, batch, first, why)))
                 found.size += length + record_batch.LENGTH_END
     except DamagedBatchError as error:
-        found.obstacle = UnreadableBatch(offset=position, reason=str(error))
+        limit = ", the limit set by buffer.memory" if error.too_large else ""
+        found.obstacle = UnreadableBatch(
+            offset=position,
+            reason=f"{error}{limit}",
+            next_offset=error.next_offset,
+            has_valid_checksum=error.too_large,
+            too_large=error.too_large,
+        )
     found.position = position
     return found
 
 
 def _describe_damage(
     header: BatchHeader,
+    batch: memoryview,
     behind: Iterator[tuple[BatchHeader, memoryview]],
     position: int,
+    *,
+    end: int,
 ) -> UnreadableBatch:
-    why = f"the checksum of the batch ({header.size} bytes) does not match"
+    base = after = header.base_offset
+    at = max(base, position)
     if header.last_offset_delta < 0:
         offsets = plurals.format_count(-header.last_offset_delta, "offset")
         why = f"the batch header is invalid: its last offset is {offsets} before the first"
-    base = header.base_offset
+    elif not record_batch.crc_matches(batch, header):
+        why = f"the checksum of the batch ({header.size} bytes) does not match"
+    else:
+        at = after = position
+        why = f"the batch header is invalid: it has offsets {base} to {header.last_offset}, but "
+        why += f"the log ends at {end}" if base >= 0 else "offsets begin at 0"
     return UnreadableBatch(
-        offset=max(base, position), reason=why, next_offset=_find_next_valid(behind, base)
+        offset=at, reason=why, next_offset=_find_next_valid(behind, after=after, end=end)
     )
 
 
@@ -164,15 +190,17 @@ def _find_unresolved_producers(
     return tuple(found)
 
 
-def _find_next_valid(batches: Iterator[tuple[BatchHeader, memoryview]], damaged: int) -> int:
-    """Offset of the first valid batch after the damaged one; -1 if not in the response.
+def _find_next_valid(
+    batches: Iterator[tuple[BatchHeader, memoryview]], *, after: int, end: int
+) -> int:
+    """Offset of the first valid batch after offset `after`; -1 if not in the response.
 
     No field of the damaged batch can be trusted, least of all its last offset.
     """
     try:
         for header, batch in batches:
-            sound = crc32c(batch[record_batch.CRC_START :]) == header.crc
-            if sound and header.base_offset > damaged:
+            is_possible = after < header.base_offset <= header.last_offset < end
+            if is_possible and record_batch.crc_matches(batch, header):
                 return header.base_offset
     except DamagedBatchError:
         pass

@@ -214,7 +214,9 @@ class TailMatcher:
             answer.records,
             position=self.position,
             aborted=answer.aborted,
+            end=answer.end,
             reverse_producers=self.reverse_producers,
+            max_bytes=self.memory_budget.largest_decoded_bytes,
         )
         self._fetched.extend(found.batches)
         self._read_to, self._read_epoch = found.position, found.leader_epoch

@@ -116,7 +116,9 @@ def _add_to_tail(
 ) -> OwnershipLost | RetryRecovery | DamagedBatchError | None:
     """Add the batches of one read; returns the error if damage precedes the tail's end."""
     try:
-        for header, batch in iter_valid_batches(records, start=left.start):
+        for header, batch in iter_valid_batches(
+            records, start=left.next_offset, check_from=left.start
+        ):
             if producer_fencing.is_from_newer_epoch(header, fenced.producer):
                 return OwnershipLost(fenced_producer=fenced.producer)
             if _has_replaced_marker(header, fenced):
@@ -139,12 +141,16 @@ def _has_replaced_marker(header: BatchHeader, fenced: ProducerFence) -> bool:
 
 
 def iter_valid_batches(
-    records: memoryview, *, start: int
+    records: memoryview, *, start: int, check_from: int | None = None
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Like `record_sets.iter_batches`, but raises `DamagedBatchError` for a wrong checksum from
-    `start` on, because brokers do not verify checksums on fetch."""
-    for header, batch in record_sets.iter_batches(records):
-        if header.base_offset >= start and not record_batch.crc_matches(batch, header):
+    """Like `record_sets.iter_batches` from offset `start` on, but raises `DamagedBatchError` for a
+    wrong checksum, because brokers do not verify checksums on fetch.
+
+    Checksums are verified from offset `check_from` on; None for `start`.
+    """
+    verified = start if check_from is None else check_from
+    for header, batch in record_sets.iter_batches(records, position=start):
+        if header.base_offset >= verified and not record_batch.crc_matches(batch, header):
             why = f"the checksum of the batch ({header.size} bytes) does not match"
             raise DamagedBatchError(header.base_offset, why)
         yield header, batch
@@ -277,9 +283,10 @@ class _TailRereader:
         self._batches: Iterator[tuple[BatchHeader, memoryview]] = iter(())
         self._next: tuple[BatchHeader, memoryview] | None = None
 
-    def keep(self, records: memoryview) -> None:
-        """Keep the batches of a new read."""
-        self._batches = record_sets.iter_batches(memoryview(bytes(records[:REREAD_BYTES_MAX])))
+    def keep(self, records: memoryview, *, start: int) -> None:
+        """Keep the batches of a new read, from offset `start` on."""
+        kept = memoryview(bytes(records[:REREAD_BYTES_MAX]))
+        self._batches = record_sets.iter_batches(kept, position=start)
         self._next = None
 
     def find(self, offset: int) -> tuple[BatchHeader, memoryview] | None:
@@ -306,13 +313,13 @@ def _feed_tail_batch(
         answer = yield ReadTarget(offset=pairs.next_offset)
         if not isinstance(answer, FetchedRecords):
             return recovery_outcomes.retry_after_answer(doing, answer)
-        first = next(record_sets.iter_batches(answer.records), None)
+        first = next(record_sets.iter_batches(answer.records, position=pairs.next_offset), None)
         if first is None and answer.end > pairs.next_offset:
             continue  # other partitions filled the response
         if first is None or first[0].base_offset != pairs.next_offset:
             return retry_after_truncation()
         if record_batch.crc_matches(first[1], first[0]):
-            reread.keep(answer.records)
+            reread.keep(answer.records, start=pairs.next_offset)
             return pairs.feed_target(*first)
         yield Delay(delay_s=READ_RETRY_DELAY_S)  # its checksum was valid when the tail was read
     return recovery_outcomes.retry_after_empty_reads(doing)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mm2.formats import record_batch, record_sets, records
+from mm2.formats import compression, record_batch, record_sets, records
 from mm2.formats.record_sets import DamagedBatchError, MalformedLegacyMessageError
 from mm2.formats.records import BatchRecord, RecordFields
 from tests.fakes import batches, generated, messages
@@ -206,7 +206,7 @@ held_messages = st.lists(
 
 
 def as_records(message):
-    batch = memoryview(record_sets.convert_legacy_message(memoryview(message)))
+    batch = memoryview(record_sets.convert_legacy_message(memoryview(message)).batch)
     header = record_batch.read_header(batch)
     assert record_batch.crc_matches(batch, header)
     assert (header.size, header.producer_id) == (len(batch), -1)
@@ -372,14 +372,88 @@ def test_damage_inside_is_told(held, saying):
     refused(messages.wrapper(9, [held], magic=1, codec=2), saying)
 
 
-def test_a_message_that_holds_more_than_is_opened_at_once_is_refused(monkeypatch):
-    monkeypatch.setattr(records, "DECODED_RECORDS_MAX", 2)
-    held = [messages.message(at, b"k", magic=1) for at in range(3)]
-    as_records(messages.wrapper(1, held[:2], magic=1, codec=1))
-    refused(
-        messages.wrapper(2, held, magic=1, codec=1),
-        "3 records, of which at most 2 can be decoded at once",
-    )
+# Limits
+
+
+def part(message, **limits):
+    found = record_sets.convert_legacy_message(memoryview(message), **limits)
+    header = record_batch.read_header(memoryview(found.batch))
+    decoded = records.decode_batch(header, memoryview(found.batch))
+    assert decoded[-1].offset == header.last_offset
+    return [each.offset for each in decoded], found.is_whole
+
+
+def of_many(count, *, last, magic=1, value=b"v"):
+    first = 0 if magic == 1 else last - count + 1
+    held = [messages.message(first + at, value, magic=magic) for at in range(count)]
+    return messages.wrapper(last, held, magic=magic, codec=1)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_message_of_many_is_converted_in_parts(monkeypatch, magic):
+    monkeypatch.setattr(record_sets, "CONVERTED_RECORDS_MAX", 2)
+    message = of_many(5, last=14, magic=magic)
+    assert part(message) == ([10, 11], False)
+    assert part(message, position=12) == ([12, 13], False)
+    assert part(message, position=14) == ([14], True)
+
+
+def test_a_part_has_a_limited_size_but_at_least_one_message(monkeypatch):
+    monkeypatch.setattr(record_sets, "CONVERTED_BYTES_MAX", 300)
+    message = of_many(3, last=2, value=b"v" * 100)
+    assert part(message) == ([0, 1], False)
+    assert part(of_many(2, last=1, value=b"v" * 1000)) == ([0], False)
+
+
+def test_what_one_read_does_not_convert_is_left_for_the_next(monkeypatch):
+    monkeypatch.setattr(record_sets, "CONVERTED_RECORDS_MAX", 3)
+    read = memoryview(of_many(2, last=1) + of_many(5, last=6) + batch(7) + of_many(5, last=12))
+    found, position = [], 0
+    while position < 13:
+        before = position
+        for header, data in record_sets.iter_batches(read, position=position):
+            if header.last_offset >= position:
+                found += [each.offset for each in records.decode_batch(header, data)]
+                position = header.last_offset + 1
+        assert position > before
+    assert found == list(range(13))
+
+
+def test_a_read_converts_a_limited_size(monkeypatch):
+    monkeypatch.setattr(record_sets, "CONVERTED_BYTES_MAX", 300)
+    read = [of_many(2, last=last, value=b"v" * 100) for last in (1, 3, 5)]
+    assert offsets(split(*read)) == [0, 2]
+
+
+def test_messages_before_the_position_are_not_decompressed(monkeypatch):
+    monkeypatch.setattr(compression, "decompress", lambda *_, **__: pytest.fail("decompressed"))
+    read = memoryview(of_many(2, last=1) + batch(2))
+    assert offsets(record_sets.iter_batches(read, position=2)) == [2]
+
+
+@pytest.mark.parametrize("size", [-12, -1, 0, 13])
+def test_a_message_before_the_position_has_a_valid_size(size):
+    """Otherwise reading would not advance."""
+    read = memoryview(bytearray(old(1)) + batch(2))
+    struct.pack_into(">i", read, 8, size)
+    with pytest.raises(DamagedBatchError, match="bytes"):
+        list(record_sets.iter_batches(read, position=2))
+
+
+def test_a_message_that_decompresses_to_more_than_is_allowed_is_told_with_its_end():
+    fits = of_many(1, last=0, value=b"v" * 900)
+    assert offsets(record_sets.iter_batches(memoryview(fits), max_bytes=1000)) == [0]
+    message = memoryview(of_many(1, last=0, value=b"v" * 1000))
+    with pytest.raises(DamagedBatchError, match="more than 1000 bytes") as raised:
+        list(record_sets.iter_batches(message, max_bytes=1000))
+    assert (raised.value.next_offset, raised.value.too_large) == (1, True)
+
+
+def test_a_message_of_v0_with_another_offset_than_its_last_one_has_an_end():
+    held = [messages.message(at, b"v", magic=0) for at in (3, 7)]
+    read = messages.wrapper(9, held, magic=0, codec=1) + batch(10)
+    assert offsets(split(read)) == [3, 10]
+    assert offsets(record_sets.iter_batches(memoryview(read), position=8)) == [7, 10]
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -396,7 +470,7 @@ def test_messages_that_do_not_follow_each_other_are_refused(offsets, magic):
 
 def batch_or_refused(message):
     try:
-        batch = memoryview(record_sets.convert_legacy_message(memoryview(message)))
+        batch = memoryview(record_sets.convert_legacy_message(memoryview(message)).batch)
     except MalformedLegacyMessageError:
         return
     header = record_batch.read_header(batch)

@@ -34,9 +34,23 @@ def test_what_a_fetch_brought_moves_it_up_to_the_first_stranger():
         scripts.records(*held, log_start=2, end=40),
         target_codec=None,
         reverse_producers={-1: False},
+        max_bytes=1 << 20,
     )
     assert (source.position, source.epoch, source.log_start, source.end) == (6, 3, 2, 40)
     assert source.unresolved_producers == found.unresolved_producers == (9,)
+
+
+def test_a_batch_beyond_the_end_of_the_log_is_an_obstacle_at_the_position():
+    source = SourcePosition(position=4)
+    source.advance(
+        scripts.records(scripts.data(9, b"a"), end=5),
+        target_codec=None,
+        reverse_producers=None,
+        max_bytes=1 << 20,
+    )
+    assert source.position == 4
+    assert source.obstacle is not None
+    assert "the log ends at 5" in source.obstacle.reason
 
 
 def test_going_back_is_to_the_batch_that_was_not_sent_and_to_its_own_epoch():

@@ -13,7 +13,11 @@ from tests.support import examples
 A, B, C = (1, 0), (2, 0), (3, 0)
 
 
-def scan(*held, position=0, aborted=(), target_codec=None, opposite=None):
+def old(offset, magic):
+    return messages.message(offset, b"old", magic=magic, timestamp=scripts.NOW_MS)
+
+
+def scan(*held, position=0, aborted=(), target_codec=None, opposite=None, **limits):
     joined = memoryview(b"".join(held))
     return read_committed.scan_batches(
         joined,
@@ -21,6 +25,7 @@ def scan(*held, position=0, aborted=(), target_codec=None, opposite=None):
         aborted=aborted,
         target_codec=target_codec,
         reverse_producers=opposite,
+        **limits,
     )
 
 
@@ -246,6 +251,48 @@ def test_a_damaged_message_of_an_older_format_is_an_obstacle_too(magic):
     stopped(scan(scripts.data(0, b"x"), damaged, BEHIND), at=1, saying="checksum", copied=[0])
 
 
+def test_offsets_are_not_beyond_the_end_of_the_log():
+    """The checksum does not cover a batch's base offset."""
+    far = scripts.data(25, b"x", b"y")
+    found = scan(scripts.data(19, b"w"), far, scripts.data(22, b"z"), position=19, end=23)
+    stopped(found, at=20, saying="offsets 25 to 26, but the log ends at 23", copied=[19])
+    assert found.obstacle.next_offset == 22
+    stopped(scan(scripts.data(21, b"x"), position=20, end=21), at=20, saying="21", copied=[])
+
+
+@pytest.mark.parametrize("end", [-1, 23])
+def test_offsets_that_the_protocol_cannot_hold_are_damage(end):
+    found = scan(scripts.data((1 << 63) - 1, b"x"), position=20, end=end)
+    stopped(found, at=20, saying=str((1 << 63) - 1), copied=[])
+
+
+@pytest.mark.parametrize("base", [-1, -5, -1 << 63])
+def test_offsets_before_the_first_are_damage(base):
+    found = scan(scripts.data(base, b"x"), scripts.data(9, b"y"), position=3)
+    stopped(found, at=3, saying="offsets begin at 0", copied=[])
+    assert found.obstacle.next_offset == 9
+
+
+def test_without_a_gap_a_batch_may_lie_behind_the_end_of_the_log():
+    """Brokers note the end before they read, so both may have grown in between."""
+    found = scan(scripts.data(19, b"w"), scripts.data(20, b"x"), position=19, end=19)
+    assert (bases(found), found.position, found.obstacle) == ([19, 20], 21, None)
+
+
+def test_a_gap_before_the_end_of_the_log_is_what_compaction_leaves():
+    found = scan(scripts.data(25, b"x"), position=20, end=26)
+    assert (bases(found), found.position, found.obstacle) == ([25], 26, None)
+
+
+def test_an_old_message_that_decompresses_to_too_much_is_told_with_its_end():
+    held = [messages.message(at, b"v" * 600, magic=1) for at in range(2)]
+    read = (old(3, 1), messages.wrapper(5, held, magic=1, codec=1))
+    assert bases(scan(*read, position=3, max_bytes=2000)) == [3, 4]
+    found = scan(*read, position=3, max_bytes=1000)
+    stopped(found, at=4, saying="1000 bytes, the limit set by buffer.memory", copied=[3])
+    assert (found.obstacle.next_offset, found.obstacle.too_large) == (6, True)
+
+
 # Which must be opened
 
 
@@ -340,9 +387,9 @@ def test_messages_of_older_formats_are_copied_like_batches(magic):
     assert [each.header.record_count for each in found.batches] == [1, 2, 1]
     assert [each.reencode_reason for each in found.batches] == ["", "", ""]
     assert (bases(found), found.position) == ([5, 6, 8], 9)
-    assert [each.reencode_reason for each in scan(pair, position=7).batches] == [
-        "replication starts inside the batch"
-    ]
+    behind = scan(pair, position=7)
+    assert [each.reencode_reason for each in behind.batches] == [""]
+    assert (bases(behind), behind.position) == ([7], 8)
 
 
 def test_the_bytes_of_all_that_is_copied_are_counted():
