@@ -264,6 +264,7 @@ class KafkaConnection:
         now_s = self._env.clock.now_s()
         for request in pending:
             self._fail_request(request, reason, now_s)
+        self._reader.close()  # references in a cycle keep this object alive for a while
         self._on_closed(failure)
 
     # time

@@ -3,7 +3,8 @@
 Nothing in this module waits or interprets what is sent. The owner of a `Transport` reads from it
 which events to poll for, and calls it again after an event. A received frame has a size of four
 bytes and one buffer of exactly that size, which is filled in place; large buffers come from a
-pool. The chunks of many requests are sent in one system call, without joining them.
+pool. The system gives a large buffer memory only where it is filled, so a peer cannot claim a large
+frame and occupy its memory without sending it. The chunks of many requests are sent in one system call, without joining them.
 
 A pooled buffer returns to its pool when the last view of it is gone, so no view can see reused
 memory: a ctypes array sits between views and buffer, views keep it alive, and a weak reference
@@ -16,6 +17,7 @@ import bisect
 import ctypes
 import errno
 import functools
+import mmap
 import os
 import selectors
 import socket
@@ -214,6 +216,11 @@ def resolve_addresses(host: str, port: int, *, flags: int = 0) -> list[SocketAdd
     return [(family, address) for family, _, _, _, address in found]
 
 
+def _allocate_buffer(size: int) -> mmap.mmap:
+    """Return a zeroed buffer that occupies memory only where it was written. Raises OSError."""
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
 _BUFFER_ROUNDING_BYTES = 64 * 1024
 _MAX_BUFFER_WASTE = 2
 """A free buffer is reused if it is at most this many times as large as requested."""
@@ -229,11 +236,11 @@ class BufferPool:
         self.free_bytes = 0
         self.lent_bytes = 0
         self._max_free_bytes = max_free_bytes
-        self._free: list[bytearray] = []
-        self._lent: dict[int, tuple[weakref.ref[Any], bytearray]] = {}
+        self._free: list[mmap.mmap] = []
+        self._lent: dict[int, tuple[weakref.ref[Any], mmap.mmap]] = {}
 
     def acquire(self, size: int) -> memoryview:
-        """Return a writable view of exactly `size` bytes with arbitrary content."""
+        """Return a writable view of exactly `size` bytes with arbitrary content. Raises OSError."""
         index = bisect.bisect_left(self._free, size, key=len)
         if (
             index < len(self._free)
@@ -242,7 +249,8 @@ class BufferPool:
             buffer = self._free.pop(index)
             self.free_bytes -= len(buffer)
         else:
-            buffer = bytearray(-(-size // _BUFFER_ROUNDING_BYTES) * _BUFFER_ROUNDING_BYTES)
+            rounded = -(-size // _BUFFER_ROUNDING_BYTES) * _BUFFER_ROUNDING_BYTES
+            buffer = _allocate_buffer(rounded)
         between = _make_array_type(len(buffer)).from_buffer(buffer)
         reference = weakref.ref(between, self._return_buffer)
         self._lent[id(reference)] = (reference, buffer)
@@ -319,6 +327,11 @@ class FrameReader:
         """Return whether a frame has been received in part."""
         return self._filled > 0 or self._body is not None
 
+    def close(self) -> None:
+        """Release the buffer of a partial frame. Read nothing more afterwards."""
+        self._body = None
+        self._target, self._filled = memoryview(self._raw_size), 0
+
     def next_frame(self, source: Transport) -> memoryview | None:
         """Return the next complete frame without its size field, None if there is none yet.
 
@@ -342,10 +355,12 @@ class FrameReader:
         (size,) = _SIZE_FIELD.unpack(self._raw_size)
         if not _MIN_FRAME_BYTES <= size <= self.max_bytes:
             raise InvalidFrameSize(bytes(self._raw_size), size)
-        if self._pool is not None and size >= _MIN_POOLED_BYTES:
-            self._body = self._pool.acquire(size)
-        else:
+        if size < _MIN_POOLED_BYTES:
             self._body = memoryview(bytearray(size))
+        elif self._pool is None:
+            self._body = memoryview(_allocate_buffer(size))
+        else:
+            self._body = self._pool.acquire(size)
         self._target, self._filled = self._body, 0
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import random
 import socket
 import struct
@@ -188,6 +189,31 @@ def test_large_frames_use_the_pool_and_small_ones_do_not():
     assert free >= 300_000
     assert read_all(reader, Stream(framed(small))) == [small]
     assert pool.free_bytes == free
+
+
+def occupied_bytes() -> int:
+    with open("/proc/self/statm") as statistics:
+        return int(statistics.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="counts memory as Linux does")
+@pytest.mark.parametrize("pool", [None, BufferPool(0)], ids=["alone", "pool"])
+def test_a_frame_that_is_claimed_and_not_sent_occupies_no_memory(pool):
+    size = 256 << 20
+    reader = FrameReader(pool, size)
+    before = occupied_bytes()
+    assert reader.next_frame(Stream(struct.pack(">i", size))) is None  # type: ignore[arg-type]
+    assert reader.has_partial_frame()
+    assert occupied_bytes() - before < 32 << 20
+
+
+def test_a_reader_that_is_closed_gives_its_buffer_back():
+    pool = BufferPool(8 << 20)
+    reader = FrameReader(pool, 8 << 20)
+    assert reader.next_frame(Stream(struct.pack(">i", 1 << 20) + b"x")) is None  # type: ignore[arg-type]
+    assert pool.lent_bytes == 1 << 20
+    reader.close()
+    assert (pool.lent_bytes, reader.has_partial_frame()) == (0, False)
 
 
 def request(*chunks: bytes, done=lambda outcome: None) -> OutgoingRequest:
