@@ -191,6 +191,11 @@ class BrokerConnections:
             return
         link.close()
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether there is no connection and nothing to send."""
+        return self.connection is None and not self._queue and not self._wanted
+
     def remove_expired(self) -> None:
         """Remove expired calls from the queue."""
         self._queue = deque(call for call in self._queue if call.waiting)
@@ -410,13 +415,20 @@ class ClusterBrokers:
         return due_s
 
     def close_idle(self, now_s: float) -> None:
-        """Close connections that have been idle for too long."""
+        """Close connections that have been idle for too long, and forget brokers that are gone."""
         for (node_id, _), lane in self._lanes.items():
             bootstrap = node_id < 0 and self._view.brokers
             lane.close_if_idle(
                 now_s,
                 _BOOTSTRAP_IDLE_TIMEOUT_S if bootstrap else self._options.connections_max_idle_s,
             )
+        gone = [
+            key
+            for key, lane in self._lanes.items()
+            if lane.is_unused and self.get_address(lane.node_id) is None
+        ]
+        for key in gone:
+            del self._lanes[key]
 
     def remove_expired(self) -> None:
         """Remove expired calls from all queues."""

@@ -5,6 +5,7 @@ Uses a separate connection, so closing one that hangs does not end other request
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -22,7 +23,13 @@ from connect_runtime.protocol.request_builders import (
     RequestBuilder,
     RequestTarget,
 )
-from connect_runtime.protocol.request_errors import CoordinatorLookupRefused, UnsupportedVersion
+from connect_runtime.protocol.request_errors import (
+    CoordinatorLookupRefused,
+    TruncatedResponse,
+    UnsupportedVersion,
+)
+
+log = logging.getLogger(__name__)
 
 METADATA_PURPOSE = "metadata"
 DISCOVERY_TIMEOUT_S = 5.0
@@ -74,6 +81,7 @@ class ClusterDiscovery:
         self._clock = clock
         self._not_before_s = -math.inf
         self._one_by_one = False
+        self._logged_problem = ""
 
     def wake(self) -> None:
         """Try again at once, because a connection opened or closed."""
@@ -121,13 +129,22 @@ class ClusterDiscovery:
         now_s = self._clock.now_s()
         if reply.failure is not None or int(getattr(reply.body, "error_code", 0)):
             self._view.on_refresh_failed(now_s)
+            if isinstance(reply.failure, TruncatedResponse):
+                self._log_refused(reply.failure)
             if isinstance(reply.failure, FatalError):
                 self._cluster.fail_calls(None, reply.failure)
             return
+        self._logged_problem = ""
         before = self._view.generation
         self._view.apply_response(reply.body, now_s)
         if self._view.generation != before:
             self._cluster.request_routing()
+
+    def _log_refused(self, failure: TruncatedResponse) -> None:
+        """Log a response that was refused, once until it changes."""
+        if str(failure) != self._logged_problem:
+            self._logged_problem = str(failure)
+            log.warning("the cluster's metadata is not used: %s", failure)
 
     # coordinators
 

@@ -17,6 +17,7 @@ import kio.index
 from kio.static.constants import EntityType
 
 from connect_runtime.protocol import api_versions, framing
+from connect_runtime.protocol.request_errors import TruncatedResponse
 
 GROUP_COORDINATOR = 0
 """Coordinator type of consumer and Connect groups."""
@@ -80,6 +81,13 @@ RequestTarget: TypeAlias = (
     NodeTarget | AnyNodeTarget | ControllerTarget | LeaderTarget | CoordinatorTarget
 )
 
+
+BROKERS_MAX = 5_000
+"""Maximum number of brokers of a cluster, several times as many as the largest clusters have: each
+takes memory, and time in every iteration of the network loop."""
+HOST_LENGTH_MAX = 255
+"""Maximum length of a host name (RFC 1035)."""
+PORT_MAX = 65_535
 
 BuildRequest = Callable[[int, Any], Any]
 ReadResponse = Callable[[int, memoryview], Any]
@@ -154,7 +162,37 @@ def request_metadata(topics: Sequence[str]) -> RequestBuilder:
                 refused["include_cluster_authorized_operations"] = False
         return m.MetadataRequest(topics=tuple(wanted), **refused)
 
-    return RequestBuilder(api="metadata", low=7, high=13, build=build)
+    return RequestBuilder(api="metadata", low=7, high=13, build=build, read=_read_metadata)
+
+
+def _read_metadata(version: int, body: memoryview) -> Any:
+    schema = kio.index.load_response_schema(api_versions.API_KEYS["metadata"], version)
+    response = framing.decode_response(schema, body)
+    problem = _find_invalid_broker(response.brokers)
+    if problem is not None:
+        raise TruncatedResponse("metadata", version, problem)
+    return response
+
+
+def _find_invalid_broker(brokers: Sequence[Any]) -> str | None:
+    """Return what is impossible about the brokers of a kio MetadataResponse; None if nothing is."""
+    if len(brokers) > BROKERS_MAX:
+        return f"{len(brokers)} brokers, but at most {BROKERS_MAX} are supported"
+    for broker in brokers:
+        if broker.node_id < 0:
+            return f"the broker id {broker.node_id} is negative"
+        if not 0 < broker.port <= PORT_MAX:
+            return (
+                f"broker {broker.node_id} has port {broker.port}, which is not in 1 to {PORT_MAX}"
+            )
+        if not 0 < len(broker.host) <= HOST_LENGTH_MAX:
+            return (
+                f"broker {broker.node_id} has a host name of {len(broker.host)} characters, which "
+                f"is not 1 to {HOST_LENGTH_MAX}"
+            )
+        if not broker.host.isprintable():
+            return f"broker {broker.node_id} has a host name with control characters"
+    return None
 
 
 def find_coordinators(kind: int, keys: Sequence[str]) -> RequestBuilder:

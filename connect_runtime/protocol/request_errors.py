@@ -55,7 +55,7 @@ class RequestTimedOut(RetriableError):
 
 
 class TruncatedResponse(RetriableError):
-    """A response is too short, too long or cannot be decoded."""
+    """A response is too short or too long, cannot be decoded, or has impossible values."""
 
     def __init__(self, api: str, version: int, problem: str) -> None:
         super().__init__(f"{api} response, version {version}: {problem}")

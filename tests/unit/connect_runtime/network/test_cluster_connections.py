@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import socket
+import struct
 
 import pytest
 
@@ -526,3 +528,72 @@ def test_a_broker_that_wants_a_rebootstrap_is_not_believed(world):
     assert link.view.generation == 0
     broker.scripts["metadata"] = broker.tell_metadata
     world.until(lambda: link.view.brokers)
+
+
+def test_the_buffer_of_a_response_that_breaks_off_is_free_at_once(world):
+    """Not only when the garbage collector finds the connection."""
+    broker = world.broker()
+
+    def claim(asked: Asked) -> None:
+        asked.link.write(struct.pack(">i", 200 << 20) + b"x")
+
+    broker.scripts["init_producer_id"] = claim
+    link = world.connect(broker.address)
+    replies = Replies()
+    link.call(AnyNodeTarget(), init_calls.init(), done=replies.append)
+    world.until(lambda: link.lent_bytes)
+    gc.disable()
+    try:
+        broker.drop_links()
+        world.until(lambda: replies)
+        assert link.lent_bytes == 0
+    finally:
+        gc.enable()
+
+
+def test_metadata_with_an_impossible_broker_is_not_used_and_logged_once(world, caplog):
+    broker = world.broker()
+
+    def tell_bootstrap(asked: Asked) -> None:
+        m = asked.module
+        brokers = (m.MetadataResponseBroker(node_id=-2, host="127.0.0.1", port=1),)
+        asked.answer(
+            asked.response(
+                throttle_time=NO_TIME,
+                brokers=brokers,
+                cluster_id="c",
+                controller_id=1,
+                topics=(),
+                error_code=0,
+            )
+        )
+
+    broker.scripts["metadata"] = tell_bootstrap
+    link = world.connect(broker.address)
+    world.until(lambda: len(broker.requests("metadata")) >= 3)
+    assert not link.view.brokers
+    assert [each.getMessage() for each in caplog.records if "metadata" in each.getMessage()] == [
+        "the cluster's metadata is not used: metadata response, version 13: the broker id -2 is "
+        "negative"
+    ]
+    broker.scripts["metadata"] = broker.tell_metadata
+    world.until(lambda: link.view.brokers)
+
+
+def test_a_broker_that_has_left_is_forgotten(world):
+    first, second = world.broker(), world.broker(2)
+    first.others = [second]
+    link = world.connect(first.address)
+    replies = Replies()
+    for each in (first, second):
+        each.scripts["init_producer_id"] = init_calls.answer_init
+    for node_id in (1, 2):
+        world.until(lambda node_id=node_id: node_id in link.view.brokers)
+        link.call(NodeTarget(node_id), init_calls.init(), done=replies.append)
+    world.until(lambda: len(replies) == 2)
+    first.others = []
+    second.close()
+    link.refresh_metadata()
+    world.until(lambda: list(link.view.brokers) == [1])
+    world.until(lambda: all(node_id != 2 for node_id, _ in link._brokers._lanes))
+    assert any(node_id == 1 for node_id, _ in link._brokers._lanes)

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import datetime
+
+import kio.index
 import pytest
+from kio.static.constants import EntityType
 
 from connect_runtime.protocol import api_versions, framing, request_builders
 from connect_runtime.protocol.request_builders import (
@@ -12,6 +16,7 @@ from connect_runtime.protocol.request_builders import (
     NodeTarget,
     OffsetQuery,
 )
+from connect_runtime.protocol.request_errors import TruncatedResponse
 
 
 def test_targets_read_well_in_messages_and_compare_by_value():
@@ -68,3 +73,54 @@ def test_transactional_messages_keep_to_the_safe_versions():
     assert (ALL["end_txn"].low, ALL["end_txn"].high) == api_versions.END_TXN_VERSIONS
     assert ALL["add_partitions_to_txn"].high == 3
     assert ALL["init_producer_id"].high == 3
+
+
+def metadata_of(*brokers):
+    """The bytes of a metadata response with these (node id, host, port)."""
+    m = kio.index.load_payload_module(3, 12, EntityType.response)
+    return framing.encode_request_body(
+        m.MetadataResponse(
+            throttle_time=datetime.timedelta(0),
+            brokers=tuple(
+                m.MetadataResponseBroker(node_id=node_id, host=host, port=port)
+                for node_id, host, port in brokers
+            ),
+            cluster_id="c",
+            controller_id=0,
+            topics=(),
+        )
+    )
+
+
+def read_metadata(body):
+    return ALL["metadata"].decode_response(12, memoryview(body)).brokers
+
+
+def test_brokers_of_a_metadata_response_are_read():
+    found = read_metadata(metadata_of((0, "a" * 255, 1), (2**31 - 1, "::1", 65_535)))
+    assert [(b.node_id, b.port) for b in found] == [(0, 1), (2**31 - 1, 65_535)]
+
+
+@pytest.mark.parametrize(
+    ("broker", "saying"),
+    [
+        ((-2, "b", 9092), "broker id -2 is negative"),
+        ((1, "b", 70_000), "port 70000, which is not in 1 to 65535"),
+        ((1, "b", 0), "port 0"),
+        ((1, "b", -1), "port -1"),
+        ((1, "", 9092), "host name of 0 characters"),
+        ((1, "ü" * 256, 9092), "host name of 256 characters, which is not 1 to 255"),
+        ((1, "b\nERROR", 9092), "control characters"),
+    ],
+)
+def test_a_metadata_response_with_an_impossible_broker_is_refused(broker, saying):
+    with pytest.raises(TruncatedResponse, match=saying):
+        read_metadata(metadata_of((0, "a", 9092), broker))
+
+
+def test_a_metadata_response_with_too_many_brokers_is_refused(monkeypatch):
+    monkeypatch.setattr(request_builders, "BROKERS_MAX", 2)
+    brokers = [(at, "a", 9092) for at in range(3)]
+    read_metadata(metadata_of(*brokers[:2]))
+    with pytest.raises(TruncatedResponse, match="3 brokers, but at most 2"):
+        read_metadata(metadata_of(*brokers))
