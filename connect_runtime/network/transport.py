@@ -4,7 +4,8 @@ Nothing in this module waits or interprets what is sent. The owner of a `Transpo
 which events to poll for, and calls it again after an event. A received frame has a size of four
 bytes and one buffer of exactly that size, which is filled in place; large buffers come from a
 pool. The system gives a large buffer memory only where it is filled, so a peer cannot claim a large
-frame and occupy its memory without sending it. The chunks of many requests are sent in one system call, without joining them.
+frame and occupy its memory without sending it. The chunks of many requests are sent in one system
+call, without joining them.
 
 A pooled buffer returns to its pool when the last view of it is gone, so no view can see reused
 memory: a ctypes array sits between views and buffer, views keep it alive, and a weak reference

@@ -3,7 +3,8 @@
 Writing: JSON-like text with ISO-8601 dates in UTC (Java uses its own time zone). Reading, as in
 Values.parseString: numbers get the smallest type that holds them; `true`, `false`, `null`, lists
 and maps are parsed; dates, times and timestamps are recognized, also inside quotes. Everything else
-is a string, also text that only starts with a number: Java reads `12:30` as 12.
+is a string, also text that only starts with a number (Java reads `12:30` as 12), and text longer
+than `PARSED_LENGTH_MAX`.
 """
 
 from __future__ import annotations
@@ -125,6 +126,9 @@ _NUMBER_TYPES_BY_WIDTH = (
 _FLOAT_TYPES = (SchemaType.FLOAT32, SchemaType.FLOAT64)
 _MAX_INTEGER_DIGITS = 19
 _MAX_DEPTH = 100
+PARSED_LENGTH_MAX = 65_536
+"""Maximum number of characters of a text whose type is inferred: parsing takes a few microseconds
+per character, and a task converts its records one after the other."""
 
 
 class _NoValueError(Exception):
@@ -132,7 +136,9 @@ class _NoValueError(Exception):
 
 
 def parse_value(text: str) -> SchemaAndValue:
-    """Parse any text; what is not recognized becomes a STRING, unchanged."""
+    """Parse any text; what is too long or not recognized becomes a STRING, unchanged."""
+    if len(text) > PARSED_LENGTH_MAX:
+        return SchemaAndValue(schema.STRING_SCHEMA, text)
     word = text.strip()
     if word in _KEYWORDS:
         return _KEYWORDS[word] or schema.NULL_SCHEMA_AND_VALUE

@@ -38,7 +38,7 @@ from mm2.formats.primitive_types import MalformedRecordError
 from mm2.kafka import checkpoint_reader
 from mm2.kafka.checkpoint_reader import CheckpointWriteTimes
 from mm2.kafka.client_interfaces import TopicRecord, TopicTail
-from mm2.kafka.offset_map_reader import OffsetMapReader
+from mm2.kafka.offset_map_reader import MapReadTimeoutError, OffsetMapReader
 from mm2.offsets import translation
 from mm2.offsets.checkpoint_rules import CommittedPositions
 from mm2.offsets.log_bounds import LogBounds
@@ -98,6 +98,7 @@ class FlowOffsetReader:
         target: TranslationCluster,
         *,
         source_alias: str,
+        clock: Clock,
         syncs: tuple[TranslationCluster, str] | None = None,
     ) -> None:
         """The flow from `source_alias` to the cluster `target`; no request is sent yet.
@@ -106,18 +107,20 @@ class FlowOffsetReader:
         """
         self._target = target
         self._topic = naming.offset_map_topic(source_alias)
-        self._map = OffsetMapReader(lambda: target.open_tail(self._topic), where="the target")
+        self._map = OffsetMapReader(
+            lambda: target.open_tail(self._topic), where="the target", clock=clock
+        )
         self._syncs = syncs
         self._sync_tail: TopicTail | None = None
         self._sync_store = OffsetSyncStore(keep_history=True)
         self._existing_topics: set[str] = set()
 
-    def read(self, timeout_s: float) -> OffsetMap:
+    def read(self, timeout_s: float, *, total_timeout_s: float | None = None) -> OffsetMap:
         """The current offset map; empty if it does not exist. Raises `RetriableError` and
-        `FatalError`."""
+        `FatalError`. `total_timeout_s` as in `OffsetMapReader.read`."""
         if not self._exists(self._target, self._topic, timeout_s):
             return OffsetMap()
-        return self._map.read(timeout_s)
+        return self._map.read(timeout_s, total_timeout_s=total_timeout_s)
 
     def read_syncs(self, timeout_s: float) -> OffsetSyncStore | None:
         """The current offset syncs; None if they do not exist or are not readable.
@@ -214,11 +217,16 @@ class FlowLinkTranslator:
         self._silent_until_s = float("-inf")
         self.source_error = ""
         self._forward = FlowOffsetReader(
-            link.target, source_alias=link.source_alias, syncs=_locate_offset_syncs(link)
+            link.target,
+            source_alias=link.source_alias,
+            clock=clock,
+            syncs=_locate_offset_syncs(link),
         )
         self._reverse: FlowOffsetReader | None = None
         if link.source is not None and link.target_alias:
-            self._reverse = FlowOffsetReader(link.source, source_alias=link.target_alias)
+            self._reverse = FlowOffsetReader(
+                link.source, source_alias=link.target_alias, clock=clock
+            )
 
     def close(self) -> None:
         """Close all connections."""
@@ -238,6 +246,8 @@ class FlowLinkTranslator:
             return None
         try:
             found = ask(there, min(timeout_s, SOURCE_TIMEOUT_S))
+        except MapReadTimeoutError:
+            raise  # the source answers
         except RetriableError as error:
             self.source_error = str(error)
             self._silent_until_s = self._clock.now_s() + SOURCE_RETRY_DELAY_S
@@ -311,7 +321,9 @@ class FlowLinkTranslator:
         opposite = self._reverse
         if opposite is None:
             return None
-        known = self.query_source(lambda _, left_s: opposite.read(left_s), timeout_s)
+        known = self.query_source(
+            lambda _, left_s: opposite.read(left_s, total_timeout_s=timeout_s), timeout_s
+        )
         return None if known is None else OffsetMapWithSyncs(offset_map=known)
 
 

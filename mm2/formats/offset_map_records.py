@@ -77,6 +77,10 @@ _PRODUCER_VALUE = struct.Struct(">bii")
 _CLOSED_FLAG = 0x01
 _HAS_CRC_FLAG = 0x02
 
+SEGMENT_VALUE_BYTES_MAX = 1024 * 1024
+"""Maximum size of a segment's value. Most have 2 KB, a few some 100 KB; brokers refuse records of
+more than 1 MB unless configured otherwise. A run takes about 70 times as much memory as bytes."""
+
 OWNER_BYTES = 8
 NO_TOPIC_ID = bytes(16)
 """Topic id of brokers before 2.8, which give none."""
@@ -281,12 +285,14 @@ def decode_key(data: bytes) -> MapKey:
     at += _I32.size
     if kind == _ERA_KIND:
         era, ordinal, epoch = _ERA_KEY.unpack_from(data, at)
+        _check_era(era)
         return EraKey(topic=topic, partition=partition, era=era, ordinal=ordinal, epoch=epoch)
     if kind == _PRODUCER_KIND:
         (producer_id,) = _I64.unpack_from(data, at)
         return MapProducerKey(topic=topic, partition=partition, producer_id=producer_id)
     if kind == _SEGMENT_KIND:
         era, ordinal, epoch, first = _SEGMENT_KEY.unpack_from(data, at)
+        _check_era(era)
         return MapSegmentKey(
             topic=topic,
             partition=partition,
@@ -296,6 +302,11 @@ def decode_key(data: bytes) -> MapKey:
             first_source=first,
         )
     return NewEraRequestKey(topic=topic, partition=partition)
+
+
+def _check_era(era: int) -> None:
+    if era < 0:  # 0 is the era of a rebuilt map, before all others
+        raise ValueError(f"the era {era} is negative")
 
 
 def read_partition(key: bytes) -> tuple[str, int] | None:
@@ -431,6 +442,11 @@ def _read_segment_bounds(data: bytes) -> tuple[int, int, int]:
 
 
 def _decode_segment(first_source: int, data: bytes) -> MapSegment:
+    if len(data) > SEGMENT_VALUE_BYTES_MAX:
+        raise ValueError(
+            f"the segment has {len(data)} bytes, of which at most {SEGMENT_VALUE_BYTES_MAX} are "
+            "supported"
+        )
     fields = _SEGMENT_VALUE.unpack_from(data)
     _, flags, epoch, source_epoch, owner, take_start, through, target_next, crc = fields
     below, above, at = _read_segment_bounds(data)

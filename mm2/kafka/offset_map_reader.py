@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from connect_runtime.base.errors import ConnectError, FatalError
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2.formats.offset_map_records import MapKey
 from mm2.kafka.client_interfaces import TopicRecord, TopicTail
 from mm2.offsets.offset_map import OffsetMap
+
+
+class MapReadTimeoutError(RetriableError):
+    """The offset map has more records than were read before the timeout; the next read goes on."""
 
 
 class OffsetMapReader:
@@ -26,10 +31,14 @@ class OffsetMapReader:
         where: str,
         flow: str = "",
         key_filter: Callable[[MapKey], bool] = lambda _: True,
+        clock: Clock | None = None,
     ) -> None:
         """`connect` opens the map topic. `where` names the cluster and `flow` the flow ("" if
-        unknown) in messages. `key_filter` as in `OffsetMap`."""
+        unknown) in messages. `key_filter` as in `OffsetMap`. With a `clock`, reading ends at the
+        timeout even while records arrive."""
         self._connect = connect
+        self._clock = clock
+        self._deadline: Deadline | None = None
         self._where = where
         self._flow = flow
         self._keeps = key_filter
@@ -37,12 +46,17 @@ class OffsetMapReader:
         self._tail: TopicTail | None = None
         self._map = OffsetMap(key_filter=key_filter)
 
-    def read(self, timeout_s: float) -> OffsetMap:
+    def read(self, timeout_s: float, *, total_timeout_s: float | None = None) -> OffsetMap:
         """Read all new records and return the map, which is empty if the topic does not exist.
 
+        `total_timeout_s` limits reading while records arrive; None for `timeout_s`.
+
         Later calls, even failed ones, change the returned map. Raises `RetriableError` and
-        `FatalError`; the next call starts over.
+        `FatalError`; the next call starts over, but not after `MapReadTimeoutError`.
         """
+        if self._clock is not None:
+            total_s = timeout_s if total_timeout_s is None else total_timeout_s
+            self._deadline = Deadline.after(total_s, now_s=self._clock.now_s())
         if self._tail is None:
             self._map = OffsetMap(key_filter=self._keeps)
             self._tail = self._connect()
@@ -51,6 +65,8 @@ class OffsetMapReader:
         except TopicMissingError:
             self.close()
             self._map = OffsetMap(key_filter=self._keeps)
+        except MapReadTimeoutError:
+            raise
         except ConnectError:
             self.close()
             raise
@@ -68,4 +84,14 @@ class OffsetMapReader:
 
     def _apply(self, record: TopicRecord) -> None:
         self._topic = record.topic
+        self._check_deadline()
         self._map.fold(record.key or b"", record.value, offset=record.offset)
+
+    def _check_deadline(self) -> None:
+        if self._clock is None or self._deadline is None:
+            return
+        if self._deadline.is_expired(self._clock.now_s()):
+            raise MapReadTimeoutError(
+                f"reading {self._topic} of {self._where} took longer than the timeout: call again "
+                "to continue, or raise the timeout"
+            )

@@ -40,13 +40,19 @@ OwnerOrder = tuple[int, int, int]
 """Sort order of owners, as `MapSegmentKey.owner_order`: ordinal, epoch, era."""
 CACHED_SEGMENTS_MAX = 32
 """Maximum number of decoded segments in the cache (some 4 MB)."""
+LARGE_SEGMENT_BYTES = 64 * 1024
+"""Segments of more bytes take megabytes of memory each: fewer of them are cached."""
+CACHED_LARGE_SEGMENTS_MAX = 2
 
 
-@functools.lru_cache(maxsize=CACHED_SEGMENTS_MAX)
 def _decode_segment(key: MapSegmentKey, value: bytes) -> MapSegment:
     found = offset_map_records.decode_value(key, value)
     assert isinstance(found, MapSegment)
     return found
+
+
+_decode_cached = functools.lru_cache(maxsize=CACHED_SEGMENTS_MAX)(_decode_segment)
+_decode_large_cached = functools.lru_cache(maxsize=CACHED_LARGE_SEGMENTS_MAX)(_decode_segment)
 
 
 class OwnerSegments:
@@ -92,7 +98,10 @@ class OwnerSegments:
 
     def get_segment(self, index: int) -> MapSegment:
         """Decode the segment at `index`."""
-        return _decode_segment(self.get_key(index), self.values[index])
+        value = self.values[index]
+        is_large = len(value) > LARGE_SEGMENT_BYTES
+        decode = _decode_large_cached if is_large else _decode_cached
+        return decode(self.get_key(index), value)
 
     def get_head(self, index: int) -> MapSegmentHead:
         """Decode the fixed-size head of the segment at `index`, without its runs."""
@@ -502,9 +511,9 @@ class PartitionMap:
         eras = self.eras
         if not eras:
             return None
-        number = max((each for each in eras if eras[each].first_target <= target), default=0)
-        later = [era.first_source for each, era in eras.items() if each > number]
-        if not number:
+        number = max((each for each in eras if eras[each].first_target <= target), default=None)
+        later = [era.first_source for each, era in eras.items() if number is None or each > number]
+        if number is None:
             return MappedOffset(min(later), target)
         runs = EraRuns.from_segments(self.segments, number, eras[number])
         source, place = runs.find_exact_before(target) or (runs.begins, eras[number].first_target)

@@ -302,3 +302,15 @@ def test_a_mixed_list_can_be_written_as_json():
     assert as_json == (
         b'{"schema":{"type":"array","items":null,"optional":false},"payload":[1,"two"]}'
     )
+
+
+@pytest.mark.parametrize(
+    ("start", "more", "end"), [("[", "1,", "1]"), ("", "1", ""), ("", " ", "1")]
+)
+def test_a_text_that_takes_long_to_parse_is_a_string(start, more, end):
+    length = header_converter.PARSED_LENGTH_MAX
+    fits = start + more * ((length - len(start + end)) // len(more)) + end
+    assert header_converter.parse_value(fits).schema is not schema.STRING_SCHEMA
+    longer = " " * (length + 1 - len(fits)) + fits
+    found = header_converter.parse_value(longer)
+    assert found == SchemaAndValue(schema.STRING_SCHEMA, longer)

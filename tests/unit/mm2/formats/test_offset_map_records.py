@@ -135,7 +135,8 @@ i16, i32, i64 = (st.integers(-(1 << bits), (1 << bits) - 1) for bits in (15, 31,
 slacks = st.integers(0, (1 << 60) - 1)
 topic_ids = st.binary(min_size=16, max_size=16)
 names = {"topic": texts, "partition": i32}
-owned = {**names, "era": i32, "ordinal": i32, "epoch": i16}
+era_numbers = st.integers(0, (1 << 31) - 1)
+owned = {**names, "era": era_numbers, "ordinal": i32, "epoch": i16}
 eras = st.builds(
     Era,
     source_cluster=texts,
@@ -243,3 +244,23 @@ def test_newer_is_by_fence_before_era():
             for ordinal, epoch, era in newest_first
         ]
         assert sorted(keys, key=lambda key: key.owner_order, reverse=True) == keys
+
+
+@pytest.mark.parametrize("key", [ERA_KEY, SEGMENT_KEY])
+def test_an_era_before_all_others_is_unreadable(key):
+    rebuilt = dataclasses.replace(key, era=0)
+    assert offset_map_records.decode_key(offset_map_records.encode_key(rebuilt)) == rebuilt
+    negative = offset_map_records.encode_key(dataclasses.replace(key, era=-1))
+    with pytest.raises(ValueError, match="era -1 is negative"):
+        offset_map_records.decode_key(negative)
+
+
+def test_a_segment_that_no_topic_would_take_is_unreadable_before_it_is_decoded(monkeypatch):
+    runs = tuple(OffsetRun(100 + at, at) for at in range(5))
+    value = offset_map_records.encode_value(dataclasses.replace(OPEN, runs=runs))
+    monkeypatch.setattr(offset_map_records, "SEGMENT_VALUE_BYTES_MAX", len(value))
+    assert offset_map_records.decode_value(SEGMENT_KEY, value).runs == runs
+    monkeypatch.setattr(offset_map_records, "SEGMENT_VALUE_BYTES_MAX", len(value) - 1)
+    monkeypatch.setattr(offset_map_records, "read_runs", lambda *_, **__: pytest.fail("decoded"))
+    with pytest.raises(ValueError, match=f"the segment has {len(value)} bytes"):
+        offset_map_records.decode_value(SEGMENT_KEY, value)

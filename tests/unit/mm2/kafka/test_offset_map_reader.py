@@ -9,7 +9,7 @@ import pytest
 from connect_runtime.base.errors import FatalError
 from connect_runtime.kafka.client_errors import UnreachableError
 from mm2.kafka.client_interfaces import TopicRecord
-from mm2.kafka.offset_map_reader import OffsetMapReader
+from mm2.kafka.offset_map_reader import MapReadTimeoutError, OffsetMapReader
 from mm2.offsets import translation
 from mm2.offsets.translation import ExactOffset
 from tests.fakes import copied_map
@@ -81,6 +81,48 @@ def test_of_all_that_was_written_no_more_is_held_than_counts():
     assert place(known, 2_028) == ExactOffset(downstream=2_023)
     assert tail.most <= 1
     assert len(known.get_partition(T7).segments) == 1
+
+
+class SlowClock:
+    """Each look at it takes a second."""
+
+    time_s = 0.0
+
+    def now_s(self):
+        self.time_s += 1.0
+        return self.time_s
+
+    def wall_ms(self):
+        return 0
+
+
+class GrowingTail(CountedTail):
+    """Continues where the taker raised."""
+
+    position = 0
+
+    def read_each_to_end(self, timeout_s, take):
+        while self.position < self.count:
+            for key, value in copied_map.log(T7, through=30 + self.position, delta=-5, start=10):
+                take(self.made(key, value))
+            self.position += 1
+
+
+def test_the_timeout_ends_reading_while_records_arrive_and_the_next_read_goes_on():
+    tails = []
+
+    def connect():
+        tails.append(GrowingTail(100))
+        return tails[-1]
+
+    reader = OffsetMapReader(connect, where="b", clock=SlowClock())
+    with pytest.raises(MapReadTimeoutError, match="took longer than the timeout"):
+        reader.read(50.0)
+    before = tails[0].position
+    assert 0 < before < 100
+    known = reader.read(1.0, total_timeout_s=1000.0)
+    assert place(known, 128) == ExactOffset(downstream=123)
+    assert len(tails) == 1
 
 
 def test_again_and_again(cluster):

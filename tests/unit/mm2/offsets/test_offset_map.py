@@ -22,7 +22,14 @@ from mm2.formats.offset_map_records import (
     OffsetRun,
     UnknownMapVersionError,
 )
-from mm2.offsets.offset_map import EraRuns, OffsetBounds, OffsetMap, ResumePoint, SegmentStore
+from mm2.offsets.offset_map import (
+    EraRuns,
+    OffsetBounds,
+    OffsetMap,
+    PartitionMap,
+    ResumePoint,
+    SegmentStore,
+)
 from tests.fakes import copied_map
 from tests.fakes.copied_map import T7, era_key, era_of
 from tests.support import examples, map_runs
@@ -516,6 +523,16 @@ def test_superseded_segments_change_nothing_when_they_go(owners):
     assert left.resume_point == found.resume_point
     for target in range(copied.target):
         assert left.find_resume_position(target) == found.find_resume_position(target)
+
+
+def test_the_era_of_a_rebuilt_map_is_resumed_from_like_others():
+    """Its number is 0."""
+    rebuilt = dataclasses.replace(KEY, era=0, ordinal=0)
+    segments = SegmentStore({rebuilt: SEGMENT})
+    begun = {dataclasses.replace(era_key(1), era=0, ordinal=0): era_of(first_source=0)}
+    alone = PartitionMap(era_records=begun, segments=segments)
+    assert alone.find_resume_position(6) == (8, 6)
+    assert alone.find_resume_position(0) == (0, 0)
 
 
 def test_how_far_was_copied():
