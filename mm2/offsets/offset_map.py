@@ -502,7 +502,8 @@ class PartitionMap:
         return None if answered else self.request
 
     def find_resume_position(self, target: int) -> MappedOffset | None:
-        """Where to resume if the target's log ends at `target`; None if no era was ever begun.
+        """Where to resume if the target's log ends at `target`; None if no era was ever begun,
+        except era 0 of a rebuilt map.
 
         Every copyable record before the returned source offset is below the returned target offset,
         in whichever era. The target offset is `target`, or an earlier one if the map is no longer
@@ -511,10 +512,10 @@ class PartitionMap:
         eras = self.eras
         if not eras:
             return None
-        number = max((each for each in eras if eras[each].first_target <= target), default=None)
-        later = [era.first_source for each, era in eras.items() if number is None or each > number]
-        if number is None:
-            return MappedOffset(min(later), target)
+        number = max((each for each in eras if eras[each].first_target <= target), default=0)
+        later = [era.first_source for each, era in eras.items() if each > number]
+        if not number:  # none, or era 0 of a rebuilt map, which copying does not resume from
+            return MappedOffset(min(later), target) if later else None
         runs = EraRuns.from_segments(self.segments, number, eras[number])
         source, place = runs.find_exact_before(target) or (runs.begins, eras[number].first_target)
         return MappedOffset(min([*later, source]), place)

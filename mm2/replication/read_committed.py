@@ -21,7 +21,6 @@ from mm2.formats.record_batch import BatchHeader
 from mm2.formats.record_sets import DamagedBatchError
 from mm2.replication import reverse_flow_filter
 
-
 OFFSET_MAX = (1 << 63) - 1
 """The highest offset that Kafka's protocol can hold."""
 

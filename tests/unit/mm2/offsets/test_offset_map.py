@@ -525,14 +525,15 @@ def test_superseded_segments_change_nothing_when_they_go(owners):
         assert left.find_resume_position(target) == found.find_resume_position(target)
 
 
-def test_the_era_of_a_rebuilt_map_is_resumed_from_like_others():
+def test_nothing_is_resumed_from_the_era_of_a_rebuilt_map_alone():
     """Its number is 0."""
     rebuilt = dataclasses.replace(KEY, era=0, ordinal=0)
     segments = SegmentStore({rebuilt: SEGMENT})
     begun = {dataclasses.replace(era_key(1), era=0, ordinal=0): era_of(first_source=0)}
     alone = PartitionMap(era_records=begun, segments=segments)
-    assert alone.find_resume_position(6) == (8, 6)
-    assert alone.find_resume_position(0) == (0, 0)
+    assert alone.find_resume_position(6) is None
+    with_another = dataclasses.replace(alone, era_records={**begun, era_key(1): era_of(20, 50)})
+    assert with_another.find_resume_position(6) == (20, 6)
 
 
 def test_how_far_was_copied():

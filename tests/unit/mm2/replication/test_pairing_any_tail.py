@@ -129,7 +129,7 @@ class Copied:
             before = pairs.position
             fetched = self.log.fetch(before, self.rng.randint(1, 4))
             aborted = tuple(self.log.aborted_from(before))
-            need = pairs.feed_source(scripts.records(fetched, aborted=aborted))
+            need = pairs.feed_source(scripts.records(fetched, aborted=aborted, end=self.log.end))
             while need is MissingInput.YIELD:
                 need = pairs.match_available()
             if need is MissingInput.SOURCE and pairs.position == before:
