@@ -100,6 +100,10 @@ class FleetMember:
         on_trouble: Callable[[str], None] = ignore_problem,
     ) -> None:
         """See `WorkerFleet.create_member`."""
+        if settings.connect_protocol is ConnectProtocol.SESSIONED:
+            settings = dataclasses.replace(
+                settings, connect_protocol=ConnectProtocol.SESSIONED_WHOLE
+            )
         self.namespace = namespace
         self._prefix = prefix
         self._settings = settings
@@ -134,7 +138,7 @@ class FleetMember:
                     _API_SETTINGS,
                     keys,
                     receiver=place.url,
-                    must_be_signed=self._settings.connect_protocol is ConnectProtocol.SESSIONED,
+                    must_be_signed=self._settings.connect_protocol.signs_requests,
                 )
                 self._served.append(place.internal_router.mount(self.namespace, shared))
             core.join_group()
@@ -208,7 +212,12 @@ class FleetMember:
     def _peers(self) -> NamespacedRestClient:
         https = self._place.https
         plain = RestClient(tls=None if https is None else https.client)
-        return NamespacedRestClient(plain, prefix=self._prefix, sign=self._sign)
+        return NamespacedRestClient(
+            plain,
+            prefix=self._prefix,
+            sign=self._sign,
+            has_java_workers=lambda: not self.herder.signs_whole_requests(),
+        )
 
     def _sign(self, call: PeerRequest) -> Mapping[str, str]:
         target = f"{call.path}?{parse.urlencode(call.query)}" if call.query else call.path

@@ -11,7 +11,7 @@ ConnectProtocol, IncrementalCooperativeConnectProtocol, KIP-415, KIP-507):
                 since V1: revoked, an ARRAY of the same form, delay i32 (ms)
 
 Task number -1 is the connector itself. V2 has the layout of V1 and means that internal requests are
-signed. Missing fields at the end are null or 0, and unknown bytes at the end are ignored, so every
+signed. `sessioned-whole`, which is not in Java, has V2's layout. Missing fields at the end are null or 0, and unknown bytes at the end are ignored, so every
 version can read every other.
 """
 
@@ -45,12 +45,16 @@ class ConnectProtocol(enum.Enum):
     """A sub-protocol of the group: its wire name and version.
 
     The broker selects one that all members support, in every generation. Values of
-    `connect.protocol` are the names in lower case.
+    `connect.protocol` are the names of the first three in lower case. In order of preference, last
+    first.
     """
 
     EAGER = ("default", 0)
     COMPATIBLE = ("compatible", 1)
     SESSIONED = ("sessioned", 2)
+    SESSIONED_WHOLE = ("sessioned-whole", 2)
+    """Not in Java: every member signs its requests to other workers as a whole
+    (`SignedUserRequest`). A Java worker in the group makes it fall back to SESSIONED."""
 
     @property
     def wire_name(self) -> str:
@@ -61,6 +65,11 @@ class ConnectProtocol(enum.Enum):
     def version(self) -> int:
         """Version in metadata and assignments."""
         return self.value[1]
+
+    @property
+    def signs_requests(self) -> bool:
+        """Whether internal requests between workers are signed (KIP-507)."""
+        return self in (ConnectProtocol.SESSIONED, ConnectProtocol.SESSIONED_WHOLE)
 
     @classmethod
     def from_wire_name(cls, name: str) -> ConnectProtocol:
@@ -75,8 +84,8 @@ class ConnectProtocol(enum.Enum):
 
     def list_supported(self) -> tuple[ConnectProtocol, ...]:
         """Return the protocols that a worker with this setting supports, preferred first."""
-        newest_first = sorted(ConnectProtocol, key=lambda each: -each.version)
-        return tuple(each for each in newest_first if each.version <= self.version)
+        oldest_first = list(ConnectProtocol)
+        return tuple(reversed(oldest_first[: oldest_first.index(self) + 1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

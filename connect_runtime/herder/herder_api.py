@@ -149,8 +149,14 @@ class Herder(Protocol):
         """Return the type of the configuration's `connector.class`; never raises."""
 
     def signs_internal_requests(self) -> bool:
-        """Return whether all group members use the `sessioned` protocol, which signs internal
-        requests."""
+        """Return whether all group members use the `sessioned` protocol or a newer one, which sign
+        internal requests."""
+
+    def signs_whole_requests(self) -> bool:
+        """Return whether all group members sign requests to other workers as a whole.
+
+        False while a Java worker is in the group, which signs the body only.
+        """
 
     def verify(
         self, body: bytes, headers: Mapping[str, str], *, must_be_signed: bool = False

@@ -264,24 +264,8 @@ class HerderLoop:
                 self._process_event(event)
 
     def _update_group_state(self, completed: AssignmentReceived) -> None:
-        group_state, speaks = self._deps.group_state, completed.protocol
-        were_signed, are_signed = (
-            each is ConnectProtocol.SESSIONED for each in (group_state.protocol, speaks)
-        )
-        if were_signed and not are_signed:
-            _LOG.warning(
-                "the group fell back to protocol %s because a member supports nothing newer:"
-                " requests between workers are not signed, so anyone who can reach the REST API can"
-                " impersonate a worker (KIP-507). With basic authentication, task configurations"
-                " from other workers are refused instead. Set connect.protocol=sessioned on all"
-                " workers",
-                speaks.name.lower(),
-            )
-        elif are_signed and not were_signed:
-            _LOG.info(
-                "all members support protocol %s again: requests between workers are signed",
-                speaks.name.lower(),
-            )
+        group_state = self._deps.group_state
+        _log_protocol_change(group_state.protocol, completed.protocol)
         group_state.config_offset = completed.assignment.config_offset
         group_state.assigned = completed.assignment.assigned
         group_state.leader_url = completed.assignment.leader_url
@@ -292,7 +276,7 @@ class HerderLoop:
             group_state.has_joined,
         ) = (
             completed.generation,
-            speaks,
+            completed.protocol,
             completed.is_leader,
             True,
         )
@@ -341,6 +325,31 @@ class HerderLoop:
             wall_ms=deps.clock.wall_ms(),
             config=deps.configs.snapshot(),
             statuses=deps.statuses.snapshot(),
+        )
+
+
+def _log_protocol_change(before: ConnectProtocol, after: ConnectProtocol) -> None:
+    """Log a change of what the group's protocol signs."""
+    if before.signs_requests and not after.signs_requests:
+        _LOG.warning(
+            "the group fell back to protocol %s because a member supports nothing newer:"
+            " requests between workers are not signed, so anyone who can reach the REST API can"
+            " impersonate a worker (KIP-507). With basic authentication, task configurations"
+            " from other workers are refused instead. Set connect.protocol=sessioned on all"
+            " workers",
+            after.name.lower(),
+        )
+    elif after.signs_requests and not before.signs_requests:
+        _LOG.info(
+            "all members support protocol %s again: requests between workers are signed",
+            after.name.lower(),
+        )
+    elif (before, after) == (ConnectProtocol.SESSIONED_WHOLE, ConnectProtocol.SESSIONED):
+        _LOG.warning(
+            "a Java worker is in the group: until it has left, task-configuration and fencing"
+            " requests are accepted with Java's signature, which covers only their body. Without"
+            " https, anyone who can read the network can repeat such a request to any worker and"
+            " connector until the session key changes (inter.worker.key.ttl.ms)"
         )
 
 

@@ -173,10 +173,7 @@ class HerderState:
     @property
     def signs_requests(self) -> bool:
         """Whether the group's protocol signs internal requests."""
-        return (
-            self.last_rebalance is not None
-            and self.last_rebalance.protocol is ConnectProtocol.SESSIONED
-        )
+        return self.last_rebalance is not None and self.last_rebalance.protocol.signs_requests
 
     def routing_state(self) -> RoutingState:
         """Return the routing state, with the newest configurations, so that earlier requests

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import hashlib
 import hmac
 import re
@@ -39,6 +40,7 @@ CLOCK_SKEW_MS = 2_000
 _MAX_NONCES = 10_000
 _TIMESTAMP_PATTERN = re.compile(r"[0-9]{1,15}")
 _NONCE_PATTERN = re.compile(r"[0-9a-f]{32}")
+_REQUEST_KEY_LABEL = b"mm2 whole request"
 _BITS_PER_BYTE = 8
 _HASH_BY_ALGORITHM = {
     "hmacsha1": "sha1",
@@ -134,6 +136,17 @@ def compute_body_digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
+def _derive_request_key(key: SessionKey | None) -> SessionKey | None:
+    """Return the key for `SignedUserRequest`.
+
+    The session key itself signs bodies, as in Java: with one key for both, the signed bytes of a
+    recorded request would pass as a signed body.
+    """
+    if key is None:
+        return None
+    return dataclasses.replace(key, key=hmac.digest(key.key, _REQUEST_KEY_LABEL, "sha256"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedUserRequest:
     """A user's request that one worker forwards to another, with all that the signature covers.
@@ -163,7 +176,7 @@ class SignedUserRequest:
 
     def build_headers(self, key: SessionKey | None, *, algorithm: str) -> dict[str, str]:
         """Build the signature headers, with time, nonce and body digest; empty without a key."""
-        signature = build_headers(key, self.signed_bytes, algorithm=algorithm)
+        signature = build_headers(_derive_request_key(key), self.signed_bytes, algorithm=algorithm)
         return signature and {
             **signature,
             TIMESTAMP_HEADER: str(self.signed_ms),
@@ -231,7 +244,9 @@ class ReplayGuard:
             signed_ms=int(signed_at),
             nonce=nonce,
         )
-        result = verify_signature(request.signed_bytes, headers, key=key, settings=settings)
+        result = verify_signature(
+            request.signed_bytes, headers, key=_derive_request_key(key), settings=settings
+        )
         if isinstance(result, SignatureInvalid):
             return result
         return self._check_replay(request, wall_ms)

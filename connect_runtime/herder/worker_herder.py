@@ -113,7 +113,10 @@ class WorkerHerder:
         return self._deps.plugin_validator.connector_type(config)
 
     def signs_internal_requests(self) -> bool:
-        return self._deps.group_state.protocol is ConnectProtocol.SESSIONED
+        return self._deps.group_state.protocol.signs_requests
+
+    def signs_whole_requests(self) -> bool:
+        return self._deps.group_state.protocol is ConnectProtocol.SESSIONED_WHOLE
 
     def verify(
         self, body: bytes, headers: Mapping[str, str], *, must_be_signed: bool = False

@@ -52,7 +52,7 @@ class InternalConnectResource:
         ]
 
     async def put_task_configs(self, request: RestRequest) -> responses.Response:
-        data = await self._read_verified_body(request)
+        data = await self._read_verified_body(request, bytes_max=MAX_TASK_CONFIGS_BYTES)
         configs = http_request.parse_body(request_bodies.parse_task_configs, data)
         name = request.connector
         await self._asks.submit_or_forward(
@@ -65,7 +65,7 @@ class InternalConnectResource:
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
     async def fence(self, request: RestRequest) -> responses.Response:
-        await self._read_verified_body(request)
+        await self._read_verified_body(request, bytes_max=0)
         name = request.connector
         kind = self._herder.connector_type(self._herder.config().config(name))
         await self._asks.submit_or_forward(
@@ -75,10 +75,11 @@ class InternalConnectResource:
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
-    async def _read_verified_body(self, request: RestRequest) -> bytes:
+    async def _read_verified_body(self, request: RestRequest, *, bytes_max: int) -> bytes:
         """Read the body and verify its signature, which covers the body alone in Java.
 
-        Unsigned requests are rejected before their body is read, and the size is limited.
+        Unsigned requests are rejected before their body is read. `bytes_max` limits bodies whose
+        signature is not verified yet.
         """
         if request.is_signed:
             return await request.read_body()
@@ -87,7 +88,7 @@ class InternalConnectResource:
             verdict.status != session_keys.FORBIDDEN_STATUS
         ):
             raise RestError(verdict.status, verdict.message)
-        data = await request.read_body(bytes_max=MAX_TASK_CONFIGS_BYTES)
+        data = await request.read_body(bytes_max=bytes_max)
         self._check(data, request)
         return data
 

@@ -85,7 +85,8 @@ def build_internal_application(
     must_be_signed: bool,
 ) -> types.ASGIApp:
     """Build the application for requests between workers: Java's two internal requests, and
-    forwarded requests, which are signed as a whole.
+    forwarded requests. All are signed as a whole; the two of Java are also accepted with Java's
+    signature while a Java worker is in the group.
 
     `receiver`: the URL that this worker advertises, and that senders sign. `must_be_signed`: reject
     unsigned internal requests even while the group's protocol does not sign them.
@@ -100,20 +101,32 @@ def build_internal_application(
     )
     own = list_internal_endpoints(parts, must_be_signed=must_be_signed)
     served = routing.build_routes(own, body_timeout_s=parts.deadlines.request_s)
-    return _add_access_log(_JavaSignedRouter(served, within), parts)
+    return _add_access_log(_JavaSignedRouter(served, within, parts.herder), parts)
 
 
 class _JavaSignedRouter:
-    """ASGI application: internal requests signed by Java workers (body only) go to `served`, all
-    others to `otherwise`."""
+    """ASGI application: internal requests signed by Java workers (body only) go to `served` while
+    a Java worker is in the group, all others to `otherwise`.
 
-    def __init__(self, served: list[starlette_routing.Route], otherwise: types.ASGIApp) -> None:
+    A signature of the body only can be replayed to other workers and connectors.
+    """
+
+    def __init__(
+        self,
+        served: list[starlette_routing.Route],
+        otherwise: types.ASGIApp,
+        herder: Herder,
+    ) -> None:
         self._served = served
         self._otherwise = otherwise
+        self._herder = herder
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
-        is_signed_whole = session_keys.NONCE_HEADER in datastructures.Headers(scope=scope)
-        for route in () if is_signed_whole else self._served:
+        must_be_signed_whole = (
+            self._herder.signs_whole_requests()
+            or session_keys.NONCE_HEADER in datastructures.Headers(scope=scope)
+        )
+        for route in () if must_be_signed_whole else self._served:
             match, child = route.matches(scope)
             if match is starlette_routing.Match.FULL:
                 scope.update(child)

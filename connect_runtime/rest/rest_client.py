@@ -87,20 +87,30 @@ class NamespacedRestClient:
     """Client for workers that serve several groups, each under an encoded `prefix` (KIP-710).
 
     `sign` returns the headers that authenticate this worker to others of the group. They replace
-    Java's signature, which covers only the body. Java workers reject them; a request that Java
-    knows is then repeated with Java's signature.
+    Java's signature, which covers only the body. Java workers reject them; while one is in the
+    group, a request that Java knows is then repeated with Java's signature.
     """
 
-    def __init__(self, client: RestClient, *, prefix: str, sign: RequestSigner) -> None:
+    def __init__(
+        self,
+        client: RestClient,
+        *,
+        prefix: str,
+        sign: RequestSigner,
+        has_java_workers: Callable[[], bool],
+    ) -> None:
+        """`has_java_workers`: whether the group's metadata allow for a Java worker in it. Responses
+        do not show it: anyone on an unencrypted network can answer with 403."""
         self._peers = client
         self._prefix = prefix
         self._sign = sign
+        self._has_java_workers = has_java_workers
 
     async def send(self, call: PeerRequest) -> PeerResponse:
         try:
             return await self._peers.send(self._address_request(call, self._sign(call)))
         except PeerRefusedError as refused:
-            if not _needs_java_signature(call, refused):
+            if not self._needs_java_signature(call, refused):
                 raise
         return await self._peers.send(self._address_request(call, call.signature))
 
@@ -108,19 +118,23 @@ class NamespacedRestClient:
         try:
             return self._peers.send_and_wait(self._address_request(call, self._sign(call)))
         except PeerRefusedError as refused:
-            if not _needs_java_signature(call, refused):
+            if not self._needs_java_signature(call, refused):
                 raise
         return self._peers.send_and_wait(self._address_request(call, call.signature))
+
+    def _needs_java_signature(self, call: PeerRequest, refused: PeerRefusedError) -> bool:
+        """Whether the signature was rejected for a request that Java workers sign in their own
+        way."""
+        return (
+            bool(call.signature)
+            and refused.status == HTTPStatus.FORBIDDEN
+            and self._has_java_workers()
+        )
 
     def _address_request(self, call: PeerRequest, signature: Mapping[str, str]) -> PeerRequest:
         """Add the prefix and the signature, and drop the user's credentials."""
         path = self._prefix + call.path
         return dataclasses.replace(call, path=path, authorization=None, signature=signature)
-
-
-def _needs_java_signature(call: PeerRequest, refused: PeerRefusedError) -> bool:
-    """Whether the signature was rejected for a request that Java workers sign in their own way."""
-    return bool(call.signature) and refused.status == HTTPStatus.FORBIDDEN
 
 
 def _is_loopback(host: str) -> bool:

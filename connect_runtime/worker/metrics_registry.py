@@ -204,7 +204,7 @@ REBALANCES = Group(
     },
     texts={
         "leader-name": "URL of the group's leader.",
-        "connect-protocol": "EAGER, COMPATIBLE or SESSIONED.",
+        "connect-protocol": "EAGER, COMPATIBLE, SESSIONED or, not in Java, SESSIONED_WHOLE.",
     },
 )
 

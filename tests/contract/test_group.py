@@ -154,7 +154,7 @@ def test_work_is_shared_and_taken_over(workers, join):
 
 @pytest.mark.parametrize("offers", list(ConnectProtocol))
 def test_the_protocol_is_the_one_that_all_speak(workers, join, offers):
-    one, two = join("one"), join("two", offers)
+    one, two = join("one", ConnectProtocol.SESSIONED_WHOLE), join("two", offers)
     workers.until(lambda: workers.share([one, two], 6))
     assert one.last.protocol is two.last.protocol is offers
 

@@ -101,7 +101,7 @@ class FakeCoordinator:
     def _complete(self) -> None:
         self.generation += 1
         self._round = list(self._every)
-        speaks = min((each.offers for each in self._round), key=lambda each: each.version)
+        speaks = min((each.offers for each in self._round), key=list(ConnectProtocol).index)
         leads = self._round[0]
         lead = leads.lead(
             LeaderElection(

@@ -121,6 +121,7 @@ class FakeHerder:
     doing: HerderStage | None = None
     key: SessionKey | None = None
     signed: bool = False
+    signs_whole: bool = False
     submitted: list[HerderRequest] = field(default_factory=list)
     pending: list[futures.Future[WorkerReply]] = field(default_factory=list)
     offsets: dict[str, list[ConnectorOffset]] = field(default_factory=dict)
@@ -166,6 +167,9 @@ class FakeHerder:
 
     def signs_internal_requests(self) -> bool:
         return self.signed
+
+    def signs_whole_requests(self) -> bool:
+        return self.signs_whole
 
     def verify(
         self, body: bytes, headers: Mapping[str, str], *, must_be_signed: bool = False

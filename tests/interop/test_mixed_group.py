@@ -148,7 +148,10 @@ def all_run(url: str) -> bool:
     return states == ["RUNNING"] * len(ITEMS.items)
 
 
-@pytest.fixture(params=list(ConnectProtocol), ids=lambda each: each.name.lower())
+JAVAS_PROTOCOLS = [each for each in ConnectProtocol if each is not ConnectProtocol.SESSIONED_WHOLE]
+
+
+@pytest.fixture(params=JAVAS_PROTOCOLS, ids=lambda each: each.name.lower())
 def mixed(request: pytest.FixtureRequest, east: SandboxCluster, tmp_path: Path) -> Iterator[Mixed]:
     made = Mixed(east, tmp_path, request.param, f"mixed-{request.param.name.lower()}")
     with made.workers:

@@ -10,6 +10,7 @@ import pytest
 from connect_runtime.app import multi_worker
 from connect_runtime.app.internal_rest import InternalRestSettings
 from connect_runtime.app.multi_worker import WorkerFleet
+from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.rest import mounted_pages
 from connect_runtime.rest.mounted_pages import PageResponse
 from connect_runtime.rest.rest_settings import RestListener, RestSettings
@@ -68,3 +69,20 @@ def test_without_a_server_for_other_nodes_pages_are_on_this_machine_alone(opened
     assert found.advertised_url == multi_worker.UNREACHABLE_URL
     assert found.pages_url == found.loopback.url
     assert shown(found.pages_url)
+
+
+@pytest.mark.parametrize(
+    ("configured", "offered"),
+    [
+        ("sessioned", ConnectProtocol.SESSIONED_WHOLE),
+        ("compatible", ConnectProtocol.COMPATIBLE),
+        ("eager", ConnectProtocol.EAGER),
+    ],
+)
+def test_members_tell_their_group_that_they_sign_whole_requests(in_group, configured, offered):
+    settings = in_group({"connect.protocol": configured})
+    member = WorkerFleet(None).create_member(
+        settings, namespace=("a", "b"), prefix="/a/b", on_leading=lambda _: None
+    )
+    assert member._core.kind.connect_protocol is offered
+    assert member._settings.build_group_settings(worker_id="w", url="u").session.protocol is offered

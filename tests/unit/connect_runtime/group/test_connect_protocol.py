@@ -101,6 +101,12 @@ def test_a_worker_offers_its_own_protocol_and_all_older_ones():
         "compatible",
         "default",
     ]
+    assert ConnectProtocol.SESSIONED_WHOLE.list_supported() == (
+        ConnectProtocol.SESSIONED_WHOLE,
+        V2,
+        V1,
+        V0,
+    )
 
 
 @pytest.mark.parametrize("each", list(ConnectProtocol))

@@ -279,6 +279,26 @@ def test_says_aloud_when_requests_are_signed_no_more_and_when_they_are_again(clu
     until(lambda: "all members support protocol sessioned again" in caplog.text)
 
 
+def test_requests_are_signed_whole_unless_a_java_worker_is_in_the_group(cluster, caplog):
+    """Only the group's own metadata decide that."""
+    whole = ConnectProtocol.SESSIONED_WHOLE
+    one, two = cluster.node("one", offers=whole), cluster.node("two", offers=whole)
+    ready(one)
+    ready(two)
+    for each in (one, two):
+        until(lambda each=each: each.herder.signs_whole_requests())
+    assert "Java" not in caplog.text
+    java = cluster.node("java", offers=ConnectProtocol.SESSIONED)
+    ready(java)
+    for each in (one, two):
+        until(lambda each=each: not each.herder.signs_whole_requests())
+        assert each.herder.signs_internal_requests()
+    until(lambda: caplog.text.count("a Java worker is in the group") == 2)
+    java.loop.request_stop()
+    for each in (one, two):
+        until(lambda each=each: each.herder.signs_whole_requests())
+
+
 def test_shows_what_it_waits_for_when_asked(cluster, node, monkeypatch):
     assert "currently initializing and reading to the end" in str(node.herder.stage())
     with cluster.coordinator.lock:

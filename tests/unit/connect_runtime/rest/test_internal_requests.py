@@ -42,6 +42,18 @@ def test_a_wish_to_fence_has_no_body(herder: FakeHerder) -> None:
     assert herder.submitted == [FenceZombieTasks(connector="c", is_source=True)]
 
 
+@pytest.mark.parametrize("body", [b"{}", b"x" * 100_000])
+def test_a_request_to_fence_with_a_body_is_refused(herder: FakeHerder, body: bytes) -> None:
+    """Java sends none, so a signed one is a recorded body of another request."""
+    headers = signed(body) | {"Content-Type": "application/json"}
+    answer = Rest(herder)("PUT", "/connectors/c/fence", content=body, headers=headers)
+    assert (answer.status_code, answer.json()["message"]) == (
+        413,
+        "The body is larger than 0 bytes, the maximum",
+    )
+    assert herder.submitted == []
+
+
 def test_sinks_have_nothing_to_fence(herder: FakeHerder) -> None:
     herder.make("c", {"connector.class": "FileStreamSink"})
     answer = Rest(herder)("PUT", "/connectors/c/fence", headers=signed(b""))
@@ -105,7 +117,8 @@ def test_where_only_nodes_ask_an_unsigned_one_is_refused_under_every_protocol(
     )
     method = "POST" if path.endswith("tasks") else "PUT"
     headers = {"Content-Type": "application/json"}
-    assert rest.ask(served, method, path, content=b"[]", headers=headers).status_code == 400
+    body = b"[]" if method == "POST" else b""
+    assert rest.ask(served, method, path, content=body, headers=headers).status_code == 400
     assert herder.submitted == []
-    as_java_does = headers | signed(b"[]")  # its nodes may be members of the group
-    assert rest.ask(served, method, path, content=b"[]", headers=as_java_does).status_code == 204
+    as_java_does = headers | signed(body)  # its nodes may be members of the group
+    assert rest.ask(served, method, path, content=body, headers=as_java_does).status_code == 204

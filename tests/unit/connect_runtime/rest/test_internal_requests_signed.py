@@ -193,6 +193,47 @@ def test_a_signature_of_anything_else_is_refused(
     assert (answer.status_code, herder.submitted) == (status, []), answer.text
 
 
+@pytest.mark.parametrize(("method", "path", "body"), [TASKS, FENCE], ids=["tasks", "fence"])
+def test_a_signature_of_the_body_alone_is_accepted_only_while_java_is_in_the_group(
+    served, herder, *, method, path, body
+):
+    """Whoever recorded one could send it to any worker and connector."""
+    read = []
+
+    async def sent():
+        read.append(1)
+        yield body
+
+    by_java = session_keys.build_headers(KEY, body, algorithm="HmacSHA256")
+    headers = {"content-type": "application/json", **by_java}
+    herder.signs_whole = True
+    refused = rest.ask(served, method, path, content=sent(), headers=headers)
+    assert (refused.status_code, read, herder.submitted) == (400, [], []), refused.text
+    whole = signed(method, path, body)
+    assert rest.ask(served, method, path, content=body, headers=whole).status_code == 204
+    herder.signs_whole = False
+    assert rest.ask(served, method, path, content=body, headers=headers).status_code == 204
+
+
+@pytest.mark.parametrize(("method", "path"), [each[:2] for each in (TASKS, FENCE)])
+def test_what_was_signed_of_a_request_is_no_signed_body(served, herder, method, path):
+    """Everything in it was sent in plaintext, by a worker that forwarded a user's request."""
+    recorded = SignedUserRequest(
+        receiver=ELSEWHERE,
+        method="GET",
+        target=f"{ONE}/offsets?forward=true",
+        digest=session_keys.compute_body_digest(b""),
+        signed_ms=1,
+        nonce="0" * 32,
+    )
+    sent = recorded.build_headers(KEY, algorithm="HmacSHA256")
+    names = (session_keys.SIGNATURE_HEADER, session_keys.ALGORITHM_HEADER)
+    headers = {"content-type": "application/json", **{name: sent[name] for name in names}}
+    answer = rest.ask(served, method, path, content=recorded.signed_bytes, headers=headers)
+    assert answer.status_code in (403, 413), answer.text
+    assert herder.submitted == []
+
+
 def test_a_recorded_request_is_not_forwarded_by_another_worker(herder):
     """It would be signed anew on the way."""
     herder.leads, herder.leader_url = False, HERE

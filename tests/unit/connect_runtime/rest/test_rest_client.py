@@ -240,7 +240,12 @@ def test_a_url_that_is_none_is_a_failure() -> None:
 class JavasNode(RestClient):
     """Knows Java's signature alone, as nodes of Java MirrorMaker 2 do."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[PeerRequest] = []
+
     async def send(self, call: PeerRequest) -> PeerResponse:
+        self.asked.append(call)
         if session_keys.NONCE_HEADER in call.signature:
             raise PeerRefusedError("invalid signature", status=403, error_code=403)
         return PeerResponse(status=204)
@@ -250,7 +255,9 @@ def test_javas_nodes_are_asked_again_as_java_signs() -> None:
     def sign(call: PeerRequest) -> Mapping[str, str]:
         return {session_keys.NONCE_HEADER: "0"}
 
-    asking = NamespacedRestClient(JavasNode(), prefix="/a/b", sign=sign)
+    asking = NamespacedRestClient(
+        JavasNode(), prefix="/a/b", sign=sign, has_java_workers=lambda: True
+    )
     fence = peer_requests.build_fence_request("http://java:1", "c", key=KEY, algorithm="HmacSHA256")
     assert asking.send_and_wait(fence).status == 204
     assert asyncio.run(asking.send(fence)).status == 204
@@ -259,9 +266,28 @@ def test_javas_nodes_are_asked_again_as_java_signs() -> None:
         asking.send_and_wait(restart)
 
 
+def test_without_java_in_the_group_no_answer_makes_it_sign_as_java_does() -> None:
+    """Anyone on the way can answer with 403, and would keep what is sent next."""
+    receiver = JavasNode()
+    asking = NamespacedRestClient(
+        receiver,
+        prefix="/a/b",
+        sign=lambda _: {session_keys.NONCE_HEADER: "0"},
+        has_java_workers=lambda: False,
+    )
+    fence = peer_requests.build_fence_request("http://java:1", "c", key=KEY, algorithm="HmacSHA256")
+    with pytest.raises(PeerRefusedError):
+        asking.send_and_wait(fence)
+    with pytest.raises(PeerRefusedError):
+        asyncio.run(asking.send(fence))
+    assert [dict(each.signature) for each in receiver.asked] == [
+        {session_keys.NONCE_HEADER: "0"}
+    ] * 2
+
+
 def test_workers_of_several_groups_are_asked_under_their_names() -> None:
     """Every request is signed whole; nobody's password goes along."""
-    herder = FakeHerder(signed=True, key=KEY)
+    herder = FakeHerder(signed=True, signs_whole=True, key=KEY)
     herder.make("c")
     served = NamespaceRouter()
 
@@ -288,7 +314,9 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
         )
         served.mount(("a", "b c"), one)
         running.attach(RestApplications(main=served, admin=None))
-        asking = NamespacedRestClient(RestClient(), prefix="/a/b%20c", sign=sign)
+        asking = NamespacedRestClient(
+            RestClient(), prefix="/a/b%20c", sign=sign, has_java_workers=lambda: False
+        )
         configs = peer_requests.build_task_configs_request(
             url, "c", [{"n": "1"}], key=KEY, algorithm="HmacSHA256"
         )
