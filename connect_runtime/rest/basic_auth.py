@@ -21,6 +21,7 @@ from connect_runtime.herder import session_keys
 from connect_runtime.protocol import jaas
 from connect_runtime.protocol.jaas import JaasConfigError
 from connect_runtime.rest import http_request
+from connect_runtime.rest.http_request import BodySlots
 
 _JAAS_ENTRY = "KafkaConnect"
 _LOGIN_MODULE = "PropertyFileLoginModule"
@@ -105,6 +106,8 @@ class BasicAuthMiddleware:
         self._app = app
         self._users = users
         self._signs_internal_requests = signs_internal_requests
+        self._unverified_slots = BodySlots()
+        """For large bodies without a password, so that they take no slot from users' bodies."""
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         if scope["type"] != "http" or not self._users or self._has_password(scope):
@@ -112,6 +115,7 @@ class BasicAuthMiddleware:
             return
         if self._may_be_signed(scope):
             scope[http_request.MUST_BE_SIGNED_SCOPE_KEY] = True  # the endpoint verifies it
+            scope[http_request.BODY_SLOTS_SCOPE_KEY] = self._unverified_slots
             await self._app(scope, receive, send)
             return
         refusal = responses.PlainTextResponse("User cannot access the resource.", status_code=401)

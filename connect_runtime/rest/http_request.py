@@ -74,6 +74,10 @@ T = TypeVar("T")
 MAX_BODY_BYTES = 8 * 1024 * 1024
 BODY_TIMEOUT_S = 30.0
 """Limit for receiving a body."""
+UNVERIFIED_BODY_TIMEOUT_S = 5.0
+"""Limit for receiving a body of a client that has shown no password, and whose signature, of the
+body alone, can be verified only at its end. Workers send such bodies over fast networks, and
+again if they fail."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _INT32_MAX = 2**31 - 1
 MUST_BE_SIGNED_SCOPE_KEY = "connect_runtime.must_be_signed"
@@ -168,13 +172,16 @@ class RestRequest:
         """
         if "content-type" not in self._request.headers and self._announces_body():
             raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_MEDIA_TYPE)
+        timeout_s = self._body_timeout_s
+        if self.must_be_signed:
+            timeout_s = min(timeout_s, UNVERIFIED_BODY_TIMEOUT_S)
         try:
-            async with asyncio.timeout(self._body_timeout_s):
+            async with asyncio.timeout(timeout_s):
                 data = await self._read(bytes_max)
         except TimeoutError:
             raise RestError(
                 HTTPStatus.REQUEST_TIMEOUT,
-                f"The body did not arrive within {self._body_timeout_s:g} s",
+                f"The body did not arrive within {timeout_s:g} s",
             ) from None
         return data
 

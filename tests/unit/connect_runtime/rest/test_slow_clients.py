@@ -3,6 +3,7 @@ users ask and of the one that workers ask each other."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import logging
 import re
@@ -312,3 +313,28 @@ def test_a_body_of_very_many_small_chunks_is_refused(running, chunk, is_taken):
             assert status(client) == 500, "it is no JSON"
         else:
             eventually.eventually(lambda: is_cut_off(client), SOON_S)
+
+
+def test_bodies_without_a_password_take_no_slot_of_users(monkeypatch):
+    """Their head alone cannot be verified, so anyone can send them."""
+    monkeypatch.setattr(http_request, "UNVERIFIED_BODY_TIMEOUT_S", 1.0)
+    herder = FakeHerder(signed=True, key=KEY)
+    herder.make("c")
+    users = {"admin": "secret"}
+    with rest_server.started() as made, contextlib.ExitStack() as many:
+        app = rest_app.build_applications(rest.parts(herder, users=users), RestSettings())
+        made.attach(app)
+        made._main._slots.wait_s = SHORT_S
+        strangers = [many.enter_context(connect(made)) for _ in range(4)]
+        for each in strangers:
+            each.sendall(body_of(b"/connectors/c/tasks", more=b"Content-Length: 4000000\r\n"))
+            each.sendall(b" " * (http_request.SMALL_BODY_BYTES + 1_000))
+        user = many.enter_context(connect(made))
+        body = b'{"connector.class":"FileStreamSource","name":"c","topic":"t"}'.ljust(100_000)
+        head = (
+            b"PUT /connectors/c/config HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+            b"Authorization: Basic %s\r\nContent-Length: 100000\r\n\r\n"
+        )
+        user.sendall(head % base64.b64encode(b"admin:secret") + body)
+        assert status(user) == 200
+        assert [status(each) for each in strangers] == [408] * len(strangers)
