@@ -322,9 +322,8 @@ class WorkerFleet:
     ) -> None:
         """`internal`: settings of the internal server; None: no requests from other nodes.
 
-        `pages`: read-only pages on both servers, without a password. Other machines see them only
-        if a port was configured. `on_change` is called after each request to the loopback server
-        that may change something.
+        `pages`: read-only pages on the loopback server, without a password. `on_change` is called
+        after each request to the loopback server that may change something.
         """
         self._https = None if internal is None else internal.https
         self._shared, self._own = NamespaceRouter(), NamespaceRouter()
@@ -337,12 +336,7 @@ class WorkerFleet:
         )
         own = HostCheckMiddleware(AuditLog(guarded, on_change), hosts=hosts)
         self._outer_own = PageMiddleware(own, pages, hosts=hosts)
-        self._is_chosen = internal is not None and _is_port_chosen(internal)
-        self._outer_shared = PageMiddleware(
-            HostCheckMiddleware(self._shared, hosts=hosts),
-            pages if self._is_chosen else _NO_PAGES,
-            hosts=hosts,
-        )
+        self._outer_shared = HostCheckMiddleware(self._shared, hosts=hosts)
         self._internal: RestServer | None = None
         if internal is not None:
             self._internal = RestServer(
@@ -371,13 +365,6 @@ class WorkerFleet:
     def advertised_url(self) -> str:
         """URL that members advertise to their groups. Valid after `open`."""
         return UNREACHABLE_URL if self._internal is None else self._internal.advertised_url
-
-    @property
-    def pages_url(self) -> str:
-        """URL of the pages: on the internal server, otherwise on loopback. Valid after `open`."""
-        if self._internal is not None and self._is_chosen:
-            return self._internal.advertised_url.rstrip("/")
-        return self.loopback.url
 
     def create_member(
         self,
@@ -426,15 +413,9 @@ class WorkerFleet:
         """Stop answering requests. Idempotent."""
         with contextlib.ExitStack() as last_first:
             last_first.callback(self._outer_own.stop)
-            last_first.callback(self._outer_shared.stop)
             last_first.callback(self._loopback.stop, graceful_s)
             if self._internal is not None:
                 last_first.callback(self._internal.stop, graceful_s)
-
-
-def _is_port_chosen(internal: InternalRestSettings) -> bool:
-    """Whether a fixed port is configured for the internal server."""
-    return any(each.port for each in internal.settings.listeners)
 
 
 def _log_thread_death(ended: ThreadDied) -> None:

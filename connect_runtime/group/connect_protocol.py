@@ -11,8 +11,8 @@ ConnectProtocol, IncrementalCooperativeConnectProtocol, KIP-415, KIP-507):
                 since V1: revoked, an ARRAY of the same form, delay i32 (ms)
 
 Task number -1 is the connector itself. V2 has the layout of V1 and means that internal requests are
-signed. `sessioned-whole`, which is not in Java, has V2's layout. Missing fields at the end are null or 0, and unknown bytes at the end are ignored, so every
-version can read every other.
+signed. `sessioned-whole`, which is not in Java, has the layout of V2. Missing fields at the end are
+null or 0, and unknown bytes at the end are ignored, so every version can read every other.
 """
 
 from __future__ import annotations

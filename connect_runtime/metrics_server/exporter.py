@@ -289,7 +289,7 @@ class MetricsExporter:
             )
             return _to_http_response(busy, request)
         except Exception as error:  # noqa: BLE001 - answered with an error and logged
-            _log.error("rendering %s failed: %r", request.path, error, exc_info=error)
+            self._lanes.log_failure(request.path, error)
             told = "the page could not be rendered; see the log"
             return _to_http_response(
                 _build_text_page(HTTPStatus.INTERNAL_SERVER_ERROR, told), request

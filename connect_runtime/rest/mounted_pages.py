@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
 
 from connect_runtime.system.threads import ThreadPool
+
+_log = logging.getLogger(__name__)
 
 PAGE_DEADLINE_S = 10.0
 """A page that takes longer is answered with 503."""
@@ -49,7 +53,8 @@ class PageResponse:
 
 
 PageRenderer = Callable[[PageRequest], PageResponse]
-"""Renders a page on any thread, concurrently; an exception is logged and answered with 500."""
+"""Renders a page on any thread, concurrently; an exception is logged (see `log_failure`) and
+answered with 500."""
 
 
 class PageThreadPool(enum.Enum):
@@ -88,6 +93,9 @@ THREADS_PER_POOL = MappingProxyType(
 )
 MAX_WAITING_PAGES = 32
 """Limit for rendering and waiting pages of one pool; further requests are rejected."""
+FAILURE_LOG_INTERVAL_S = 60.0
+"""Minimum time between two logged failures: pages need no login, so anyone can repeat a request
+that fails."""
 
 
 class PageThreadPools:
@@ -100,6 +108,7 @@ class PageThreadPools:
             )
             for lane, count in THREADS_PER_POOL.items()
         }
+        self._next_failure_log_s = -math.inf
 
     async def render(self, pool: PageThreadPool, renderer: Callable[[], T]) -> T:
         """Call `renderer` on the given pool and return its result.
@@ -111,6 +120,20 @@ class PageThreadPools:
         making = self._pools[pool].submit(renderer)
         async with asyncio.timeout(PAGE_DEADLINE_S):
             return await asyncio.wrap_future(making)
+
+    def log_failure(self, path: str, error: Exception) -> None:
+        """Log the exception of a page with its traceback, once in `FAILURE_LOG_INTERVAL_S`. Call it
+        on the event loop."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._next_failure_log_s:
+            self._next_failure_log_s = now_s + FAILURE_LOG_INTERVAL_S
+            _log.error(
+                "rendering %s failed: %r; further failures of pages are not logged for %g s",
+                path,
+                error,
+                FAILURE_LOG_INTERVAL_S,
+                exc_info=error,
+            )
 
     def stop(self, timeout_s: float) -> None:
         """Stop rendering pages; a thread that hangs is abandoned. Idempotent."""

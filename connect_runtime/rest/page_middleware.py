@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from http import HTTPStatus
 
 from starlette import datastructures, responses, types
@@ -23,8 +22,7 @@ from connect_runtime.system.threads import ThreadPoolFull
 
 _OWN_ADDRESSES = AllowedHosts()
 _STOP_TIMEOUT_S = 0.5
-
-_log = logging.getLogger(__name__)
+_LATE_ERRORS = (ThreadPoolFull, TimeoutError)
 
 
 class PageMiddleware:
@@ -72,6 +70,8 @@ class PageMiddleware:
                 mounted_pages.get_thread_pool(make), lambda: make(asked)
             )
         except Exception as error:  # noqa: BLE001 - answered with an error page
+            if not isinstance(error, _LATE_ERRORS):
+                self._lanes.log_failure(asked.path, error)
             return _build_error_page(error)
 
 
@@ -103,10 +103,9 @@ def _build_response(page: PageResponse) -> responses.Response:
 
 def _build_error_page(error: Exception) -> PageResponse:
     """503 if the pool is busy or the page late, so that clients retry; otherwise 500."""
-    if isinstance(error, (ThreadPoolFull, TimeoutError)):
+    if isinstance(error, _LATE_ERRORS):
         told = RestError(HTTPStatus.SERVICE_UNAVAILABLE, "The page could not be rendered in time")
     else:
-        _log.error("rendering a page failed: %r", error, exc_info=error)
         told = RestError(HTTPStatus.INTERNAL_SERVER_ERROR, "The page could not be rendered")
     answer = rest_errors.respond_error(told)
     return PageResponse(body=bytes(answer.body), status=answer.status_code)

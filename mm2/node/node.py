@@ -134,7 +134,7 @@ class Mm2Node:
         create_fleet: FleetFactory = WorkerFleet,
         pages: PagesByPath | None = None,
     ) -> None:
-        """`pages` are additional pages of the REST servers; pages may be added later."""
+        """`pages` are additional pages of the loopback server; pages may be added later."""
         self._settings = settings
         self._selection = selection
         self._environment = environment
@@ -173,7 +173,7 @@ class Mm2Node:
         )
         self._fleet.open()
         if site.PAGE_PATH in self._pages:
-            _log.info("the status page is at %s%s", self._fleet.pages_url, site.PAGE_PATH)
+            _log.info("the status page is at %s%s", self._fleet.loopback.url, site.PAGE_PATH)
         for each in self._workers:
             self._start_worker(each)
 

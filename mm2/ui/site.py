@@ -77,7 +77,8 @@ class _DocumentCache:
         self._lock = threading.Lock()
         self._of: PageSnapshot | None = None
         self._made: dict[tuple[str, ...], Any] = {}
-        self._texts = 0
+        self._searches = 0
+        """Number of searches in `_made`."""
 
     def get(
         self,
@@ -89,18 +90,18 @@ class _DocumentCache:
     ) -> T:
         """Returns a document, built by `make` if needed; `text` is what it searches for.
 
-        Raises `TooManySearchesError`."""
+        Raises `TooManySearchesError` for a search only."""
         with self._lock:
             if self._of is not seen:
-                self._of, self._made, self._texts = seen, {}, 0
+                self._of, self._made, self._searches = seen, {}, 0
             key = (*name, text)
             if key not in self._made:
-                self._texts += bool(text)
-                if self._texts > SEARCHES_MAX:
+                if text and self._searches >= SEARCHES_MAX:
                     raise TooManySearchesError(
                         f"more than {SEARCHES_MAX} different searches; try again"
                     )
                 self._made[key] = make()
+                self._searches += bool(text)
             found: T = self._made[key]
             return found
 

@@ -43,7 +43,7 @@ flows: [{from: east, to: west, replication.factor: 1}]
 rest: {listeners: 'http://0.0.0.0:8090', rest.advertised.host.name: '${env:POD_IP}'}
 metrics: {host: 0.0.0.0}
 """
-PAGE = "http://127.0.0.1:8090/ui"
+PAGE = "http://127.0.0.1:9464/ui"
 
 
 @pytest.fixture(scope="module")

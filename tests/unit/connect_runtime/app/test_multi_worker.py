@@ -50,25 +50,18 @@ def port() -> Iterator[int]:
     chosen.release()
 
 
-def test_pages_are_at_the_server_for_other_nodes_where_its_port_was_chosen(opened, port):
-    found = opened(internal(port))
-    assert found.pages_url == found.advertised_url.rstrip("/") == f"http://127.0.0.1:{port}"
-    assert shown(found.pages_url)
+@pytest.mark.parametrize("is_chosen", [True, False])
+def test_pages_are_for_this_machine_alone_whatever_port_other_nodes_use(opened, port, is_chosen):
+    """They ask nobody for a password, and nobody expects them at `rest.listeners`."""
+    found = opened(internal(port if is_chosen else 0))
     assert shown(found.loopback.url)
-
-
-def test_at_a_port_that_nobody_has_chosen_only_this_machine_is_shown_pages(opened):
-    found = opened(internal(0))
-    assert found.pages_url == found.loopback.url
-    assert shown(found.pages_url)
     assert httpx.get(f"{found.advertised_url}page").status_code == 404
 
 
-def test_without_a_server_for_other_nodes_pages_are_on_this_machine_alone(opened):
+def test_without_a_server_for_other_nodes_pages_are_on_this_machine_too(opened):
     found = opened(None)
     assert found.advertised_url == multi_worker.UNREACHABLE_URL
-    assert found.pages_url == found.loopback.url
-    assert shown(found.pages_url)
+    assert shown(found.loopback.url)
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,21 @@ def test_what_goes_wrong_is_told(lanes):
         asyncio.run(lanes.render(PageThreadPool.PEOPLE, broken))
 
 
+def test_of_pages_that_fail_again_and_again_one_is_logged(lanes, caplog, monkeypatch):
+    async def fail() -> None:
+        for _ in range(100):
+            lanes.log_failure("/ui/api/overview", ValueError("why"))
+
+    asyncio.run(fail())
+    (record,) = caplog.records
+    assert "rendering /ui/api/overview failed: ValueError('why')" in record.getMessage()
+    assert record.exc_info is not None
+    monkeypatch.setattr(mounted_pages, "FAILURE_LOG_INTERVAL_S", -1.0)
+    lanes._next_failure_log_s = 0.0
+    asyncio.run(fail())
+    assert len(caplog.records) == 101
+
+
 def test_once_stopped_no_page_is_made(lanes):
     lanes.stop(1.0)
     with pytest.raises(ThreadPoolFull, match="is stopping"):

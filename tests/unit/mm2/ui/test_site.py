@@ -279,6 +279,25 @@ def test_groups_are_looked_for_by_so_many_texts_in_one_look(browser):
     assert texts[-1] == "one more"
 
 
+def test_searches_keep_no_other_page_from_being_shown(browser):
+    """Also those that are refused, which anyone can send."""
+    asked = {"flow": "east->west"}
+    browser.board.groups("east->west", 0).publish(
+        CheckpointGroupsSnapshot(
+            last_round_s=1,
+            last_round_wall_ms=1,
+            find_groups=lambda *_: GroupSearchResult(total_count=0, matching_count=0, groups={}),
+        )
+    )
+    for number in range(3 * site.SEARCHES_MAX):
+        status = 200 if number < site.SEARCHES_MAX else 503
+        browser.json("/ui/api/groups", status=status, group=f"g{number}", **asked)
+    assert browser.json("/ui/api/overview")["version"] == 1
+    assert browser.json("/ui/api/flow", **asked)["version"] == 1
+    assert browser.json("/ui/api/groups", **asked)["version"] == 1
+    browser.json("/ui/api/groups", status=200, group="g0", **asked)
+
+
 def test_long_texts_are_cut_before_they_are_looked_for(browser):
     texts = []
 
