@@ -120,10 +120,6 @@ class Fleet:
     def loopback(self) -> LoopbackApi:
         return LoopbackApi(url="http://h:1", user="mm2", password="made anew")
 
-    @property
-    def pages_url(self) -> str:
-        return "http://h:2"
-
     def open(self) -> None:
         self.calls.append("open")
 

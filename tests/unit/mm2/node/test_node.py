@@ -175,7 +175,7 @@ def test_where_the_status_page_is_is_told_where_there_is_one(running, caplog):
     found = running()
     found.served["/ui"] = lambda _: PageResponse(body=b"")
     found.begins()
-    assert "the status page is at http://h:2/ui" in caplog.text
+    assert "the status page is at http://h:1/ui" in caplog.text
 
 
 def test_only_flows_that_were_chosen_run_here(running):
