@@ -80,6 +80,15 @@ class ChildProcess:
             self._life_fd = None
 
 
+def build_python_command(module: str, *arguments: str) -> list[str]:
+    """Return the command line that runs an installed module with this interpreter.
+
+    With `-P` Python does not search the working directory for modules: other users may be able to
+    write to it.
+    """
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
 def start_process(
     argv: Sequence[str],
     *,

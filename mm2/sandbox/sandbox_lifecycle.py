@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -204,7 +203,7 @@ def _launch_supervisor(home: SandboxFolder) -> SandboxState:
     try:
         with home.supervisor_log.open("wb") as log:
             subprocess.run(  # noqa: S603 - our own module
-                [sys.executable, "-m", "mm2.sandbox.supervisor", str(home.folder)],
+                processes.build_python_command("mm2.sandbox.supervisor", str(home.folder)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -14,7 +14,6 @@ import logging
 import os
 import pathlib
 import shlex
-import sys
 import tempfile
 import threading
 from collections import Counter
@@ -304,7 +303,7 @@ def _run_child(
     answer, complaints = folder / "answer", folder / "complaints"
     with answer.open("wb") as output, complaints.open("wb") as errors:
         child = processes.start_process(
-            [sys.executable, "-m", _CLI_MODULE, *words],
+            processes.build_python_command(_CLI_MODULE, *words),
             output=output,
             stderr=errors,
             env={**os.environ, "TMPDIR": str(folder)},

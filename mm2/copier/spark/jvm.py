@@ -336,6 +336,9 @@ def _build_environment(settings: SparkSettings, *, gateway_file: Path) -> dict[s
     environment |= {
         "SPARK_HOME": str(find_spark_home()),
         "SPARK_CONNECT_MODE": "0",
+        # Local copy processes begin as `python -m …`: without this, Python would first search the
+        # working directory for modules, and other users may be able to write to it.
+        "PYTHONSAFEPATH": "1",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(gateway_file),
     }
     if settings.is_local:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -326,7 +325,7 @@ class Drill:
         lines = (java_properties.format_property(key, value) for key, value in props.items())
         path.write_text("\n".join(lines) + "\n", encoding="iso-8859-1")
         said = self._open.enter_context((self._folder / "run.log").open("wb"))
-        command = [sys.executable, "-m", "mm2.cli.main", "run", str(path)]
+        command = processes.build_python_command("mm2.cli.main", "run", str(path))
         self._report_step("starting the flow with the settings of the file")
         child = processes.start_process([*command, "--metrics-port", "0"], output=said)
         self._open.callback(child.kill)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import collections
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -291,7 +290,7 @@ class DemoFailover:
     def _execute(self, *arguments: str) -> None:
         """Run the command, and answer its hooks meanwhile."""
         said = self._folder / "failover.txt"
-        command = [sys.executable, "-m", "mm2.cli.main", "failover", *arguments]
+        command = processes.build_python_command("mm2.cli.main", "failover", *arguments)
         with said.open("wb") as output:
             self._child = child = processes.start_process(command, output=output)
             self._wait(lambda: self._answer_hooks() or child.poll() is not None, "mm2 failover")

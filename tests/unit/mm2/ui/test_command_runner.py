@@ -193,6 +193,12 @@ def test_a_commands_answer_is_what_it_printed():
     assert version.VERSION in command_runner.run_command(["--version"], 60.0, _nobody).decode()
 
 
+def test_a_command_loads_no_module_of_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "contextlib.py").write_text("raise SystemExit('a foreign module runs')")
+    monkeypatch.chdir(tmp_path)
+    assert version.VERSION in command_runner.run_command(["--version"], 60.0, _nobody).decode()
+
+
 def test_a_command_that_says_why_it_cannot_is_quoted(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text("clusters: 3")

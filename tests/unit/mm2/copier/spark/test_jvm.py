@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from mm2.copier.spark import jvm
 from mm2.copier.spark.jvm import ClassArchive
+from mm2.copier.spark.settings import SparkSettings
 
 BANNER = 'openjdk version "17.0.15"'
 WRITE = "-XX:+RecordDynamicDumpInfo"
@@ -91,6 +94,14 @@ def test_one_that_cannot_be_looked_at_is_left_alone(folder):
     path.unlink()
     path.symlink_to(path)
     assert (one.options, one.is_wanted) == ("", False)
+
+
+def test_python_processes_of_spark_load_no_module_of_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "contextlib.py").write_text("raise SystemExit('a foreign module runs')")
+    monkeypatch.chdir(tmp_path)
+    for settings in (SparkSettings(), SparkSettings(master="spark://host:7077")):
+        given = jvm._build_environment(settings, gateway_file=tmp_path / "gateway")
+        subprocess.run([sys.executable, "-m", "timeit", "-n1", "0"], env=given, check=True)
 
 
 def test_the_log_is_bounded_and_where_it_was_asked_for():
