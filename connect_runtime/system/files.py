@@ -13,6 +13,7 @@ import pwd
 import stat
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -82,6 +83,47 @@ def others_can_write(path: Path) -> bool:
 def is_trusted(folder: Path) -> bool:
     """Return whether only this user or root can have written to the folder. Raises `OSError`."""
     return folder.stat().st_uid in (0, os.geteuid()) and not others_can_write(folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignWriter:
+    """A user other than this one and root who can change a file."""
+
+    path: Path
+    """The file, or the folder in which the user can replace it."""
+    owner: int | None
+    """User id of the owner of `path`; None if its mode lets other users write."""
+
+
+def find_foreign_writer(file: Path) -> ForeignWriter | None:
+    """Return who other than this user and root can change or replace a file; None if nobody can.
+
+    Checks the file, its folder and the folder to which a symbolic link leads. In a sticky folder
+    others cannot replace the file. What is mounted read-only by itself counts as safe, whatever its
+    owner and mode: Kubernetes mounts config maps as folders of mode 0777, and containers get files
+    of the host's users. Raises `OSError`.
+    """
+    for path in dict.fromkeys((file, file.absolute().parent, Path(os.path.realpath(file)).parent)):
+        if _is_read_only_mount(path):
+            continue
+        found = path.stat()
+        owners = {found.st_uid, path.lstat().st_uid}  # the owner of a symbolic link can redirect it
+        foreign = owners - {0, os.geteuid()}
+        if foreign:
+            return ForeignWriter(path=path, owner=min(foreign))
+        is_sticky = stat.S_ISDIR(found.st_mode) and bool(found.st_mode & stat.S_ISVTX)
+        if others_can_write(path) and not is_sticky:
+            return ForeignWriter(path=path, owner=None)
+    return None
+
+
+def _is_read_only_mount(path: Path) -> bool:
+    """Return whether a file or folder is itself a mount point, and mounted read-only.
+
+    A read-only file system around it is not enough: systemd's `ProtectSystem=` shows one to a
+    service although other users can write to it.
+    """
+    return os.path.ismount(path) and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
 def _is_own_group(group_id: int) -> bool:

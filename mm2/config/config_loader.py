@@ -178,19 +178,25 @@ def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
 
 
 def _check_file_permissions(found: Mm2Settings, path: pathlib.Path) -> Mm2Settings:
-    """Warn if other users can write to the file. Raises `SettingsError` if it also has hooks."""
+    """Warn if other users can change the file. Raises `SettingsError` if it also has hooks."""
     try:
-        if not files.others_can_write(path):
-            return found
-    except OSError:
-        return found  # the file was removed after it was read
-    remedy = f"chmod go-w {shlex.quote(str(path))}"
+        writer = files.find_foreign_writer(path)
+    except OSError as error:
+        raise config_errors.build_unreadable_error(
+            str(path), f"its owner and mode cannot be read: {error.strerror}"
+        ) from None
+    if writer is None:
+        return found
+    who = "other users" if writer.owner is None else f"user id {writer.owner}"
+    what = "this file" if writer.path == path else f"its folder {writer.path}"
+    if writer.owner is None:
+        remedy = f"run: chmod go-w {shlex.quote(str(writer.path))}"
+    else:
+        remedy = "copy the file to a folder of root or of the user that runs mm2"
     if found.hooks:
-        text = (
-            f"runs commands, but other users can write to this file; to allow hooks, run: {remedy}"
-        )
+        text = f"runs commands, but {who} can write to {what}; to allow hooks, {remedy}"
         raise SettingsError(str(path), [ConfigProblem(line=0, key="hooks", text=text)])
-    text = f"other users can write to this file and thus control mm2; to prevent it, run: {remedy}"
+    text = f"{who} can write to {what} and thus control mm2; to prevent it, {remedy}"
     warning = ConfigProblem(line=0, key="", text=text)
     return dataclasses.replace(found, warnings=(warning, *found.warnings))
 

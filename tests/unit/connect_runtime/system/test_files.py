@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.system import files
-from connect_runtime.system.files import ForeignFolderError
+from connect_runtime.system.files import ForeignFolderError, ForeignWriter
 
 
 def test_it_is_made_for_this_user_alone(tmp_path):
@@ -73,6 +73,84 @@ def test_only_folders_of_this_user_and_root_are_trusted(tmp_path, monkeypatch):
     tmp_path.chmod(0o755)
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
     assert files.is_trusted(tmp_path) is (tmp_path.stat().st_uid == 0)
+
+
+@pytest.fixture
+def config(tmp_path):
+    """A file of this user in a folder of this user."""
+    folder = tmp_path / "config"
+    folder.mkdir(mode=0o755)
+    file = folder / "clusters.yaml"
+    file.touch(mode=0o644)
+    return file
+
+
+def test_nobody_else_can_change_a_file_in_a_folder_of_this_user(config):
+    assert files.find_foreign_writer(config) is None
+
+
+@pytest.mark.parametrize("which", ["file", "folder"])
+def test_a_mode_that_lets_others_write_is_found(config, which):
+    path = config if which == "file" else config.parent
+    path.chmod(0o757)
+    assert files.find_foreign_writer(config) == ForeignWriter(path=path, owner=None)
+
+
+def test_a_link_is_followed(config, tmp_path):
+    link = tmp_path / "link.yaml"
+    link.symlink_to(config)
+    assert files.find_foreign_writer(link) is None
+    config.parent.chmod(0o777)
+    assert files.find_foreign_writer(link) == ForeignWriter(path=config.parent, owner=None)
+
+
+def test_in_a_sticky_folder_others_cannot_replace_a_file(config):
+    config.parent.chmod(0o1777)
+    assert files.find_foreign_writer(config) is None
+    config.chmod(0o666)
+    assert files.find_foreign_writer(config) == ForeignWriter(path=config, owner=None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("which", ["file", "folder", "link"])
+def test_an_owner_other_than_this_user_and_root_is_found(config, tmp_path, which):
+    link = tmp_path / "link.yaml"
+    link.symlink_to(config)
+    path = {"file": config, "folder": config.parent, "link": link}[which]
+    os.chown(path, 4242, -1, follow_symlinks=False)
+    expected = ForeignWriter(path=path, owner=4242)
+    assert files.find_foreign_writer(link if which == "link" else config) == expected
+
+
+def test_files_of_root_are_accepted_by_every_user(config, monkeypatch):
+    if config.stat().st_uid == 0:
+        monkeypatch.setattr(os, "geteuid", lambda: 4242)
+        assert files.find_foreign_writer(config) is None
+
+
+def test_what_is_mounted_read_only_is_accepted_as_kubernetes_mounts_config_maps(
+    config, monkeypatch
+):
+    config.parent.chmod(0o777)
+
+    class Mount:
+        f_flag = os.ST_RDONLY
+
+    monkeypatch.setattr(os, "statvfs", lambda _: Mount)
+    assert files.find_foreign_writer(config) is not None, "the file system is mounted elsewhere"
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == config.parent)
+    assert files.find_foreign_writer(config) is None
+    Mount.f_flag = 0
+    assert files.find_foreign_writer(config) is not None
+
+
+def test_a_pipe_of_a_shell_is_accepted():
+    reading, writing = os.pipe()
+    try:
+        assert files.find_foreign_writer(Path(f"/dev/fd/{reading}")) is None
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 MB = 1 << 20

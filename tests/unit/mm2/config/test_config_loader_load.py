@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from connect_runtime.config.config_errors import SettingsError
 from connect_runtime.system.certificates import CertificateAuthority
+from connect_runtime.system import files
 from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.files import ForeignWriter
 from mm2.config import config_loader
 
 BASE = """
@@ -185,6 +187,47 @@ def test_commands_of_a_file_that_others_can_write_are_refused(tmp_path):
         f"{path}: hooks: runs commands, but other users can write to this file; "
         f"to allow hooks, run: chmod go-w {path}"
     )
+
+
+def test_commands_of_a_file_in_a_folder_that_others_can_write_are_refused(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text(WITH_HOOKS)
+    tmp_path.chmod(0o777)
+    with pytest.raises(SettingsError) as raised:
+        config_loader.load(path, environment={})
+    assert str(raised.value).splitlines()[0] == (
+        f"{path}: hooks: runs commands, but other users can write to its folder {tmp_path}; "
+        f"to allow hooks, run: chmod go-w {tmp_path}"
+    )
+
+
+def test_a_file_of_another_user_is_warned_of_and_its_commands_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "c.yaml"
+    path.write_text(BASE)
+    writer = ForeignWriter(path=path, owner=4242)
+    monkeypatch.setattr(files, "find_foreign_writer", lambda _: writer)
+    assert config_loader.load(path, environment={}).format_warnings() == [
+        f"{path}: user id 4242 can write to this file and thus control mm2; to prevent it, copy "
+        "the file to a folder of root or of the user that runs mm2"
+    ]
+    path.write_text(WITH_HOOKS)
+    with pytest.raises(SettingsError, match="but user id 4242 can write to this file; to allow"):
+        config_loader.load(path, environment={})
+
+
+def test_a_file_that_vanishes_before_its_check_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "c.yaml"
+    path.write_text(WITH_HOOKS)
+    read = config_loader.read_text
+
+    def read_and_remove(given):
+        text = read(given)
+        path.unlink()
+        return text
+
+    monkeypatch.setattr(config_loader, "read_text", read_and_remove)
+    with pytest.raises(SettingsError, match="owner and mode cannot be read: No such file"):
+        config_loader.load(path, environment={})
 
 
 def test_a_file_that_others_can_write_is_warned_of(tmp_path):
