@@ -36,6 +36,27 @@ def read_bounded(file: Path, *, max_bytes: int, regular_only: bool = False) -> b
     return data
 
 
+def open_own(file: Path, flags: int) -> int:
+    """Open a regular file of this user or root; return its descriptor.
+
+    Neither follows a symbolic link nor waits for the other end of a pipe. Raises `OSError`, also
+    for any other kind of file and for another owner.
+    """
+    try:
+        opened = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "a symbolic link, which is not followed") from error
+        raise
+    found = os.fstat(opened)
+    if stat.S_ISREG(found.st_mode) and found.st_uid in (0, os.geteuid()):
+        return opened
+    os.close(opened)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    raise OSError(errno.EPERM, f"belongs to user id {found.st_uid}, not to this user or root")
+
+
 class ForeignFolderError(OSError):
     """Another user could read or change the content of the folder."""
 

@@ -10,17 +10,22 @@ import fcntl
 import itertools
 import os
 import pathlib
+import stat
 from collections.abc import Collection
 from types import TracebackType
 from typing import Self
 
 from connect_runtime.base.errors import FatalError
+from connect_runtime.system import files
 from mm2.failover import journal
 from mm2.failover.journal import JournalError, MoveJournal
 from mm2.failover.readiness import UnfinishedMove
 
 MAX_JOURNALS = 1_000
 MAX_FIRST_LINE_BYTES = 1 << 20
+MAX_OTHER_JOURNAL_BYTES = 256 << 20
+"""Larger files are not searched for an unfinished move. A journal has about 100 bytes for each group
+or partition, so this admits more than two million."""
 
 
 def explain_unusable_path(path: pathlib.Path) -> str:
@@ -39,9 +44,11 @@ def find_unfinished_moves(
     folder: pathlib.Path, ends: Collection[str], *, excluded: pathlib.Path
 ) -> list[UnfinishedMove]:
     """Find the unfinished moves between two clusters, in either direction, by the journals
-    (`*.jsonl`) in a folder. Other files are skipped, and the journal `excluded`."""
+    (`*.jsonl`) in a folder. Other files are skipped, files of users other than this one and root,
+    and the journal `excluded`."""
     found = []
-    for path in sorted(itertools.islice(folder.glob("*.jsonl"), MAX_JOURNALS)):
+    own = filter(_is_own_file, folder.glob("*.jsonl"))
+    for path in sorted(itertools.islice(own, MAX_JOURNALS)):
         try:
             if path.absolute() != excluded.absolute() and (
                 other := _read_unfinished_move(path, set(ends))
@@ -52,8 +59,16 @@ def find_unfinished_moves(
     return found
 
 
+def _is_own_file(path: pathlib.Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid in (0, os.geteuid())
+
+
 def _read_unfinished_move(path: pathlib.Path, ends: Collection[str]) -> UnfinishedMove | None:
-    with path.open("rb") as file:
+    with os.fdopen(files.open_own(path, os.O_RDONLY), "rb") as file:
         try:
             first = journal.read_journal(file.readline(MAX_FIRST_LINE_BYTES).decode())
             if (
@@ -62,7 +77,10 @@ def _read_unfinished_move(path: pathlib.Path, ends: Collection[str]) -> Unfinish
             ):
                 return None
             file.seek(0)
-            whole = journal.read_journal(file.read().decode())
+            text = file.read(MAX_OTHER_JOURNAL_BYTES + 1)
+            if len(text) > MAX_OTHER_JOURNAL_BYTES:
+                return None
+            whole = journal.read_journal(text.decode())
         except (JournalError, UnicodeDecodeError):
             return None
         if whole.next_step is None or whole.identity is None:
@@ -89,7 +107,7 @@ class JournalFile:
         self.path = path
         flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if begin else 0)
         try:
-            self._fd = os.open(path, flags, 0o600)
+            self._fd = files.open_own(path, flags)
         except FileExistsError as error:
             raise FatalError(_explain_existing_file(path)) from error
         except OSError as error:
@@ -129,7 +147,9 @@ class JournalFile:
             ) from error
 
     def _read(self) -> MoveJournal:
-        data = self.path.read_bytes()
+        with open(self._fd, "rb", closefd=False) as file:
+            file.seek(0)
+            data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
             os.ftruncate(self._fd, len(whole))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.base.errors import FatalError
-from mm2.failover import journal
+from mm2.failover import journal, journal_file
 from mm2.failover.journal import MoveIdentity
 from mm2.failover.journal_file import JournalFile
 from mm2.failover.move_request import MoveKind, MoveRequest
@@ -48,6 +48,57 @@ def test_a_journal_that_is_there_is_not_begun_again(path):
     with pytest.raises(FatalError, match="resume the move"):
         JournalFile(path, begin=FIRST)
     assert path.read_text() == FIRST
+
+
+def test_a_pipe_and_a_link_are_no_journals(path):
+    os.mkfifo(path)
+    with pytest.raises(FatalError, match="opening the journal .*: not a regular file"):
+        JournalFile(path)
+    link = path.with_name("link.jsonl")
+    link.symlink_to(path)
+    with pytest.raises(FatalError, match="a symbolic link, which is not followed"):
+        JournalFile(link)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_journal_of_another_user_is_not_resumed(path):
+    path.write_text(FIRST)
+    os.chown(path, 4242, -1)
+    with pytest.raises(FatalError, match="belongs to user id 4242, not to this user or root"):
+        JournalFile(path)
+
+
+def find(folder: Path) -> list[str]:
+    excluded = folder / "mine.jsonl"
+    found = journal_file.find_unfinished_moves(folder, ("east", "west"), excluded=excluded)
+    return [Path(each.path).name for each in found]
+
+
+def test_a_pipe_and_a_link_among_the_journals_are_skipped(path):
+    path.write_text(FIRST)
+    os.mkfifo(path.with_name("a.jsonl"))
+    path.with_name("b.jsonl").symlink_to(path)
+    path.with_name("c.jsonl").symlink_to(path.with_name("a.jsonl"))
+    assert find(path.parent) == ["move.jsonl"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_journals_of_another_user_are_skipped_and_hide_none(path, monkeypatch):
+    monkeypatch.setattr(journal_file, "MAX_JOURNALS", 1)
+    for number in range(3):
+        foreign = path.with_name(f"a{number}.jsonl")
+        foreign.write_text(FIRST)
+        os.chown(foreign, 4242, -1)
+    path.write_text(FIRST)
+    assert find(path.parent) == ["move.jsonl"]
+
+
+def test_a_journal_beyond_the_limit_is_skipped(path, monkeypatch):
+    path.write_text(FIRST)
+    monkeypatch.setattr(journal_file, "MAX_OTHER_JOURNAL_BYTES", len(FIRST))
+    assert find(path.parent) == ["move.jsonl"]
+    monkeypatch.setattr(journal_file, "MAX_OTHER_JOURNAL_BYTES", len(FIRST) - 1)
+    assert find(path.parent) == []
 
 
 def test_two_processes_do_not_share_one(path):
