@@ -1,8 +1,8 @@
 """One Kafka broker process, with its settings, its data, and the formatting of its storage.
 
 Storage is formatted with Kafka's own tool. Its output is the same for every broker of a release,
-except for three names and for the users in its arguments. So the tool runs once, and its output is
-cached beside the jars: this saves a JVM start per broker.
+except for three names. So the tool runs once, and its output is cached beside the jars: this saves
+a JVM start per broker.
 """
 
 from __future__ import annotations
@@ -96,19 +96,11 @@ def make_cluster_id() -> str:
             return text
 
 
-def format_storage(
-    brokers: Iterable[KafkaBroker],
-    *,
-    cluster_id: str,
-    arguments: Sequence[str] = (),
-) -> None:
-    """Format the storage of all `brokers` concurrently; `arguments` are passed to the tool."""
+def format_storage(brokers: Iterable[KafkaBroker], *, cluster_id: str) -> None:
+    """Format the storage of all `brokers` concurrently."""
     nodes = list(brokers)
     for node in nodes:
         node.prepare()
-    if arguments:
-        _run_storage_tool(nodes, cluster_id=cluster_id, arguments=arguments)
-        return
     unformatted = [node for node in nodes if not _write_kept_format(node, cluster_id=cluster_id)]
     _run_storage_tool(unformatted, cluster_id=cluster_id)
     for node in unformatted[:1]:
@@ -147,16 +139,14 @@ def _keep_format(node: KafkaBroker) -> None:
         return  # the cache is read-only, or another process has just filled it
 
 
-def _run_storage_tool(
-    brokers: Sequence[KafkaBroker], *, cluster_id: str, arguments: Sequence[str] = ()
-) -> None:
+def _run_storage_tool(brokers: Sequence[KafkaBroker], *, cluster_id: str) -> None:
     running: list[tuple[KafkaBroker, Path, RunningProgram]] = []
     try:
         for node in brokers:
             log_path = node.folder / "format.log"
             argv = node.runner.storage_tool(
                 *("format", "--cluster-id", cluster_id),
-                *("--config", str(node.properties_path), *arguments),
+                *("--config", str(node.properties_path)),
                 flags=java_server.TEST_JVM_FLAGS,
             )
             with log_path.open("wb") as log:

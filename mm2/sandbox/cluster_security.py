@@ -7,8 +7,6 @@ use SASL_SSL with PLAIN among themselves. Certificates and passwords are generat
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +25,7 @@ SASL_MECHANISMS = (SCRAM_512, SCRAM_256, PLAIN)
 
 _BROKER_USER = "broker"
 SCRAM_ITERATIONS = 4096
-_SCRAM_HASHES = {SCRAM_512: "sha512", SCRAM_256: "sha256"}
+_SCRAM_MECHANISMS = (SCRAM_512, SCRAM_256)
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _CERTIFICATE_HOSTS = ("127.0.0.1", "localhost")
@@ -121,23 +119,11 @@ class ClusterSecurity:
             settings[f"{prefix}.plain.sasl.jaas.config"] = _make_jaas_entry(
                 _PLAIN_MODULE, members | known
             )
-            for mechanism in _SCRAM_HASHES:
+            for mechanism in _SCRAM_MECHANISMS:
                 settings[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = _make_jaas_entry(
                     _SCRAM_MODULE, {}
                 )
         return settings
-
-    def format_arguments(self) -> list[str]:
-        """Return arguments of the storage tool that create the SCRAM users.
-
-        Passwords are salted, because other users of the machine can read command lines.
-        """
-        return [
-            word
-            for name, password in self.passwords.items()
-            for mechanism in _SCRAM_HASHES
-            for word in ("--add-scram", _make_scram_credential(mechanism, name, password))
-        ]
 
     def _login(self, user: str) -> dict[str, str]:
         if user not in self.passwords:
@@ -149,18 +135,3 @@ def _make_jaas_entry(module: str, options: Mapping[str, str]) -> str:
     # The passwords are URL-safe base64, so they need no quoting.
     words = [module, "required", *(f'{key}="{value}"' for key, value in options.items())]
     return " ".join(words) + ";"
-
-
-def _make_scram_credential(mechanism: str, name: str, password: str) -> str:
-    salt = secrets.token_bytes(24)
-    salted = hashlib.pbkdf2_hmac(
-        _SCRAM_HASHES[mechanism], password.encode(), salt, SCRAM_ITERATIONS
-    )
-    return (
-        f"{mechanism}=[name={name},iterations={SCRAM_ITERATIONS},"
-        f'salt="{_encode_base64(salt)}",saltedpassword="{_encode_base64(salted)}"]'
-    )
-
-
-def _encode_base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()

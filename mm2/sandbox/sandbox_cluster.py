@@ -66,21 +66,21 @@ def create_scram_users(access: ClientProperties, security: ClusterSecurity) -> N
     """
     made = SandboxClients(access, alias="sandbox")
     admin = made.admin(_SETUP_CLIENT_ID)
-    alterations: list[kafka_admin.UserScramCredentialAlteration] = [
-        kafka_admin.UserScramCredentialUpsertion(
-            name,
-            kafka_admin.ScramCredentialInfo(known, cluster_security.SCRAM_ITERATIONS),
-            password.encode(),
-        )
-        for name, password in security.passwords.items()
-        for known in _SCRAM_MECHANISMS
-    ]
     doing = "creating the SCRAM users"
+
+    def alter(mechanism: kafka_admin.ScramMechanism) -> None:
+        info = kafka_admin.ScramCredentialInfo(mechanism, cluster_security.SCRAM_ITERATIONS)
+        alterations: list[kafka_admin.UserScramCredentialAlteration] = [
+            kafka_admin.UserScramCredentialUpsertion(name, info, password.encode())
+            for name, password in security.passwords.items()
+        ]
+        for future in admin.alter_user_scram_credentials(alterations).values():
+            future.result(timeout=_SCRAM_ALTER_TIMEOUT_S)
 
     def ask() -> None:
         try:
-            for future in admin.alter_user_scram_credentials(alterations).values():
-                future.result(timeout=_SCRAM_ALTER_TIMEOUT_S)
+            for mechanism in _SCRAM_MECHANISMS:  # KRaft alters a user once in a request
+                alter(mechanism)
         except TimeoutError:
             raise made.create_timeout_error(doing) from None
         except confluent_kafka.KafkaException as error:
@@ -338,11 +338,7 @@ class SandboxCluster:
                 protocol=self._protocol,
             )
             self._add_broker(node, runner, addresses=addresses)
-        broker.format_storage(
-            self.brokers.values(),
-            cluster_id=self.cluster_id,
-            arguments=self.security.format_arguments() if self.security else (),
-        )
+        broker.format_storage(self.brokers.values(), cluster_id=self.cluster_id)
 
     def _create_with_zookeeper(self, client_ports: Mapping[int, int]) -> None:
         jars = kafka_jars.ensure_jars(self.release.jars)
@@ -398,10 +394,16 @@ class SandboxCluster:
         return [*self.brokers.values(), *keeper]
 
     def _await_cluster_metadata(self) -> None:
-        """Wait until the brokers of a ZooKeeper cluster know each other; KRaft needs no wait."""
-        if self.zookeeper is None:
+        """Wait until the brokers of a ZooKeeper cluster know each other, and those of a new secure
+        cluster the users. Other KRaft clusters need no wait.
+
+        Users are created over a connection: the storage tool would take their credentials as
+        arguments, which every user of the machine can read and log in with.
+        """
+        needs_users = self.security is not None and not self._has_users
+        if self.zookeeper is None and not needs_users:
             return
-        if self.security is not None and not self._has_users:
+        if self.security is not None and needs_users:
             access = self.client_properties(mechanism=cluster_security.PLAIN)
             await_full_metadata(access, list(self._addresses.values()))
             create_scram_users(access, self.security)

@@ -8,7 +8,8 @@ import confluent_kafka
 import pytest
 from confluent_kafka import admin
 
-from mm2.sandbox import cluster_security
+from mm2.sandbox import broker, cluster_security
+from mm2.sandbox.java_server import LocalRunner
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.sandbox_errors import SandboxError
 from tests.support import kafka, processes
@@ -69,6 +70,26 @@ def test_a_wrong_password_and_a_strange_authority_are_refused(guarded):
     del strange["ssl.ca.location"]
     with pytest.raises(confluent_kafka.KafkaException):
         admin.AdminClient(strange).list_topics(timeout=3)
+
+
+def test_no_program_gets_a_credential_as_an_argument(monkeypatch):
+    """Also not a salted one: every user of the machine could read it, and log in with it."""
+    commands = []
+    start = LocalRunner.start
+
+    def record(self, argv, *, output, cwd):
+        commands.append(list(argv))
+        return start(self, argv, output=output, cwd=cwd)
+
+    monkeypatch.setattr(LocalRunner, "start", record)
+    monkeypatch.setattr(broker, "_write_kept_format", lambda node, *, cluster_id: False)
+    with SandboxCluster("watched", users=["alice"]) as running:
+        passwords = running.security.passwords.values()
+    assert len(commands) == 2, "the storage tool and the broker"
+    for words in commands:
+        line = " ".join(words)
+        assert "scram" not in line.lower()
+        assert not [each for each in passwords if each in line]
 
 
 def test_passwords_are_in_no_command_line_and_no_repr(guarded):
