@@ -72,7 +72,7 @@ def stop_sandbox(folder: Path) -> bool:
 
     Raises `SandboxError` if one of its processes is still there afterwards.
     """
-    home = SandboxFolder(folder.absolute())
+    home = _open_folder(folder)
     if not home.folder.is_dir():
         return False
     with _hold_command_lock(home):
@@ -97,8 +97,15 @@ def stop_sandbox(folder: Path) -> bool:
 
 def read_status(folder: Path) -> SandboxState | None:
     """Return the state that the sandbox in a folder reports; None if none is up."""
-    home = SandboxFolder(folder.absolute())
+    home = _open_folder(folder)
     return home.read_state() if home.is_supervisor_running() else None
+
+
+def _open_folder(folder: Path) -> SandboxFolder:
+    """Return the sandbox folder, which may not exist. Raises `SandboxError` if it is not private."""
+    home = SandboxFolder(folder.absolute())
+    home.check()
+    return home
 
 
 def describe_ports_in_use(state: SandboxState) -> list[str]:
@@ -173,13 +180,16 @@ def _find_cluster(said: SandboxState, name: str | None) -> ClusterFacts:
 
 
 def find_processes(home: SandboxFolder) -> list[int]:
-    """Return the processes with the sandbox's folder in their command line: brokers, guards."""
+    """Return this user's processes with the sandbox's folder in their command line: brokers,
+    guards.
+    """
     marker = os.fsencode(home.clusters) + b"/"
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                if marker in (entry / "cmdline").read_bytes():
+                own = entry.stat().st_uid == os.geteuid()
+                if own and marker in (entry / "cmdline").read_bytes():
                     found.append(int(entry.name))
     return sorted(found)
 

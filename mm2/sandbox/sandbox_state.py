@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from connect_runtime.system import files
 from mm2.sandbox import broker_settings, containers, kafka_releases, shell_variables
 from mm2.sandbox.sandbox_errors import SandboxError
 
@@ -130,7 +131,22 @@ class SandboxFolder:
         return self.folder / f"{cluster}{_CLIENT_PROPERTIES}"
 
     def create(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        """Create the folder. Raises `SandboxError` if it exists and is not private."""
+        try:
+            files.ensure_private(self.folder)
+        except OSError as error:
+            raise SandboxError(f"cannot use the sandbox folder: {error}") from error
+
+    def check(self) -> None:
+        """Raise `SandboxError` if the folder exists and is not private: its files name processes to
+        end, and addresses to connect to.
+        """
+        try:
+            files.check_private(self.folder, uid=os.geteuid())
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise SandboxError(f"cannot use the sandbox folder: {error}") from error
 
     def write_request(self, request: SandboxRequest) -> None:
         _write_json(self._request, asdict(request))

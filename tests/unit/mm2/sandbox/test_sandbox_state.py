@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from mm2.sandbox import sandbox_state
+from mm2.sandbox import sandbox_lifecycle, sandbox_state
 from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.sandbox_state import (
     BrokerFacts,
@@ -15,6 +18,7 @@ from mm2.sandbox.sandbox_state import (
     SandboxState,
     ZooKeeperFacts,
 )
+from tests.support import eventually
 
 
 @pytest.fixture
@@ -46,6 +50,50 @@ def _state():
             ),
         ),
     )
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770])
+def test_a_folder_that_others_can_enter_is_used_by_no_command(home, mode):
+    home.folder.chmod(mode)
+    for use in (
+        home.create,
+        home.check,
+        lambda: sandbox_lifecycle.stop_sandbox(home.folder),
+        lambda: sandbox_lifecycle.read_status(home.folder),
+    ):
+        with pytest.raises(SandboxError, match=f"sandbox folder: .*run chmod 700 {home.folder}"):
+            use()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")
+def test_a_folder_of_another_user_names_no_process_to_end(home, tmp_path):
+    with subprocess.Popen(["sleep", "60"]) as other:
+        lock = home.try_lock(sandbox_state.SUPERVISOR_LOCK)
+        sandbox_state.write_lock_owner(lock, other.pid)
+        os.chown(home.folder, 4242, -1)
+        with lock, pytest.raises(SandboxError, match="belongs to user id 4242 instead of 0"):
+            sandbox_lifecycle.stop_sandbox(home.folder)
+        assert other.poll() is None
+        other.kill()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run processes as another user")
+def test_processes_of_other_users_do_not_count(home):
+    command = ["sh", "-c", "read x", f"{home.clusters}/x"]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, user=4242) as foreign,
+        subprocess.Popen(command, stdin=subprocess.PIPE) as own,
+    ):
+        for each in (foreign, own):  # a command line is empty until its program has begun
+            eventually.eventually(lambda pid=each.pid: Path(f"/proc/{pid}/cmdline").read_bytes())
+        assert sandbox_lifecycle.find_processes(home) == [own.pid]
+        foreign.kill()
+        own.kill()
+
+
+def test_a_folder_that_does_not_exist_has_no_sandbox(tmp_path):
+    assert sandbox_lifecycle.read_status(tmp_path / "none") is None
+    assert sandbox_lifecycle.stop_sandbox(tmp_path / "none") is False
 
 
 def test_what_is_written_is_read_again(home):
