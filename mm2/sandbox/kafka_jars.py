@@ -153,6 +153,7 @@ ReportProgress = Callable[[str], None]
 
 _LOCK_TIMEOUT_S = 900.0
 _STAMP_VERSION = 1
+_WRITABLE_BY_OTHERS = 0o022
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,21 +208,36 @@ def ensure_jars(
     """Return the folder with exactly the jars of a set; downloads them if needed.
 
     `report` receives progress lines (default: stderr). Raises `SandboxError` if Java or the network
-    is missing, or if the repository serves different files.
+    is missing, if the repository serves different files, or if other users can write to the cache.
     """
     say = print_to_stderr if report is None else report
     base = temporary_folders.find_cache_folder() if cache is None else cache
     folder = base / artefacts.name
     digests = artefacts.digests()
+    _check_writers(base, folder)
     if _is_stamp_valid(folder, digests):
         return folder
-    base.mkdir(parents=True, exist_ok=True)
+    base.mkdir(parents=True, exist_ok=True, mode=0o755)
     with hold_lock(base / f"{artefacts.name}.lock", report=say):
         faults = _find_faults(folder, digests)
         if faults:
             _fetch_again(artefacts, folder, faults=faults, report=say)
         _write_stamp(folder, digests)
     return folder
+
+
+def _check_writers(base: Path, folder: Path) -> None:
+    """Raise `SandboxError` if other users can write to the cache: they could replace a jar at any
+    time, also after it was verified.
+    """
+    present = [base, folder, *(folder.iterdir() if folder.is_dir() else ())]
+    for path in filter(Path.exists, present):
+        if not files.is_trusted(path):
+            raise SandboxError(
+                f"cannot run programs from the cache {base}: users other than this one and root "
+                f"can write to {path}; run chmod -R go-w {base}, or set MM2_CACHE to a folder of "
+                "this user"
+            )
 
 
 def verify_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
@@ -269,6 +285,8 @@ def _fetch_again(
                 f"({_shorten(wrong)}): the repository serves files that do not match the sha256 "
                 "list; nothing was kept"
             )
+        for path in (fresh / "jars", *(fresh / "jars").iterdir()):
+            path.chmod(path.stat().st_mode & ~_WRITABLE_BY_OTHERS)  # whatever the umask is
         if folder.exists():
             folder.rename(fresh / "replaced")
         (fresh / "jars").rename(folder)
@@ -303,10 +321,7 @@ def _make_stamp(folder: Path, digests: Mapping[str, str]) -> dict[str, object]:
 
 
 def _is_stamp_valid(folder: Path, digests: Mapping[str, str]) -> bool:
-    """Whether the stamp is valid; not if another user could have written stamp and jars."""
     try:
-        if not all(map(files.is_trusted, (folder, folder.parent))):
-            return False
         remembered = json.loads(_stamp_path(folder).read_text())
         return bool(remembered == _make_stamp(folder, digests))
     except (OSError, ValueError):

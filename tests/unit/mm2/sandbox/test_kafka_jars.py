@@ -194,16 +194,37 @@ def test_the_stamp_saves_reading_but_not_looking(tmp_path, serve):
     assert repository.asked == 1
 
 
-@pytest.mark.parametrize("whose", ["the folder", "the one around it"])
-def test_where_others_can_write_the_stamp_is_not_believed(tmp_path, serve, whose):
-    serve(_CONTENT)
+@pytest.mark.parametrize("what", ["cache", "folder", "jar"])
+def test_a_cache_that_others_can_write_to_is_refused(tmp_path, serve, what):
+    repository = serve(_CONTENT)
     folder, _ = _jars(tmp_path)
-    before = (folder / "a.jar").stat()
-    (folder / "a.jar").write_bytes(b"b" * before.st_size)
-    os.utime(folder / "a.jar", ns=(before.st_atime_ns, before.st_mtime_ns))
-    _, said = _jars(tmp_path)
-    assert said == []
-    (folder if whose == "the folder" else tmp_path).chmod(0o777)
-    _, said = _jars(tmp_path)
-    assert "altered: a.jar" in said[0]
-    assert (folder / "a.jar").read_bytes() == _CONTENT["a.jar"]
+    path = {"cache": tmp_path, "folder": folder, "jar": folder / "a.jar"}[what]
+    path.chmod(0o777)
+    with pytest.raises(SandboxError) as raised:
+        _jars(tmp_path)
+    assert str(raised.value) == (
+        f"cannot run programs from the cache {tmp_path}: users other than this one and root can "
+        f"write to {path}; run chmod -R go-w {tmp_path}, or set MM2_CACHE to a folder of this user"
+    )
+    path.chmod(0o755)
+    assert _jars(tmp_path)[0] == folder
+    assert repository.asked == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_cache_of_another_user_is_refused(tmp_path, serve):
+    serve(_CONTENT)
+    os.chown(tmp_path, 4242, -1)
+    with pytest.raises(SandboxError, match="set MM2_CACHE"):
+        _jars(tmp_path)
+
+
+def test_what_is_downloaded_only_this_user_can_write_to_whatever_the_umask(tmp_path, serve):
+    serve(_CONTENT)
+    before = os.umask(0)
+    try:
+        folder, _ = _jars(tmp_path / "cache")
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o022 for path in (folder, *folder.iterdir())} == {0}
+    assert folder.parent.stat().st_mode & 0o777 == 0o755
