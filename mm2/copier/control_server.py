@@ -351,7 +351,13 @@ LISTEN_BACKLOG = 512
 GREETING_TIMEOUT_S = 10.0
 """A connection that sends no hello within this time is closed."""
 MAX_UNGREETED_CONNECTIONS = 128
-"""Connections without a hello; further ones are rejected."""
+"""Connections without a hello; a further one replaces the oldest. Copy processes send theirs within
+milliseconds, so idle connections of others cannot keep them out.
+"""
+ACCEPT_BATCH = 32
+"""Connections accepted before those accepted earlier are read: well below
+`MAX_UNGREETED_CONNECTIONS`, so that none is replaced before it was read.
+"""
 _GREETING_CHECK_INTERVAL_S = 1.0
 _IDLE_POLL_S = 30.0
 _ACCEPT_RETRY_DELAY_S = 0.5
@@ -384,7 +390,8 @@ class ControlServer:
         self._now = clock
         self._poller = Poller()
         self._connections: dict[bytes, ControlConnection] = {}
-        self._unauthenticated: set[ControlConnection] = set()
+        self._unauthenticated: dict[ControlConnection, None] = {}  # oldest first
+        self._is_crowded = False
         self._channels: dict[bytes, TaskChannel] = {}
         self._pending_wakeups: set[bytes] = set()
         self._wakeup_lock = threading.Lock()
@@ -505,7 +512,7 @@ class ControlServer:
             connection.send_pending()
 
     def _accept(self, _mask: int) -> None:
-        for _ in range(LISTEN_BACKLOG):
+        for _ in range(ACCEPT_BATCH):
             try:
                 accepted, _peer = self._listener.accept()
             except (BlockingIOError, ConnectionAbortedError):
@@ -514,9 +521,7 @@ class ControlServer:
                 self._pause_accepting(error)
                 return
             self._is_accepting = True
-            if len(self._unauthenticated) >= MAX_UNGREETED_CONNECTIONS:
-                accepted.close()
-                continue
+            self._limit_unauthenticated()
             try:
                 stream = wrap_accepted_socket(accepted, self._tls)
             except OSError as error:
@@ -527,7 +532,21 @@ class ControlServer:
             connection = ControlConnection(
                 stream, handler=self, poller=self._poller, deadline_s=deadline_s
             )
-            self._unauthenticated.add(connection)
+            self._unauthenticated[connection] = None
+
+    def _limit_unauthenticated(self) -> None:
+        """Make room for one more connection without a hello."""
+        if len(self._unauthenticated) < MAX_UNGREETED_CONNECTIONS:
+            return
+        oldest = next(iter(self._unauthenticated))
+        del self._unauthenticated[oldest]
+        oldest.close()
+        if not self._is_crowded:
+            self._is_crowded = True
+            _log.warning(
+                "control channel: more than %d connections without a hello: closing the oldest",
+                MAX_UNGREETED_CONNECTIONS,
+            )
 
     def _pause_accepting(self, error: OSError) -> None:
         """Stop accepting for a moment: pending connections would keep the listener readable."""
@@ -549,6 +568,8 @@ class ControlServer:
         now_s = self._now.now_s()
         for connection in [each for each in self._unauthenticated if each.deadline_s <= now_s]:
             self.remove(connection, None, f"no hello within {GREETING_TIMEOUT_S:.0f} s")
+        if not self._unauthenticated:
+            self._is_crowded = False
 
     def authenticate(
         self, connection: ControlConnection, greeting: CopyHello
@@ -557,7 +578,7 @@ class ControlServer:
         channel = self._channels.get(greeting.token)
         if channel is None or greeting.token in self._connections:
             return None
-        self._unauthenticated.discard(connection)
+        self._unauthenticated.pop(connection, None)
         self._connections[greeting.token] = connection
         channel.set_connected(greeting)
         return channel
@@ -571,7 +592,7 @@ class ControlServer:
         """Close a connection, its channel, or both."""
         if connection is not None:
             connection.close()
-            self._unauthenticated.discard(connection)
+            self._unauthenticated.pop(connection, None)
             if channel is None:
                 _log.warning("control channel: connection closed before its hello: %s", reason)
         if channel is not None:

@@ -31,6 +31,7 @@ from mm2.copier.control_frames import (
     ControlFrameDecoder,
     ControlMessage,
     CopyHello,
+    TlsAddress,
     UnixAddress,
 )
 from mm2.copier.control_server import ChannelClosedError, ChannelInbox, ControlServer
@@ -357,6 +358,42 @@ class JumpingClock(SystemClock):
 
     def now_s(self):
         return super().now_s() + self.ahead_s
+
+
+def test_idle_connections_of_strangers_do_not_keep_a_copy_process_out(
+    certificate, caplog, monkeypatch
+):
+    monkeypatch.setattr(control_server, "MAX_UNGREETED_CONNECTIONS", 8)
+    monkeypatch.setattr(control_server, "ACCEPT_BATCH", 2)
+    context, fingerprint = certificate
+    bind = ("127.0.0.1", 0)
+    listening = control_server.listen_tls(
+        CLOCK, tls=context, fingerprint=fingerprint, bind=bind, advertised_host="127.0.0.1"
+    )
+    address = ("127.0.0.1", cast(TlsAddress, listening.address).port)
+    strangers = [socket.create_connection(address) for _ in range(40)]
+    try:
+        assert clock.wait_until(lambda: _is_closed(strangers[0]), timeout_s=5.0)
+        channel = listening.open_channel("a")
+        Copy(listening, channel.token).connect()
+        assert clock.wait_until(lambda: channel.connected, timeout_s=5.0)
+        assert not _is_closed(strangers[-1])
+        lines = [each.getMessage() for each in caplog.records]
+        assert len([each for each in lines if "closing the oldest" in each]) == 1
+    finally:
+        for each in strangers:
+            each.close()
+        listening.close()
+
+
+def _is_closed(peer: socket.socket) -> bool:
+    peer.setblocking(False)
+    try:
+        return peer.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
 
 
 def test_a_silent_stranger_is_turned_away(tmp_path):
