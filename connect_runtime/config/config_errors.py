@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -39,7 +40,7 @@ class ConfigProblem:
         key = self.key if self.key.isprintable() else repr(self.key)
         text = f"{place}: {key + ': ' if key else ''}{self.text}"
         if self.given is not None:
-            text += f"; given: {_quote(self.given)}"
+            text += f"; given: {_quote(hide_secrets(self.given))}"
         if self.allowed is not None:
             text += f"; allowed: {self.allowed}"
         if self.nearest is not None:
@@ -96,18 +97,34 @@ def _quote(text: str) -> str:
     return f"'{text}'" if text.isprintable() else repr(text)
 
 
-_SENSITIVE_SUFFIXES = (
-    "password",
-    "secret",
-    "passphrase",
-    "token",
+_SECRET_NAME = re.compile(
+    r"secret|password|passphrase|token|(?:access|account|private|api)[._-]?key", re.IGNORECASE
+)
+_SECRET_SUFFIXES = (
     "sasl.jaas.config",
     "ssl.keystore.certificate.chain",
     "ssl.keystore.key",
     "ssl.truststore.certificates",
 )
+_PUBLIC_SUFFIXES = ("file", "path", "location", "url", "enabled", "mechanism", ".ms", ".name")
+"""Names that end so say where a secret is, or how it is used."""
+_SECRET_ASSIGNMENT = re.compile(
+    r"((?:secret|password|passphrase|token|(?:access|account|private|api)[._-]?key)"
+    r"[\w.-]{0,64}\s{0,8}=\s{0,8})"
+    r"""("[^"]*"?|'[^']*'?|[^\s&;]+)""",
+    re.IGNORECASE,
+)
+"""Inside a value: a Java option (`-D…Password=x`), a query of a URL (`?client_secret=x`)."""
 
 
 def is_sensitive(name: str) -> bool:
-    """Return whether the key's value is a secret, by the end of its name."""
-    return name.endswith(_SENSITIVE_SUFFIXES)
+    """Return whether the key's value is a secret, by its name."""
+    lower = name.lower()
+    if lower.endswith(_SECRET_SUFFIXES):
+        return True
+    return bool(_SECRET_NAME.search(name)) and not lower.endswith(_PUBLIC_SUFFIXES)
+
+
+def hide_secrets(value: str) -> str:
+    """Replace the secrets that a value of a key that is not sensitive contains."""
+    return _SECRET_ASSIGNMENT.sub(lambda found: found[1] + HIDDEN_VALUE, value)

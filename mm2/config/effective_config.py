@@ -389,7 +389,7 @@ def _hide_secret(key: str, value: str, as_written: str) -> PlainValue:
     """The value for display; hidden if it is secret or differs from `as_written` (placeholder)."""
     if value != as_written or config_errors.is_sensitive(key):
         return config_errors.HIDDEN_VALUE
-    return _parse_scalar(value)
+    return _parse_scalar(config_errors.hide_secrets(value))
 
 
 def _parse_scalar(text: str) -> PlainValue:

@@ -46,6 +46,9 @@ RESERVED_SPARK_CONF: Mapping[str, str] = {
 that one Connect task is one Spark task that runs once."""
 
 _CONF = "conf."
+SPARK_CONF_PREFIX = f"{keys.SPARK_PREFIX}{_CONF}"
+COMMAND_LINE_SUFFIXES = ("extraJavaOptions", "defaultJavaOptions")
+"""Ends of Spark properties that become arguments of a process, which other users can read."""
 SIZE_KEYS = frozenset(
     f"{_CONF}spark.{name}"
     for name in (

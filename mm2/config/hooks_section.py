@@ -66,7 +66,11 @@ def _read_hook(
         words = None
     timeout_ms = about.get(_TIMEOUT)
     about.finish(refused={})
-    shown[path.removeprefix(f"{HOOKS_SECTION}.")] = dict(about.effective)
+    known = dict(about.effective)
+    if words and _COMMAND.name in known:  # arguments may be secrets
+        hidden = [config_errors.HIDDEN_VALUE] if words[1:] else []
+        known[_COMMAND.name] = [words[0], *hidden]
+    shown[path.removeprefix(f"{HOOKS_SECTION}.")] = known
     if words is None:
         return None
     return HookCommand(command=words, timeout_s=timeout_ms / 1000)

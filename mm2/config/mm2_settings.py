@@ -41,7 +41,9 @@ class ClientProperties(Mapping[str, str]):
     def redacted(self) -> dict[str, str]:
         """The properties for display and logs, with secret values hidden."""
         return {
-            name: config_errors.HIDDEN_VALUE if name in self._secrets else value
+            name: config_errors.HIDDEN_VALUE
+            if name in self._secrets
+            else config_errors.hide_secrets(value)
             for name, value in self._values.items()
         }
 

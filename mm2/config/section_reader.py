@@ -102,7 +102,9 @@ class FreeKeyText:
 
 @dataclass(frozen=True, slots=True)
 class _GivenTexts:
-    """The texts of a setting in the file; `secret` if a config provider resolved any of them."""
+    """The texts of a setting in the file; `secret` if its name says so, or if a config provider
+    resolved any of them.
+    """
 
     texts: tuple[str, ...] = field(repr=False)
     secret: bool
@@ -111,12 +113,15 @@ class _GivenTexts:
 
     @property
     def shown(self) -> str:
-        return config_errors.HIDDEN_VALUE if self.secret else ", ".join(self.texts)
+        if self.secret:
+            return config_errors.HIDDEN_VALUE
+        return config_errors.hide_secrets(", ".join(self.texts))
 
     def effective(self, *, is_list: bool) -> PlainYaml:
         if self.secret:
             return config_errors.HIDDEN_VALUE
-        return list(self.texts) if is_list else self.texts[0].strip()
+        texts = [config_errors.hide_secrets(each) for each in self.texts]
+        return texts if is_list else texts[0].strip()
 
 
 class SectionReader:
@@ -298,7 +303,8 @@ def _read_entry(
         if resolved is None:
             return None
         texts = _split_list(resolved.text) if is_list else (resolved.text,)
-        return _GivenTexts(texts, secret=resolved.is_secret, line=entry.line, path=path)
+        secret = resolved.is_secret or config_errors.is_sensitive(entry.key)
+        return _GivenTexts(texts, secret=secret, line=entry.line, path=path)
     if is_list and isinstance(node, YamlList):
         return _read_items(collector, node, path)
     expected = "a list" if is_list else "a single value"

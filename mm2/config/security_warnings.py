@@ -5,7 +5,7 @@ from __future__ import annotations
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.config import config_errors, config_providers, worker_keys
 from connect_runtime.config.config_errors import ConfigProblem
-from mm2.config import dedicated_mode
+from mm2.config import dedicated_mode, engine_config
 from mm2.config.mm2_settings import FlatProperties
 
 CONNECT_PROTOCOL_KEY = "connect.protocol"
@@ -46,35 +46,57 @@ def _warn_unsigned(flat: FlatProperties) -> list[ConfigProblem]:
 
 
 def _warn_inline_secrets(flat: FlatProperties) -> list[ConfigProblem]:
-    """Warn of secrets in plaintext, which leaders write to config topics; references are safe."""
+    """Warn of secrets in plaintext; references are safe.
+
+    Leaders write those of connectors to config topics. `spark_section` warns of those in command
+    lines.
+    """
+    found = {
+        key
+        for key, value in flat.props.items()
+        if _has_secret(key, value) and not config_providers.find_provider_names(value)
+    }
+    spark = {key for key in found if key.startswith(engine_config.SPARK_CONF_PREFIX)}
+    own = {key for key in spark if not key.endswith(engine_config.COMMAND_LINE_SUFFIXES)}
+    seen = "everyone who can read this file can see it"
+    return [
+        *_warn_of_secrets(flat, found - spark, _describe_config_topics(flat)),
+        *_warn_of_secrets(flat, own, seen),
+    ]
+
+
+def _describe_config_topics(flat: FlatProperties) -> str:
+    """Where secrets of connectors are stored; "" if no flow is enabled."""
     try:
         flows = dedicated_mode.list_flows(flat.resolve(flat.props))
     except ConfigError:
-        return []
-    places = {
-        flat.locations.get(key, (0, key))
-        for key, value in flat.props.items()
-        if _is_secret(key) and value.strip() and not config_providers.find_provider_names(value)
-    }
-    if not places or not flows:
-        return []
-    ordered = sorted(places)
+        return ""
     topics = ", ".join(
         f"mm2-configs.{source}.internal" for source in sorted({each.source for each in flows})
     )
+    return topics and (
+        f"it is stored unencrypted in {topics} on the target, where everyone with read access can"
+        " see it"
+    )
+
+
+def _warn_of_secrets(flat: FlatProperties, keys: set[str], who: str) -> list[ConfigProblem]:
+    """One warning for all `keys`; `who` says who can see the secrets, "" for nobody."""
+    if not keys or not who:
+        return []
+    ordered = sorted({flat.locations.get(key, (0, key)) for key in keys})
     line, key = ordered[0]
     others = "".join(f", {name}" for _, name in ordered[1:])
     text = (
-        f"is a plaintext secret{f' (as are{others[1:]})' if others else ''}: it is stored"
-        f" unencrypted in {topics} on the target, where everyone with read access can see it; use"
+        f"is a plaintext secret{f' (as are{others[1:]})' if others else ''}: {who}; use"
         " ${file:/path:key} or ${env:NAME}, of which only the reference is stored"
     )
     return [ConfigProblem(line=line, key=key, text=text)]
 
 
-def _is_secret(key: str) -> bool:
-    return (
-        config_errors.is_sensitive(key)
-        and not key.endswith(_PUBLIC_SUFFIXES)
-        and not key.startswith(_REST_PREFIXES)
-    )
+def _has_secret(key: str, value: str) -> bool:
+    if key.endswith(_PUBLIC_SUFFIXES) or key.startswith(_REST_PREFIXES):
+        return False
+    if config_errors.is_sensitive(key):
+        return bool(value.strip())
+    return config_errors.hide_secrets(value) != value

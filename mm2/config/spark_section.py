@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -34,8 +33,6 @@ _CONTROL_PORT = ConfigOption(name="control.port", kind=engine_config.PORT, defau
 _PYTHON = ConfigOption(name="python", kind=value_types.text("path of an interpreter"), default=None)
 _INSECURE = ConfigOption(name="allow.insecure.spark", kind=value_types.boolean(), default="false")
 _CONF = "conf"
-# The default of Spark's `spark.redaction.regex`.
-_SENSITIVE = re.compile("(?i)secret|password|token|access[.]?key")
 
 
 def read_spark(
@@ -73,11 +70,28 @@ def _read_conf(found: SectionReader) -> dict[str, FreeKeyText]:
             found.collector.report(given.line, key, text, nearest=f"spark.{name}")
         else:
             conf[name] = given
-            secret = given.secret or _SENSITIVE.search(name)
-            shown[name] = config_errors.HIDDEN_VALUE if secret else given.text
+            shown[name] = (
+                config_errors.HIDDEN_VALUE
+                if given.secret
+                else config_errors.hide_secrets(given.text)
+            )
+            _warn_of_command_line(found.collector, key, given)
     if shown:
         found.effective[_CONF] = shown
     return conf
+
+
+def _warn_of_command_line(collector: ProblemCollector, key: str, given: FreeKeyText) -> None:
+    """Warn of a secret in a property that becomes part of a command line."""
+    is_hidden = given.secret or config_errors.hide_secrets(given.text) != given.text
+    if is_hidden and key.endswith(engine_config.COMMAND_LINE_SUFFIXES):
+        collector.warn(
+            given.line,
+            key,
+            "contains a secret or a reference, and its value becomes part of a command line, which "
+            "every user of that machine can read: use Spark's own property instead (such as "
+            "spark.ssl.trustStorePassword), or a file that only the JVM's user can read",
+        )
 
 
 def _read_driver(found: SectionReader) -> dict[str, str]:

@@ -24,8 +24,8 @@ from mm2.failover.readiness import UnfinishedMove
 MAX_JOURNALS = 1_000
 MAX_FIRST_LINE_BYTES = 1 << 20
 MAX_OTHER_JOURNAL_BYTES = 256 << 20
-"""Larger files are not searched for an unfinished move. A journal has about 100 bytes for each group
-or partition, so this admits more than two million."""
+"""Larger files are not searched for an unfinished move. A journal has about 100 bytes for each
+group or partition, so this admits more than two million."""
 
 
 def explain_unusable_path(path: pathlib.Path) -> str:

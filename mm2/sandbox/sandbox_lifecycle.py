@@ -102,7 +102,7 @@ def read_status(folder: Path) -> SandboxState | None:
 
 
 def _open_folder(folder: Path) -> SandboxFolder:
-    """Return the sandbox folder, which may not exist. Raises `SandboxError` if it is not private."""
+    """Return the folder, which may not exist. Raises `SandboxError` if it is not private."""
     home = SandboxFolder(folder.absolute())
     home.check()
     return home

@@ -82,7 +82,38 @@ def test_the_nearest_known_name(name, expected):
         ("sasl.mechanism", False),
         ("producer.sasl.jaas.config", True),
         ("listeners.https.ssl.keystore.key", True),
+        ("spark.ssl.keyPassword", True),
+        ("spark.hadoop.fs.s3a.secret.key", True),
+        ("spark.hadoop.fs.s3a.access.key", True),
+        ("spark.hadoop.fs.azure.account.key.x.dfs.core.windows.net", True),
+        ("spark.executorEnv.API_TOKEN", True),
+        ("spark.authenticate.secret.file", False),
+        ("sasl.oauthbearer.token.endpoint.url", False),
+        ("spark.kafka.clusters.a.sasl.token.mechanism", False),
+        ("inter.worker.key.ttl.ms", False),
+        ("key.converter", False),
     ],
 )
 def test_secrets_are_known_by_name(name, expected):
     assert config_errors.is_sensitive(name) is expected
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (
+            "-Djavax.net.ssl.trustStorePassword=x,y -Dz=1",
+            "-Djavax.net.ssl.trustStorePassword={} -Dz=1",
+        ),
+        ("https://h/t?client_secret=x&scope=a", "https://h/t?client_secret={}&scope=a"),
+        ("clientId=a clientSecret='x y' b", "clientId=a clientSecret={} b"),
+        ('password="x', "password={}"),
+        ("ACCESS_KEY = x", "ACCESS_KEY = {}"),
+        ("sasl.mechanism=PLAIN; tokens", "sasl.mechanism=PLAIN; tokens"),
+    ],
+)
+def test_secrets_inside_a_value_are_hidden(value, shown):
+    hidden = shown.format(config_errors.HIDDEN_VALUE)
+    assert config_errors.hide_secrets(value) == hidden
+    problem = ConfigProblem(line=1, key="a", text="is not allowed", given=value)
+    assert f"given: '{hidden}'" in problem.describe("f")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_runtime.config.config_errors import SettingsError
-from connect_runtime.system.certificates import CertificateAuthority
 from connect_runtime.system import files
+from connect_runtime.system.certificates import CertificateAuthority
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.files import ForeignWriter
 from mm2.config import config_loader

@@ -181,8 +181,22 @@ def test_secrets_are_hidden():
     assert "sasl.mechanism: PLAIN" in told
 
 
+def test_secrets_inside_values_and_of_spark_are_hidden():
+    conf = (
+        "    spark.hadoop.fs.azure.account.key.x.net: hunter2\n"
+        "    spark.driver.extraJavaOptions: -Djavax.net.ssl.trustStorePassword=hunter3 -Da=b\n"
+        "    spark.hadoop.fs.s3a.endpoint: 'https://h/?token=hunter4&a=b'\n"
+        "hooks: {stop-producers: {command: [curl, -u, 'admin:hunter5']}}\n"
+    )
+    text = YAML.replace("spark: {conf: {spark.cores.max: 2}}\n", f"spark:\n  conf:\n{conf}")
+    found = read_yaml(text)
+    told = shown(found) + str(as_json(found)) + str(found.effective)
+    assert "hunter" not in told
+    assert "-Djavax.net.ssl.trustStorePassword=[hidden] -Da=b" in told
+
+
 def test_hooks_and_the_sample_are_shown():
     text = shown(read_yaml(YAML + "hooks: {stop-producers: {command: [stop, --now]}}\n"))
-    assert '  stop-producers.command: ["stop", "--now"]  # c.yaml hooks.' in text
+    assert '  stop-producers.command: ["stop", "[hidden]"]  # c.yaml hooks.' in text
     sample = pathlib.Path(__file__).parents[4] / "deploy" / "clusters.yaml"
     assert "  east->west:\n" in shown(config_loader.load(sample, environment={}))

@@ -31,9 +31,9 @@ def test_commands_at_steps(read):
     assert found.secret_environment == {"TOKEN"}
     assert "geheim" not in repr(found)
     assert found.effective["hooks"]["stop-producers"] == {
-        "command": ["drain", "--a,b"],
+        "command": ["drain", "[hidden]"],
         "timeout.ms": 1500,
-    }
+    }, "an argument may be a secret"
 
 
 def test_without_any(read):

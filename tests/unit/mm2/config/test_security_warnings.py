@@ -79,3 +79,45 @@ def test_and_is_warned_of_in_properties():
     (found,) = parse_properties(PROPERTIES + "b.connect.protocol = compatible\n").warnings
     told = found.describe("f")
     assert "f:5: b.connect.protocol: COMPATIBLE does not sign requests between nodes" in told
+
+
+SPARK = """spark:
+  conf:
+    spark.ssl.keyPassword: hush
+    spark.hadoop.fs.s3a.secret.key: hush
+    spark.executorEnv.API_TOKEN: hush
+    spark.executorEnv.API_KEY: ${env:HUSH}
+"""
+
+
+def test_secrets_of_spark_are_told_without_topics_because_none_has_them():
+    (found,) = parse(YAML.format(jaas=BY_NAME) + SPARK, HUSH="x").warnings
+    assert found.describe("f") == (
+        "f:13: spark.conf.spark.ssl.keyPassword: is a plaintext secret (as are "
+        "spark.conf.spark.hadoop.fs.s3a.secret.key, spark.conf.spark.executorEnv.API_TOKEN): "
+        "everyone who can read this file can see it; use ${file:/path:key} or ${env:NAME}, of "
+        "which only the reference is stored"
+    )
+
+
+@pytest.mark.parametrize("value", ["-Dssl.trustStorePassword=hush", "-Da=${env:HUSH}"])
+@pytest.mark.parametrize("name", ["driver.extraJavaOptions", "executor.defaultJavaOptions"])
+def test_a_secret_in_a_command_line_is_told_also_as_a_reference(name, value):
+    text = YAML.format(jaas=BY_NAME) + f"spark: {{conf: {{spark.{name}: '{value}'}}}}\n"
+    (found,) = parse(text, HUSH="hush").warnings
+    assert "hush" not in found.describe("f")
+    assert "becomes part of a command line, which every user of that machine can read" in found.text
+    assert parse(text.replace(value, "-Xmx1g"), HUSH="hush").warnings == ()
+
+
+def test_a_secret_inside_a_value_is_told():
+    jaas = "'x.OAuthBearerLoginModule required clientId=a clientSecret=\"${env:HUSH}\";'"
+    text = YAML.format(jaas=jaas).replace(
+        "    sasl.mechanism: PLAIN\n",
+        "    sasl.mechanism: OAUTHBEARER\n"
+        "    sasl.oauthbearer.token.endpoint.url: https://h/t?client_secret=hush\n",
+    )
+    (found,) = parse(text, HUSH="x").warnings
+    told = found.describe("f")
+    assert "f:6: clusters.a.sasl.oauthbearer.token.endpoint.url: is a plaintext secret" in told
+    assert "hush" not in told

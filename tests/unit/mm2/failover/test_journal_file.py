@@ -52,7 +52,7 @@ def test_a_journal_that_is_there_is_not_begun_again(path):
 
 def test_a_pipe_and_a_link_are_no_journals(path):
     os.mkfifo(path)
-    with pytest.raises(FatalError, match="opening the journal .*: not a regular file"):
+    with pytest.raises(FatalError, match=r"opening the journal .*: not a regular file"):
         JournalFile(path)
     link = path.with_name("link.jsonl")
     link.symlink_to(path)
