@@ -20,7 +20,6 @@ from typing import Any
 from connect_runtime.base import log_context
 from connect_runtime.base.backoff import Backoff
 from connect_runtime.base.errors import ConnectError, RetriableError
-from connect_runtime.base.ids import TopicPartition
 from mm2.connectors import reverse_producer_ids
 from mm2.connectors.copy_progress import IncidentCounts, TaskCopyProgress
 from mm2.connectors.flow_ledger import FlowLedger, RecoveredStateRequest
@@ -28,7 +27,13 @@ from mm2.connectors.reverse_producer_ids import QueryProducerIds
 from mm2.connectors.stall_log import StallLog
 from mm2.connectors.status_registry import TaskState
 from mm2.copier import control_messages, control_server, standby_copies
-from mm2.copier.control_messages import ClockShift, ConfigureCopy, CopyEndpoints, PartitionGauge
+from mm2.copier.control_messages import (
+    ClockShift,
+    ConfigureCopy,
+    CopyEndpoints,
+    MalformedMessageError,
+    PartitionGauge,
+)
 from mm2.copier.control_server import ChannelInbox, TaskChannel
 from mm2.copier.data_plane import DataPlane
 from mm2.copier.engine import CopyHandle, CopyState
@@ -151,6 +156,7 @@ class CopyStream:
         self._log_broken = on_log_broken
         self._on_incident = on_incident
         self._stored = StoredStreamPosition()
+        self._next_number = 1
         self._unappended: deque[tuple[int, FlowLogItem]] = deque()
 
     @property
@@ -162,16 +168,20 @@ class CopyStream:
         """Reset for a new copy process, whose items are numbered from 1."""
         self.discard_waiting()
         self._stored = StoredStreamPosition()
+        self._next_number = 1
 
     def discard_waiting(self) -> None:
         """Discard items not appended yet; the next copy process recovers from what is stored."""
         self._unappended.clear()
 
     def receive(self, message: Mapping[str, Any]) -> list[FlowLogItem]:
-        """Append the items of a `record` message, and return them."""
+        """Queue the items of a `record` message for `append_waiting`, and return them."""
         items = control_messages.decode_log_items(dict(message))
+        control_messages.check_incidents(items)
+        if message["first"] != self._next_number:
+            raise ValueError(f"items from {self._next_number} on were expected")
+        self._next_number += len(items)
         self._unappended.extend(enumerate(items, message["first"]))
-        self.append_waiting()
         return items
 
     def append_waiting(self) -> None:
@@ -405,25 +415,48 @@ class CopySupervisor:
 
     def handle_message(self, message: dict[str, Any], now_s: float) -> None:
         """Handle a message of the copy process (`control_messages`), or the end of its
-        connection.
+        connection. A malformed message ends the copy process, and another one is started.
         """
         self._reported_at_s = now_s
+        try:
+            self._dispatch(message, now_s)
+        except MalformedMessageError as error:
+            if self._handle is not None:
+                self._handle.cancel()
+            self._handle_copy_end(str(error), now_s)
+
+    def _dispatch(self, message: dict[str, Any], now_s: float) -> None:
+        well_formed = control_messages.reject_malformed(message)
         match message["type"]:
             case "gauges":
                 self._handle_gauges(message, now_s)
             case "record":
-                self._deps.on_streamed(self._stream.receive(message))
+                self._handle_stream(message)
             case "read":
                 self._request_recovered_state(message)
             case "opposite?" if self._channel is not None:
-                tell = reverse_producer_ids.create_response_sender(self._channel, message["id"])
-                self._deps.query_producer_ids(message["producers"], tell)
+                with well_formed:
+                    number, producers = control_messages.decode_reverse_producers_request(message)
+                tell = reverse_producer_ids.create_response_sender(self._channel, number)
+                self._deps.query_producer_ids(producers, tell)
             case "may_take?":
-                self._acquisition_requests.append((message["id"], now_s))
+                with well_formed:
+                    number = control_messages.decode_integer(message["id"])
+                self._acquisition_requests.append((number, now_s))
             case "ended":
-                self._fatal = message["fatal"] or message["reason"]
+                with well_formed:
+                    self._fatal = control_messages.decode_text(
+                        message["fatal"] or message["reason"]
+                    )
             case control_server.CLOSED_MESSAGE_TYPE:
-                self._handle_closed(message["reason"], now_s)
+                self._handle_closed(str(message.get("reason")), now_s)
+
+    def _handle_stream(self, message: dict[str, Any]) -> None:
+        with control_messages.reject_malformed(message):
+            items = self._stream.receive(message)
+        self._stream.append_waiting()
+        with control_messages.reject_malformed(message):
+            self._deps.on_streamed(items)
 
     def _handle_closed(self, reason: str, now_s: float) -> None:
         """The engine may report the cause a little later; do not block, because many copies may end
@@ -443,16 +476,19 @@ class CopySupervisor:
         self._handle_copy_end(self._fatal or error or f"lost the copy process ({reason})", now_s)
 
     def _handle_gauges(self, message: dict[str, Any], now_s: float) -> None:
+        with control_messages.reject_malformed(message):
+            shift_s = self._clock_shift.record(message, now_s)
+            latency = control_messages.decode_latency_snapshot(message, shift_s)
+            errors = control_messages.decode_connection_errors(message)
+            gauges = control_messages.decode_gauges(message, shift_s)
+            control_messages.check_gauges(gauges, partition_count=len(self.settings.partitions))
         if self.state in (TaskState.STARTING, TaskState.WAITING_FOR_SLOT):
             self.state = TaskState.RUNNING
             self.reason = ""
             self._log_line(logging.INFO, "running")
-        self._stall_log.record_connection_errors(message["troubles"], now_s)
-        shift_s = self._clock_shift.record(message, now_s)
-        self.progress.record_latency(
-            control_messages.decode_latency_snapshot(message, shift_s), now_s
-        )
-        for gauge in control_messages.decode_gauges(message, shift_s):
+        self._stall_log.record_connection_errors(errors, now_s)
+        self.progress.record_latency(latency, now_s)
+        for gauge in gauges:
             self._stall_log.record_gauge(gauge, now_s)
             changed = self.progress.record_gauge(gauge)
             self._deps.on_gauge(self.settings.partitions[gauge.index], gauge)
@@ -481,7 +517,11 @@ class CopySupervisor:
             self._send_message({"type": "recorded", "through": through})
 
     def _request_recovered_state(self, message: dict[str, Any]) -> None:
-        channel, number = self._channel, message["id"]
+        with control_messages.reject_malformed(message):
+            number, partition, target = control_messages.decode_recovered_state_request(
+                message, self.settings.partitions
+            )
+        channel = self._channel
 
         def answer(found: RecoveredState | None, failure: str) -> None:
             if channel is self._channel:
@@ -489,10 +529,7 @@ class CopySupervisor:
                     control_messages.encode_recovered_state(number, found, failure=failure)
                 )
 
-        partition = TopicPartition(message["topic"], message["partition"])
-        request = RecoveredStateRequest(
-            partition=partition, target=message["target"], answer=answer
-        )
+        request = RecoveredStateRequest(partition=partition, target=target, answer=answer)
         self._deps.ledger.request_recovered_state(request)
 
     def _send_message(self, message: dict[str, Any]) -> None:

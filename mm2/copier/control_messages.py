@@ -8,26 +8,33 @@ Copy process to driver: `read` (request for recovered state), `opposite?`, `may_
 (ordered stream of items to store, none of which may be lost), `gauges` (only the newest counts),
 `ended`.
 
-Bytes are encoded as base64. The greeting of the channel carries the protocol version.
+Bytes are encoded as base64. The greeting of the channel carries the protocol version. What a copy
+process sends is validated, because it may run on a machine of a Spark cluster: decoders of its
+messages are called inside `reject_malformed`.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from connect_runtime.base.errors import FatalError
+from connect_runtime.base.ids import TopicPartition
 from mm2 import operator_commands
-from mm2.formats import offset_map_records
+from mm2.formats import incident_records, offset_map_records
+from mm2.formats.incident_records import MalformedIncidentError
 from mm2.formats.offset_map_records import Era, EraKey, MapSegment, MapSegmentKey, NewEraRequest
 from mm2.offsets.offset_map import ResumePoint
 from mm2.operator_commands import ClusterCommands, OperatorCommands
 from mm2.replication import halts, latency
 from mm2.replication.latency import LatencySnapshot, RecordAges
 from mm2.replication.partition_replicator import PartitionReplicator
+from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.recovery_instructions import (
     FlowLogItem,
     InstructionRefused,
@@ -73,6 +80,44 @@ def compute_unrecorded_since_s(copy: PartitionReplicator) -> float | None:
 
 
 JsonMessage = dict[str, Any]
+
+_MAX_ERROR_CHARS = 200
+"""Characters of a malformed message that an error quotes."""
+_INT64 = range(-(2**63), 2**63)
+
+
+class MalformedMessageError(FatalError):
+    """A copy process sent a message that this protocol does not have."""
+
+
+@contextlib.contextmanager
+def reject_malformed(message: JsonMessage) -> Iterator[None]:
+    """Context manager for decoding a message of a copy process. Raises `MalformedMessageError`."""
+    try:
+        yield
+    except (
+        *(KeyError, TypeError, OverflowError, MalformedIncidentError),
+        *offset_map_records.UNREADABLE_RECORD_ERRORS,
+    ) as error:
+        kind, reason = message["type"], repr(error)[:_MAX_ERROR_CHARS]
+        raise MalformedMessageError(
+            f"the copy process sent a malformed message {kind[:_MAX_ERROR_CHARS]!r}: {reason}"
+        ) from error
+
+
+def decode_integer(value: Any) -> int:
+    """A signed 64-bit integer of a message. Raises `ValueError`."""
+    if type(value) is not int or value not in _INT64:
+        raise ValueError("not a 64-bit integer")
+    return value
+
+
+def decode_text(value: Any) -> str:
+    """A text of a message. Raises `TypeError`."""
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return value
+
 
 HEARTBEAT_INTERVAL_S = 2.0
 PEER_TIMEOUT_S = 10.0
@@ -229,6 +274,18 @@ def encode_recovered_state_request(
     }
 
 
+def decode_recovered_state_request(
+    message: JsonMessage, partitions: Sequence[PartitionSetup]
+) -> tuple[int, TopicPartition, int | None]:
+    """Number, partition and target offset of a `read`. `partitions` are those of the process."""
+    partition = TopicPartition(decode_text(message["topic"]), decode_integer(message["partition"]))
+    if all(TopicPartition(each.topic, each.partition) != partition for each in partitions):
+        raise ValueError("not a partition of this task")
+    target = message["target"]
+    number = decode_integer(message["id"])
+    return number, partition, None if target is None else decode_integer(target)
+
+
 def encode_recovered_state(
     number: int, state: RecoveredState | None, *, failure: str = ""
 ) -> JsonMessage:
@@ -275,6 +332,11 @@ def decode_recovered_state(message: JsonMessage) -> RecoveredState | NoResponse:
 def encode_reverse_producers_request(number: int, producers: Sequence[int]) -> JsonMessage:
     """Ask which of these producer ids belong to the reverse flow (`FindReverseFlowProducers`)."""
     return {"type": "opposite?", "id": number, "producers": list(producers)}
+
+
+def decode_reverse_producers_request(message: JsonMessage) -> tuple[int, list[int]]:
+    """Number and producer ids of an `opposite?`."""
+    return decode_integer(message["id"]), [decode_integer(each) for each in message["producers"]]
 
 
 def encode_reverse_producers(
@@ -379,6 +441,13 @@ def decode_log_items(message: JsonMessage) -> list[FlowLogItem]:
     ]
 
 
+def check_incidents(items: Sequence[FlowLogItem]) -> None:
+    """Raise `MalformedIncidentError` if an item is to be stored as an incident and is none."""
+    for item in items:
+        if item.incident and item.value is not None:
+            incident_records.decode(item.key, item.value)
+
+
 # Gauges
 
 CLOCK_SHIFT_WINDOW_S = 600.0
@@ -470,9 +539,12 @@ class ClockShift:
 
     def record(self, message: JsonMessage, now_s: float) -> float:
         """Record the send time of a `gauges` message received at `now_s`; return the shift."""
+        shift_s = now_s - message["now_s"]
+        if not math.isfinite(shift_s):
+            raise ValueError("the time is not finite")
         if now_s - self._since_s >= CLOCK_SHIFT_WINDOW_S:
             self._since_s, self._before_s, self._least_s = now_s, self._least_s, math.inf
-        self._least_s = min(self._least_s, now_s - message["now_s"])
+        self._least_s = min(self._least_s, shift_s)
         return min(self._before_s, self._least_s)
 
 
@@ -505,22 +577,49 @@ def encode_gauges(
 def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnapshot:
     """Latencies of the whole copy process; `shift_s` converts times to the receiver's clock."""
     counts, sum_ms, ahead_ms, crossed_s, idle_s, life = message["pulse"]
+    if len(counts) != latency.BUCKET_COUNT:
+        raise ValueError(f"{len(counts)} latency buckets, not {latency.BUCKET_COUNT}")
     return LatencySnapshot(
-        counts=tuple(counts),
-        sum_ms=sum_ms,
-        ahead_ms=ahead_ms,
+        counts=tuple(map(decode_integer, counts)),
+        sum_ms=decode_integer(sum_ms),
+        ahead_ms=decode_integer(ahead_ms),
         replicated_at_s=_decode_moment(crossed_s, shift_s),
         caught_up_at_s=_decode_moment(idle_s, shift_s),
-        incarnation=life,
+        incarnation=decode_integer(life),
     )
 
 
+def decode_connection_errors(message: JsonMessage) -> dict[str, str]:
+    """Unreachable addresses and their errors, of a `gauges` message."""
+    return {key: decode_text(text) for key, text in dict(message["troubles"]).items()}
+
+
+_PHASES = frozenset(each.value for each in PartitionPhase)
+_HALT_CAUSES = frozenset(each.value for each in halts.HaltCause) | {""}
 _GAUGE_FIELDS = [each.name for each in dataclasses.fields(PartitionGauge)]
+_GAUGE_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "str": (str,),
+    "bool": (bool,),
+    "RecordAges": (list, tuple, RecordAges),
+    "float | None": (float, int, str, type(None)),
+}
+"""Types of the fields in a message, by annotation."""
+_GAUGE_FIELD_TYPES = [_GAUGE_TYPES[str(each.type)] for each in dataclasses.fields(PartitionGauge)]
 
 
 def decode_gauges(message: JsonMessage, shift_s: float) -> list[PartitionGauge]:
     """Gauges of a `gauges` message; `shift_s` converts times to the receiver's clock."""
     return [_shift_gauge_moments(_decode_gauge(each), shift_s) for each in message["partitions"]]
+
+
+def check_gauges(gauges: Sequence[PartitionGauge], *, partition_count: int) -> None:
+    """Raise `ValueError` if a gauge names no partition of the task, or no known state."""
+    for gauge in gauges:
+        if not 0 <= gauge.index < partition_count:
+            raise ValueError(f"partition {gauge.index} of {partition_count}")
+        if gauge.phase not in _PHASES or gauge.cause not in _HALT_CAUSES:
+            raise ValueError("an unknown phase or halt cause")
 
 
 def _encode_gauge_moments(found: PartitionGauge) -> PartitionGauge:
@@ -543,14 +642,22 @@ def _encode_moment(time_s: float) -> Any:
 
 
 def _decode_moment(plain: float | str, shift_s: float) -> float:
-    return float(plain) + shift_s
+    moment_s = float(plain) + shift_s
+    if math.isnan(moment_s):
+        raise ValueError("the time is not a number")
+    return moment_s
 
 
 def _decode_gauge(values: Sequence[Any]) -> PartitionGauge:
     fields = dict(zip(_GAUGE_FIELDS, values, strict=True))
-    for name, value in fields.items():
-        if isinstance(value, list | tuple):  # JSON has no named tuples
-            fields[name] = RecordAges._make(value)
+    for (name, value), types in zip(fields.items(), _GAUGE_FIELD_TYPES, strict=True):
+        kind = type(value)
+        if kind not in types:
+            raise TypeError(f"{name} is a {kind.__name__}")
+        if kind is int and value not in _INT64:
+            raise ValueError(f"{name} is not a 64-bit integer")
+        if kind is list or kind is tuple:  # JSON has no named tuples
+            fields[name] = RecordAges._make(map(decode_integer, value))
     return PartitionGauge(**fields)
 
 
@@ -564,7 +671,7 @@ def _encode_base64(data: bytes) -> str:
 
 
 def _decode_base64(text: str) -> bytes:
-    return base64.b64decode(text)
+    return base64.b64decode(text, validate=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

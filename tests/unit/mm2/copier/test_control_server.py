@@ -375,8 +375,10 @@ def test_idle_connections_of_strangers_do_not_keep_a_copy_process_out(
     try:
         assert clock.wait_until(lambda: _is_closed(strangers[0]), timeout_s=5.0)
         channel = listening.open_channel("a")
-        Copy(listening, channel.token).connect()
+        copy = Copy(listening, channel.token).connect()
         assert clock.wait_until(lambda: channel.connected, timeout_s=5.0)
+        copy.client.close()
+        copy.poller.close()
         assert not _is_closed(strangers[-1])
         lines = [each.getMessage() for each in caplog.records]
         assert len([each for each in lines if "closing the oldest" in each]) == 1

@@ -84,8 +84,9 @@ def test_processes_of_other_users_do_not_count(home):
         subprocess.Popen(command, stdin=subprocess.PIPE, user=4242) as foreign,
         subprocess.Popen(command, stdin=subprocess.PIPE) as own,
     ):
-        for each in (foreign, own):  # a command line is empty until its program has begun
-            eventually.eventually(lambda pid=each.pid: Path(f"/proc/{pid}/cmdline").read_bytes())
+        lines = [Path(f"/proc/{each.pid}/cmdline") for each in (foreign, own)]
+        # A command line is empty until its program has begun.
+        eventually.eventually(lambda: all(each.read_bytes() for each in lines))
         assert sandbox_lifecycle.find_processes(home) == [own.pid]
         foreign.kill()
         own.kill()
