@@ -49,7 +49,8 @@ def insert_note(message: str, note: str) -> str:
 def build_move_command(
     verb: str, origin: str, destination: str, *extra_arguments: str, file: str = DEFAULT_CONFIG_FILE
 ) -> str:
-    """The command `mm2 failover` or `mm2 failback` (`verb`); `extra_arguments` are further arguments."""
+    """The command `mm2 failover` or `mm2 failback` (`verb`); `extra_arguments` are further
+    arguments."""
     words = [
         "mm2",
         verb,

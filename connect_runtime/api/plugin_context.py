@@ -313,8 +313,8 @@ class PipelineTaskContext(TaskContext, Protocol):
     def request_heartbeat(self) -> None:
         """Request a heartbeat now instead of at the next interval.
 
-        For callers that wait until `last_heartbeat_s` passes the present time. May be called from any
-        thread; returns at once.
+        For callers that wait until `last_heartbeat_s` passes the present time. May be called from
+        any thread; returns at once.
         """
 
     def last_runs(self) -> LastTaskRuns:

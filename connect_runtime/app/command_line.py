@@ -70,8 +70,8 @@ def serve_worker(
 ) -> int:
     """Build a worker, run it until a signal or a failure, and return the exit code.
 
-    `after_start` is called after the start and may raise `ConnectError`. `stop` is entered: its first
-    signal stops the worker cleanly. A start that is blocked, because no broker answers, is
+    `after_start` is called after the start and may raise `ConnectError`. `stop` is entered: its
+    first signal stops the worker cleanly. A start that is blocked, because no broker answers, is
     abandoned after a signal.
     """
     try:

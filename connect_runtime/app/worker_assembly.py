@@ -145,7 +145,8 @@ BuildWorkerMode = Callable[[Callable[[str], None]], WorkerMode]
 
 
 class WorkerAssembly:
-    """Call `look_up_cluster`, `assemble`, `join_group` and `stop` from one thread; read properties from any."""
+    """Call `look_up_cluster`, `assemble`, `join_group` and `stop` from one thread; read properties
+    from any."""
 
     def __init__(
         self, build_mode: BuildWorkerMode, *, on_leading: Callable[[], None] = _do_nothing

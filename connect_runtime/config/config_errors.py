@@ -98,8 +98,10 @@ def _quote(text: str) -> str:
 
 
 _SECRET_NAME = re.compile(
-    r"secret|password|passphrase|token|(?:access|account|private|api)[._-]?key", re.IGNORECASE
+    r"(?:secret|password|passphrase|token)[^.]*$|(?:secret|access|account|private|api)[._-]?key",
+    re.IGNORECASE,
 )
+"""Only the last part of a key says what it is: a cluster may be called "token"."""
 _SECRET_SUFFIXES = (
     "sasl.jaas.config",
     "ssl.keystore.certificate.chain",

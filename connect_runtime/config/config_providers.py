@@ -45,7 +45,8 @@ def find_provider_names(text: str) -> list[str]:
 
 
 def rewrite_placeholders(text: str, format_placeholder: Callable[[str, str, str], str]) -> str:
-    """Replace each placeholder with `format_placeholder(provider, path, key)`; path is "" if there is none."""
+    """Replace each placeholder with `format_placeholder(provider, path, key)`; path is "" if there
+    is none."""
     return config_placeholders.replace_placeholders(
         text, lambda each: format_placeholder(each.provider, each.path or "", each.key)
     )

@@ -21,8 +21,8 @@ class HeartbeatTimer:
     A confirmation counts from when its heartbeat was sent, because the response may have waited
     while the process was suspended.
 
-    Invariants: nothing is due while `is_active` is False; a heartbeat in flight is not due; only sent
-    heartbeats are confirmed.
+    Invariants: nothing is due while `is_active` is False; a heartbeat in flight is not due; only
+    sent heartbeats are confirmed.
     """
 
     settings: GroupRebalanceConfig

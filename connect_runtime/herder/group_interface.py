@@ -39,8 +39,8 @@ class WorkerGroup(Protocol):
     def start(self, on_event: OnGroupEvent, read_configured_work: GetConfiguredWork) -> None:
         """Find the group and join it; the first event is `JoinRequested`. Call once.
 
-        `read_configured_work` is called when this worker joins and again when it leads, on any thread, and
-        must return at once. Raises `FatalError` for invalid settings.
+        `read_configured_work` is called when this worker joins and again when it leads, on any
+        thread, and must return at once. Raises `FatalError` for invalid settings.
         """
 
     def pop_events(self) -> list[GroupEvent]:

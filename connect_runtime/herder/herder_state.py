@@ -95,8 +95,8 @@ class ForwardedTaskConfigs:
 class HerderState:
     """State of the herder between events.
 
-    Invariants: `tasks_to_restart` is part of `running`; `is_joined` implies a `last_rebalance`; `has_left` excludes
-    `is_joined`.
+    Invariants: `tasks_to_restart` is part of `running`; `is_joined` implies a `last_rebalance`;
+    `has_left` excludes `is_joined`.
     """
 
     settings: HerderSettings

@@ -115,7 +115,8 @@ class SharedLogReader:
         listener: LogListener,
         request_ranges: Callable[[], LogOffsetRanges],
     ) -> None:
-        """`request_ranges` requests the current offset ranges, to read the log from the start again."""
+        """`request_ranges` requests the current offset ranges, to read the log from the start
+        again."""
         self._where = access.where
         self._topic = topic
         self._clock = clock

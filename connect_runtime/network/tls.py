@@ -52,7 +52,8 @@ def create_tls_context(security: SecuritySettings) -> ssl.SSLContext | None:
 def create_server_tls_context(
     security: SecuritySettings, *, client_verify_mode: ssl.VerifyMode
 ) -> ssl.SSLContext:
-    """Create a server context. `client_verify_mode`: whether clients must present a trusted certificate.
+    """Create a server context. `client_verify_mode`: whether clients must present a trusted
+    certificate.
 
     Raises UnusableCertificate.
     """

@@ -323,7 +323,8 @@ class CoordinatorCache:
         return self._not_before_s if self._waiting else math.inf
 
     def next_batch(self, now_s: float) -> tuple[CoordinatorTarget, ...]:
-        """Return ids of one kind to look up now. Call `store_result`, `retry_later` or `drop_lookup` for each."""
+        """Return ids of one kind to look up now. Call `store_result`, `retry_later` or
+        `drop_lookup` for each."""
         if now_s < self.due_s():
             return ()
         kind = next(iter(self._waiting)).kind

@@ -543,7 +543,8 @@ class TokenRefresher:
         return math.inf if self.is_in_flight else max(self._due_s, self._not_before_s)
 
     def on_request_sent(self) -> None:
-        """Record that a request was sent. Call `on_token_received` or `on_request_failed` afterwards."""
+        """Record that a request was sent. Call `on_token_received` or `on_request_failed`
+        afterwards."""
         assert not self.is_in_flight, "only one request may be in flight"
         self.is_in_flight = True
 

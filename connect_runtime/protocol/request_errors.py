@@ -115,7 +115,8 @@ class UnsupportedVersion(FatalError):
             else f"supports {broker_versions[0]} to {broker_versions[1]}"
         )
         super().__init__(
-            f"{api}: this client needs a version from {client_versions[0]} to {client_versions[1]}, {address} {supported}"
+            f"{api}: this client needs a version from {client_versions[0]} to "
+            f"{client_versions[1]}, {address} {supported}"
         )
         self.api = api
         self.client_versions = client_versions

@@ -244,8 +244,10 @@ def check_topic(
         )
     if _parse_policies(existing.cleanup_policy) != {COMPACT}:
         return TopicRefused(
-            f"the topic '{name}' of {key} has {CLEANUP_POLICY}={existing.cleanup_policy} and would lose"
-            f" {topic.kind.content_description} over time; set {CLEANUP_POLICY}={COMPACT} on it (and check"
+            f"the topic '{name}' of {key} has {CLEANUP_POLICY}={existing.cleanup_policy} and "
+            "would lose"
+            f" {topic.kind.content_description} over time; set {CLEANUP_POLICY}={COMPACT} on it "
+            "(and check"
             " what is lost already), or use another topic"
         )
     return TopicAccepted()

@@ -20,8 +20,8 @@ from pathlib import Path
 def read_bounded(file: Path, *, max_bytes: int, regular_only: bool = False) -> bytes:
     """Read a whole file. Raises `OSError`, also if it has more than `max_bytes` bytes (whole MiB).
 
-    `regular_only`: also raise for anything but a regular file: a pipe or a device may block or never
-    end.
+    `regular_only`: also raise for anything but a regular file: a pipe or a device may block or
+    never end.
     """
     opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if regular_only else 0))
     try:
@@ -74,8 +74,8 @@ def ensure_private(folder: Path) -> Path:
 def check_private(folder: Path, *, uid: int, root_may_use_foreign: bool = False) -> None:
     """Raise `ForeignFolderError` unless only the user `uid` can access the folder; or `OSError`.
 
-    `root_may_use_foreign`: root may use another user's folder, except in a parent folder in which every user
-    can create folders.
+    `root_may_use_foreign`: root may use another user's folder, except in a parent folder in which
+    every user can create folders.
     """
     found = folder.stat()
     if stat.S_IMODE(found.st_mode) & 0o077:

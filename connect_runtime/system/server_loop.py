@@ -30,7 +30,8 @@ _TLS_HANDSHAKE = 22
 
 
 class AcceptedConnection(socket.socket):
-    """An accepted connection. Calls `on_close` when it is closed; `force_close` closes it at any time."""
+    """An accepted connection. Calls `on_close` when it is closed; `force_close` closes it at any
+    time."""
 
     def __init__(
         self, accepted: socket.socket, host: str, on_close: Callable[[AcceptedConnection], None]

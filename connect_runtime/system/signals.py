@@ -35,7 +35,8 @@ class SignalFlag:
 
 
 class StopSignals:
-    """Context manager: SIGTERM and SIGINT set `stop_requested`; a second one exits with 128 + its number.
+    """Context manager: SIGTERM and SIGINT set `stop_requested`; a second one exits with 128 + its
+    number.
 
     Main thread only, because Python runs signal handlers there. `wake` is called in the handler to
     interrupt a waiting loop: it must be short and must not acquire locks.

@@ -74,7 +74,8 @@ class RebalanceStats:
 
 
 class RebalanceMetrics:
-    """Rebalance metrics of a group member, to be added with `WorkerMetrics.add_readings`. Thread-safe."""
+    """Rebalance metrics of a group member, to be added with `WorkerMetrics.add_readings`.
+    Thread-safe."""
 
     def __init__(self, *, clock: Clock, sampling: SampleWindows) -> None:
         self._clock = clock

@@ -100,7 +100,8 @@ class SinkTaskOffsets:
                 errors.append(f"{each}: {offset!r} is not a valid offset")
             elif offset > requested[each]:
                 errors.append(
-                    f"{each}: {offset} is beyond {requested[each]}, up to which records were delivered"
+                    f"{each}: {offset} is beyond {requested[each]}, up to which records were "
+                    "delivered"
                 )
             elif offset != self._committed.get(each):
                 wanted[each] = offset

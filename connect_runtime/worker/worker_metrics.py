@@ -197,8 +197,8 @@ class WorkerMetrics:
             self._startup_stats(subject).record_startup(self.clock.now_s(), well=False)
 
     def begin_connector(self, name: str, about: Mapping[str, str]) -> OnStatus:
-        """Add a connector; `build_task_identity` are its `metrics_registry.CONNECTOR` attributes except the
-        status."""
+        """Add a connector; `build_task_identity` are its `metrics_registry.CONNECTOR` attributes
+        except the status."""
         shown, first = _ConnectorEntry(about), StartupOutcome()
         with self._lock:
             self._connectors[name] = shown

@@ -127,7 +127,10 @@ def format_result(result: DemoResult) -> Iterator[str]:
     if found.is_equal:
         yield "proof       every record equal: key, value, headers, timestamp, order"
     else:
-        yield f"proof       DIFFERENT in {plurals.format_count(len(found.differing_partitions), 'partition')}"
+        yield (
+            "proof       DIFFERENT in "
+            f"{plurals.format_count(len(found.differing_partitions), 'partition')}"
+        )
     if result.failover is not None:
         yield from _format_move(result.failover)
 

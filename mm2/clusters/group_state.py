@@ -151,9 +151,10 @@ def collect_group_positions(
     """Collect the flow's groups, or those in `names`.
 
     A position is the committed offset if the source answers, otherwise the checkpoint or the
-    position in `earlier_positions`, whichever is higher. `stable`: see `ConsumerGroups.fetch_positions`. `streams`
-    are groups that an earlier snapshot identified as Kafka Streams applications; `topics` are
-    source topics whose names may identify more. Raises `RetriableError` and `FatalError`."""
+    position in `earlier_positions`, whichever is higher. `stable`: see
+    `ConsumerGroups.fetch_positions`. `streams` are groups that an earlier snapshot identified as
+    Kafka Streams applications; `topics` are source topics whose names may identify more. Raises
+    `RetriableError` and `FatalError`."""
     earlier_positions = earlier_positions or {}
     told = _read_checkpoints(clusters, names, clock=clock, timeout_s=timeout_s)
     table = told.table

@@ -103,8 +103,9 @@ _Reasons = Mapping[TopicPartition, str]
 class MirrorObservations:
     """Responses of both clusters; empty if the source was not queried.
 
-    `source_bounds`, `source_errors` and `waiting_ms` are keyed by partition of the source, `mirror_bounds`, `mirror_errors` and
-    `newest_ms` by mirror partition. See `MirroredPartition` for their meaning."""
+    `source_bounds`, `source_errors` and `waiting_ms` are keyed by partition of the source,
+    `mirror_bounds`, `mirror_errors` and `newest_ms` by mirror partition. See `MirroredPartition`
+    for their meaning."""
 
     offset_map: OffsetMap
     source_bounds: _LogEnds = field(default_factory=dict)
@@ -227,9 +228,9 @@ def collect_mirror_state(
 ) -> MirrorState:
     """Collect the state of both clusters.
 
-    `offset_map` is the flow's offset map, if it was already read; `lost_reason` is the reason for not querying
-    the source. Raises `RetriableError` or `FatalError` if the target does not answer, or one of the
-    clusters denies access.
+    `offset_map` is the flow's offset map, if it was already read; `lost_reason` is the reason for
+    not querying the source. Raises `RetriableError` or `FatalError` if the target does not answer,
+    or one of the clusters denies access.
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     flow = clusters.flow

@@ -203,8 +203,8 @@ def validate_keys(
     cross_key_errors: KeyErrors,
     load: ClassLoader = java_classes.resolve_class,
 ) -> list[ConfigValue]:
-    """Validate each key by itself; adds the messages of `cross_key_errors`, checks that involve several
-    keys."""
+    """Validate each key by itself; adds the messages of `cross_key_errors`, checks that involve
+    several keys."""
     values = definition.validate_all(props, load=load)
     for name, messages in cross_key_errors.items():
         if name not in values:

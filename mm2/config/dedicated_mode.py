@@ -69,8 +69,8 @@ def list_aliases(props: Props) -> tuple[str, ...]:
 def list_flows(props: Props, *, target_aliases: Collection[str] = ()) -> list[SourceAndTarget]:
     """The flows that need a worker: enabled flows and flows that emit heartbeats.
 
-    `props` must be resolved. `target_aliases` selects flows to these targets (`--clusters`); empty: all. A
-    flow that only emits heartbeats has all three connectors, but only that one runs.
+    `props` must be resolved. `target_aliases` selects flows to these targets (`--clusters`); empty:
+    all. A flow that only emits heartbeats has all three connectors, but only that one runs.
     """
     named = list_aliases(props)
     wanted = set(target_aliases) or set(named)

@@ -236,6 +236,7 @@ def _check_spark_security(made: EngineSettings) -> None:
         if made.conf.get(name, "true").lower() != "true":
             key = f"{keys.SPARK_PREFIX}{_CONF}{name}"
             raise ConfigError(
-                f"{key} would leave the connections of {made.display_name} unauthenticated or unencrypted: "
+                f"{key} would leave the connections of {made.display_name} unauthenticated or "
+                "unencrypted: "
                 f"set it to true, or set {keys.SPARK_PREFIX}allow.insecure.spark=true"
             )

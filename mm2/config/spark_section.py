@@ -121,7 +121,8 @@ def _check_security(
             collector.report(
                 conf[name].line,
                 f"spark.{_CONF}.{name}",
-                f"would leave the connections of {spark.display_name} unauthenticated or unencrypted",
+                f"would leave the connections of {spark.display_name} unauthenticated or "
+                "unencrypted",
                 given=config_errors.HIDDEN_VALUE if conf[name].secret else conf[name].text,
                 allowed="true, or allow.insecure.spark: true",
             )

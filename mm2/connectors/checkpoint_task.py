@@ -177,8 +177,8 @@ class CheckpointRounds:
     def compute_checkpoints(self) -> list[NewCheckpoint]:
         """Return some new checkpoints of the round, and record them as published.
 
-        Starts a round unless one is `is_in_progress`. Raises `ConnectError`, which ends the round, if
-        the source does not respond; failures of single groups or of reading syncs are logged.
+        Starts a round unless one is `is_in_progress`. Raises `ConnectError`, which ends the round,
+        if the source does not respond; failures of single groups or of reading syncs are logged.
         """
         if not self.is_in_progress:
             self._begin_round()

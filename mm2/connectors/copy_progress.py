@@ -35,9 +35,10 @@ _LIFE_NUMBERS = itertools.count(1)
 class TaskCopyProgress:
     """Gauges, totals and latencies of a task's partitions.
 
-    `counter_generation` identifies the period over which counters accumulate, as in `TaskStatus`. `gauges` are
-    the newest ones, by index in `partitions`. `latency` are the latencies over all copy processes,
-    None before the first report; its `ahead_ms` is the maximum of about the last minute.
+    `counter_generation` identifies the period over which counters accumulate, as in `TaskStatus`.
+    `gauges` are the newest ones, by index in `partitions`. `latency` are the latencies over all
+    copy processes, None before the first report; its `ahead_ms` is the maximum of about the last
+    minute.
     """
 
     def __init__(

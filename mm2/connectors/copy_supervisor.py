@@ -252,9 +252,9 @@ class CopySupervisorDeps:
 class CopySupervisor:
     """Supervises the copy processes of one task: at most one at a time is meant to run.
 
-    Owned by the task's thread; only `kill` may be called from others. `fenced_reason` is set if another
-    owner fenced a partition for good; this happens only without a Connect group, which otherwise
-    assigns the partitions.
+    Owned by the task's thread; only `kill` may be called from others. `fenced_reason` is set if
+    another owner fenced a partition for good; this happens only without a Connect group, which
+    otherwise assigns the partitions.
     """
 
     def __init__(
@@ -266,9 +266,9 @@ class CopySupervisor:
         early_copy: StartedCopy | None = None,
         confirmed_after_s: float | None = None,
     ) -> None:
-        """`previous` is the previous supervisor, whose counters continue. `early_copy` is a process that
-        waits for these settings. A confirmation of the group after `confirmed_after_s` also permits the first
-        acquisitions.
+        """`previous` is the previous supervisor, whose counters continue. `early_copy` is a process
+        that waits for these settings. A confirmation of the group after `confirmed_after_s` also
+        permits the first acquisitions.
         """
         self.settings = settings
         self.state = TaskState.STARTING

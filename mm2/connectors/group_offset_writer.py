@@ -60,8 +60,8 @@ class _TargetTopics:
 class GroupOffsetWriter:
     """Writes checkpoints to groups of the target.
 
-    Owns the clients `groups`, `topics` and `log_offsets`. Each problem of a group is logged once while
-    it lasts. `timeout_s` limits each request.
+    Owns the clients `groups`, `topics` and `log_offsets`. Each problem of a group is logged once
+    while it lasts. `timeout_s` limits each request.
     """
 
     def __init__(

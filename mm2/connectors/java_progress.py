@@ -38,7 +38,8 @@ class JavaProgressReader:
         connect_syncs: Callable[[], TopicTail] | None,
         clock: Clock,
     ) -> None:
-        """`alias` is the source's; `connect_syncs` is None if the flow has no offset-syncs topic."""
+        """`alias` is the source's; `connect_syncs` is None if the flow has no offset-syncs
+        topic."""
         self._alias = alias
         self._partitions = frozenset(partitions)
         self._offsets = offsets

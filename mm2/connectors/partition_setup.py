@@ -129,7 +129,8 @@ class PartitionSetupBuilder:
         return self.divide(mirrors.describe(sizes, end), common, partition_numbers=numbers_by_topic)
 
     def read_flow_setup(self, end: Deadline) -> FlowSetup:
-        """Read the shared settings. Raises as `build_plan`, and early if a cluster is unreachable."""
+        """Read the shared settings. Raises as `build_plan`, and early if a cluster is
+        unreachable."""
         flow = self._flow
         source_id = self._source.cluster_id(
             min(FIRST_CONTACT_TIMEOUT_S, self._compute_remaining_s(end))
@@ -176,8 +177,8 @@ class PartitionSetupBuilder:
         *,
         partition_numbers: Mapping[str, Iterable[int]] | None = None,
     ) -> PartitionSetupPlan:
-        """Divide partitions into setups and findings. `partition_numbers`: partition numbers by topic; None
-        for all.
+        """Divide partitions into setups and findings. `partition_numbers`: partition numbers by
+        topic; None for all.
         """
         partitions: list[PartitionSetup] = []
         findings: list[PartitionFinding] = []

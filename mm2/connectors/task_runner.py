@@ -64,8 +64,8 @@ AdminPairFactory = Callable[[], tuple[Admin, Admin]]
 
 
 class TopicPoller:
-    """Reads the topics of an assignment on a separate thread. `pop_result`, `reason` and `failure` are
-    for the task's thread.
+    """Reads the topics of an assignment on a separate thread. `pop_result`, `reason` and `failure`
+    are for the task's thread.
     """
 
     def __init__(

@@ -142,8 +142,8 @@ class TopicRefreshResult:
 class TopicRefresher:
     """Refreshes the topics of a flow. Raises as `KafkaSourceConnectorClients`.
 
-    `wait`, called with seconds, returns True if the connector is stopping; `is_stopping` does so without
-    waiting. From then on nothing is changed.
+    `wait`, called with seconds, returns True if the connector is stopping; `is_stopping` does so
+    without waiting. From then on nothing is changed.
     """
 
     def __init__(
@@ -194,8 +194,8 @@ class TopicRefresher:
     def create_topics(self, on_retry: Callable[[str], object]) -> None:
         """Create the offset-syncs topic and the flow's internal topics.
 
-        Retries while a cluster does not respond or a topic is misconfigured; `on_retry` is called with
-        the reason. Raises `FatalError` if a topic is refused.
+        Retries while a cluster does not respond or a topic is misconfigured; `on_retry` is called
+        with the reason. Raises `FatalError` if a topic is refused.
         """
         config = self._config
         if config.syncs_topic is not None:
@@ -226,8 +226,8 @@ class TopicRefresher:
     ) -> TopicRefreshResult:
         """Create or grow mirrors of the flow's topics; with `sync_configs` also sync topic configs.
 
-        `assigned_topics` are topics with assigned partitions. Raises `RetriableError` if a cluster does not
-        respond and `FatalError` if it denies access.
+        `assigned_topics` are topics with assigned partitions. Raises `RetriableError` if a cluster
+        does not respond and `FatalError` if it denies access.
         """
         flow, end = self._config.flow, self._build_deadline()
         common = self._setups.read_flow_setup(end)

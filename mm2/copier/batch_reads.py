@@ -32,9 +32,9 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 class BatchReads:
     """Batches read requests into one fetch per leader.
 
-    `queue_read` queues a request and `flush` sends the queued requests. `queue_offset_lookup` queues the
-    ListOffsets lookup that follows an out-of-range read. Invariant: `_reading` holds the leaders
-    with a fetch in flight, as (is target, node id).
+    `queue_read` queues a request and `flush` sends the queued requests. `queue_offset_lookup`
+    queues the ListOffsets lookup that follows an out-of-range read. Invariant: `_reading` holds the
+    leaders with a fetch in flight, as (is target, node id).
     """
 
     def __init__(

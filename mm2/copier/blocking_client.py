@@ -97,8 +97,8 @@ class BlockingClient:
     ) -> T:
         """Poll the connections until `get_result` returns a value, and return the value.
 
-        Raises the first connection error, or `RetriableError`, after `timeout_s`. `operation` names the
-        operation in the error.
+        Raises the first connection error, or `RetriableError`, after `timeout_s`. `operation` names
+        the operation in the error.
         """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         while (answer := get_result()) is None:
@@ -164,7 +164,8 @@ class BlockingClient:
     def negotiate_version(
         self, node_id: int, api_key: int, version_range: tuple[int, int]
     ) -> int | None:
-        """Return the newest API version in the range `version_range` that the broker supports, or None."""
+        """Return the newest API version in the range `version_range` that the broker supports, or
+        None."""
 
         def negotiate() -> int | None:
             try:

@@ -133,7 +133,8 @@ class ScratchPartition(Protocol):
         """Produce a batch of one record outside a transaction; return its acknowledged offset."""
 
     def is_stored_unchanged(self, offset: int) -> bool:
-        """Return True if the batch that `produce_record` sent last is stored at `offset`, byte for byte."""
+        """Return True if the batch that `produce_record` sent last is stored at `offset`, byte for
+        byte."""
 
 
 class TargetProbe:

@@ -348,8 +348,8 @@ def encode_reverse_producers(
 ) -> JsonMessage:
     """Encode which of the requested producer ids belong to the reverse flow.
 
-    `reverse_producers` is None if the reverse flow's map could not be read; `failure` says why, and `denied`
-    is True if an ACL is missing.
+    `reverse_producers` is None if the reverse flow's map could not be read; `failure` says why, and
+    `denied` is True if an ACL is missing.
     """
     return {
         "type": "opposite",
@@ -557,8 +557,8 @@ def encode_gauges(
 ) -> JsonMessage:
     """Encode the changed gauges.
 
-    `connection_errors` lists the unreachable addresses and the errors. `now_s` is the sender's monotonic
-    clock, to which all times in the message refer.
+    `connection_errors` lists the unreachable addresses and the errors. `now_s` is the sender's
+    monotonic clock, to which all times in the message refer.
     """
     return {
         "type": "gauges",

@@ -48,8 +48,8 @@ MAX_CONCURRENT_ACQUISITIONS = 256
 class CopyLoop:
     """Copies all partitions of a task.
 
-    Call `run_once` until `is_closed`, or until `fatal_error` names an error that no retry can resolve (for
-    example a wrong password).
+    Call `run_once` until `is_closed`, or until `fatal_error` names an error that no retry can
+    resolve (for example a wrong password).
     """
 
     def __init__(

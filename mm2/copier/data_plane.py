@@ -176,7 +176,8 @@ class DataPlaneRegistry:
         elif settings is not None and differs:
             keys = ", ".join(engine_config.diff_engine_settings(opened.settings, settings))
             raise ConfigError(
-                f"this process runs its copies with {opened.settings.display_name}, but {settings.display_name} "
+                f"this process runs its copies with {opened.settings.display_name}, but "
+                f"{settings.display_name} "
                 f"was requested (different: {keys}): a process has one data plane, so give all "
                 "connectors the same settings"
             )

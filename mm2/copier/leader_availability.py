@@ -42,7 +42,8 @@ class LeaderConnections(Protocol):
 
 
 class LeaderMonitor:
-    """Finds brokers of one cluster that stopped responding. Call `find_silent_leaders` once a second."""
+    """Finds brokers of one cluster that stopped responding. Call `find_silent_leaders` once a
+    second."""
 
     def __init__(self, connections: LeaderConnections, *, unreachable_after_s: float) -> None:
         self._connections = connections

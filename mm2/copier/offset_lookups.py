@@ -140,8 +140,9 @@ class LogStartLookup:
 class OffsetLookups:
     """Batches lookups into one request per leader and API.
 
-    `queue_offset`, `queue_epoch_end` and `queue_open_transactions` queue requests; `flush` sends them. Invariant:
-    `_describing` holds the node ids of leaders with a DescribeProducers request in flight.
+    `queue_offset`, `queue_epoch_end` and `queue_open_transactions` queue requests; `flush` sends
+    them. Invariant: `_describing` holds the node ids of leaders with a DescribeProducers request in
+    flight.
     """
 
     def __init__(

@@ -145,7 +145,8 @@ RecoveryAnswerHandler = Callable[[PartitionReplicator, InstructionAnswer], None]
 class RecoveryRequests:
     """Sends the requests of recovering partitions and passes the answers to `on_answer`.
 
-    `submit` queues a request and `flush` sends the queued ones. Runs on the thread of the copy loop.
+    `submit` queues a request and `flush` sends the queued ones. Runs on the thread of the copy
+    loop.
     """
 
     def __init__(

@@ -110,8 +110,8 @@ def write_group_offsets(
     """Write the final positions; returns the groups that stay unmoved, as accepted.
 
     Positions that are already there or further are not written again: the process may have died
-    after the write, or the group may be consuming. `on_moved` is called for each group that is done.
-    Raises `RetriableError` if a group could not be moved and that is not accepted."""
+    after the write, or the group may be consuming. `on_moved` is called for each group that is
+    done. Raises `RetriableError` if a group could not be moved and that is not accepted."""
     groups, timeout_s = context.clusters.target.groups, context.planner.timeout_s
     standing = groups.fetch_positions([name for name in finals if name not in moved], timeout_s)
     writes = {

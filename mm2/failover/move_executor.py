@@ -52,7 +52,8 @@ def export_unreplicated(context: MoveContext, request: MoveRequest, *, move: str
     unknown = [f"{place}" for place, tail in sorted(left.items()) if tail.ranges is None]
     if unknown:
         raise FatalError(
-            f"{', '.join(unknown)}: the records that never left {request.destination} could not all "
+            f"{', '.join(unknown)}: the records that never left {request.destination} could not "
+            "all "
             "be counted; copy them by other means, or run without --export"
         )
     ordered = [tail for _, tail in sorted(left.items())]

@@ -85,8 +85,8 @@ def build_plan(
 ) -> MovePlan:
     """Build the plan from a snapshot.
 
-    `agreed_ends` is given for the final check of a planned move, after the flow was stopped and fenced:
-    lag and moving ends, which were only information before, then forbid the move."""
+    `agreed_ends` is given for the final check of a planned move, after the flow was stopped and
+    fenced: lag and moving ends, which were only information before, then forbid the move."""
     mirrored = {each.partition: each for each in snapshot.mirrored}
     groups = tuple(
         group_plan.plan_group(

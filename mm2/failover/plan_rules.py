@@ -228,7 +228,8 @@ def _check_action(
             f", {each.target_offset} by the offset map," if each.target_offset is not None else ""
         )
         text = (
-            f"{wanted.destination} does not answer for {each.mirror} ({each.unanswered_reason}), so the "
+            f"{wanted.destination} does not answer for {each.mirror} "
+            f"({each.unanswered_reason}), so the "
             f"position there{place} cannot be checked: try again when its leader is available"
         )
         yield _GroupSeverity.FORBIDS, plan_findings.MIRROR_UNKNOWN, text
@@ -244,7 +245,8 @@ def _check_action(
                 (each.current_offset or 0) - (each.target_offset or 0), "offset"
             )
             text = (
-                f"it is at {each.current_offset} there, {count} beyond its translated position {each.target_offset}, and "
+                f"it is at {each.current_offset} there, {count} beyond its translated position "
+                f"{each.target_offset}, and "
                 "is not moved: records in between that it has not read are skipped (--set-back "
                 "moves it back)"
             )
@@ -254,7 +256,10 @@ def _check_action(
             and each.target_offset is not None
             and each.target_offset < each.current_offset
         ):
-            text = f"it is at {each.current_offset} there, and is set back to its translated position {each.target_offset}"
+            text = (
+                f"it is at {each.current_offset} there, and is set back to its translated "
+                f"position {each.target_offset}"
+            )
             yield _GroupSeverity.NOTE, "set-back", text
         case _Action.NOT_MIRRORED:
             yield _GroupSeverity.NOTE, "not-mirrored", "it is not mirrored"
@@ -430,7 +435,8 @@ def _check_partial_source(
         yield _PlanFinding(
             severity=weight,
             code="way-back-unknown",
-            text=f"the progress of the reverse flow on {here} is unknown ({found.reverse_flow_error}): "
+            text=f"the progress of the reverse flow on {here} is unknown "
+            f"({found.reverse_flow_error}): "
             f"groups that read records from {wanted.destination} may re-read more of them",
         )
     if found.offset_syncs_error:
@@ -484,7 +490,8 @@ def _check_mirror(wanted: MoveRequest, each: MirroredPartition) -> Iterator[Plan
         yield _PlanFinding(
             severity=_Severity.FORBIDS,
             code="origin-truncated",
-            text=f"{name} ends at {each.source_bounds.end} on {wanted.origin}, but was copied up to "
+            text=f"{name} ends at {each.source_bounds.end} on {wanted.origin}, but was copied "
+            "up to "
             f"{each.copied_to}: it was truncated (after broker failures) or recreated. If nothing "
             f"was written there since, {wanted.destination} has all records that it lost, and this "
             "may be accepted",

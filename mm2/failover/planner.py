@@ -67,7 +67,8 @@ class MovePlanner:
     def build_plan_with_tails(
         self, wanted: MoveRequest, closed: ClosedFlow | None = None
     ) -> tuple[MovePlan, Mapping[TopicPartition, UnreplicatedTail]]:
-        """As `build_plan`, and the unreplicated records of the destination, if they were counted."""
+        """As `build_plan`, and the unreplicated records of the destination, if they were
+        counted."""
         known, both = closed or _OPEN_FLOW, self.clusters
         end = Deadline.after(self.timeout_s, now_s=self.clock.now_s())
         found = mirror_state.collect_mirror_state(

@@ -335,8 +335,8 @@ class KafkaGroups:
                 group,
                 group_requests.commit_offsets(group, given),
                 doing="changing the offsets of group",
-                error=_find_common_partition_error,
-                repeats=False,
+                get_error_code=_find_common_partition_error,
+                retry=False,
             )
 
         found = self._request_individually(
@@ -416,7 +416,9 @@ class KafkaGroups:
                     self._batches.forget_coordinators([str(each.group_id)])
         alone = self._request_individually(
             set(groups) - done.keys(),
-            lambda name: _build_group_request(name, message(name), doing=doing, fine=fine),
+            lambda name: _build_group_request(
+                name, message(name), doing=doing, accepted_errors=fine
+            ),
             end.remaining_s(self._clock.now_s()),
             read=lambda body: read(body.groups[0]),
             others=len(done),

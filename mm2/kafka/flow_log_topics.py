@@ -147,10 +147,11 @@ class FlowLogTopics:
         for name, entries in configs.succeeded.items():
             policy = entries["cleanup.policy"].value
             if policy != "compact":
+                command = self._tools.set_topic_configs(name, compact)
                 raise MisconfiguredTopicError(
                     f"checking topic {name} on {self.where}: cleanup.policy is {policy}, but must "
                     "be compact, or retention deletes records of this flow. "
-                    f"{operator_commands.format_remedy(self._tools.set_topic_configs(name, compact))}"
+                    f"{operator_commands.format_remedy(command)}"
                 )
 
 

@@ -5,8 +5,8 @@ as in the previous snapshot is skipped.
 
 Tasks count from their own start, on whichever node they run. A counter of this process grows by
 what a task of this node counted since the previous snapshot. The state of a task that is gone,
-or that runs again as a new incarnation (`TaskStatus.counter_generation`), is dropped, so that the next one
-starts at zero. Not counted: what a task counts between the last snapshot and its end; and, for
+or that counts from zero again (`TaskStatus.counter_generation`), is dropped, so that the next
+one starts at zero. Not counted: what a task counts between the last snapshot and its end; and, for
 a partition that the same task loses and gets back between two snapshots, up to as much as it
 had counted before.
 """

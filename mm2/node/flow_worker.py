@@ -66,9 +66,10 @@ class FlowWorker:
         clock: Clock,
         rebalances: int = 0,
     ) -> None:
-        """`can_copy` returns True once the engine is ready. `set_remote_tasks` is called regularly with
-        the number of the flow's tasks on other nodes. `unreachable` returns why a cluster of the
-        flow is unreachable, "" if none is. `rebalance_count` is the count of the previous worker.
+        """`can_copy` returns True once the engine is ready. `set_remote_tasks` is called regularly
+        with the number of the flow's tasks on other nodes. `unreachable` returns why a cluster of
+        the flow is unreachable, "" if none is. `rebalance_count` is the count of the previous
+        worker.
         """
         self.plan = plan
         self._can_copy = can_copy

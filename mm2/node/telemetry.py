@@ -30,8 +30,8 @@ JAVA_METRICS_CACHE_TTL_S = 5.0
 class NodeTelemetry:
     """Metrics and health endpoints.
 
-    Call `metrics` after every status poll and `heartbeat` in every iteration of the main loop; `source`
-    and `pages` are exposed over HTTP.
+    Call `metrics` after every status poll and `heartbeat` in every iteration of the main loop;
+    `source` and `pages` are exposed over HTTP.
     """
 
     def __init__(

@@ -307,7 +307,8 @@ class ResetOutcome:
         if self.replicating is None:
             node = f"node {self.node}" if self.node else "the node that has its task"
             return (
-                f"{self.partition}: started again at source offset {self.start_offset}; its state is "
+                f"{self.partition}: started again at source offset {self.start_offset}; its "
+                "state is "
                 f"known only on {node}: run mm2 status there"
             )
         if self.replicating:

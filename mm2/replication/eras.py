@@ -181,7 +181,8 @@ def _halt_not_empty(setup: PartitionSetup, why: str) -> PartitionHalt:
     return PartitionHalt(
         cause=HaltCause.NOT_EMPTY,
         message=(
-            f"{setup.mirror_name}: this flow has not replicated to it yet, but {why}. If these records "
+            f"{setup.mirror_name}: this flow has not replicated to it yet, but {why}. If these "
+            "records "
             f"are this flow's, {lost}delete the mirror topic ({delete}) and restart the flow. The "
             "remedy keeps them and appends. "
             f"{halts.format_reset_remedy(setup, position=setup.start)}"

@@ -133,7 +133,10 @@ def react_to_produce_error(
         reason = f"{setup.mirror_name} refused a batch with {name}: it is split and sent again"
         return ErrorReaction(action=ErrorAction.REACQUIRE, reason=reason)
     detail = f" ({message})" if message else ""
-    text = f"{setup.mirror_name} refused the batch of {setup.source_name} offset {offset} with {name}{detail}: "
+    text = (
+        f"{setup.mirror_name} refused the batch of {setup.source_name} offset {offset} with "
+        f"{name}{detail}: "
+    )
     if code in _SKIPPABLE_CODES and next_offset > offset:
         text += _format_skip(setup, behind=next_offset)
     text += halts.explain_target_remedy(setup, code, size=size)

@@ -268,7 +268,8 @@ def halt_fenced(setup: PartitionSetup) -> PartitionHalt:
     return PartitionHalt(
         cause=HaltCause.FENCED,
         message=(
-            f"{setup.mirror_name}: another mm2 process acquired this partition of flow {setup.flow}, or "
+            f"{setup.mirror_name}: another mm2 process acquired this partition of flow "
+            f"{setup.flow}, or "
             "of a flow between clusters of the same aliases. A flow may run in one group of nodes "
             "only. Stop the other process first; the remedy then reacquires the partition here. "
             f"{operator_commands.format_remedy(setup.operator.restart(setup.flow, setup.topic))}"
@@ -303,7 +304,8 @@ def halt_reverse_flow_unknown(setup: PartitionSetup, reason: str, *, denied: boo
     return PartitionHalt(
         cause=HaltCause.OPPOSITE_UNKNOWN,
         message=(
-            f"{setup.source_name}: the reverse flow's offset map {setup.opposite_map} cannot be read on "
+            f"{setup.source_name}: the reverse flow's offset map {setup.opposite_map} cannot be "
+            "read on "
             f"the source: {reason}. Without it, records that the reverse flow wrote would be "
             f"replicated back. {operator_commands.format_remedy(line)}"
         ),
@@ -326,7 +328,8 @@ def halt_map_unreadable(setup: PartitionSetup, found: UnreadableStateRecord) -> 
     return PartitionHalt(
         cause=HaltCause.MAP_UNREADABLE,
         message=(
-            f"{setup.source_name}: the record at offset {found.offset} of the flow's offset map ({topic} "
+            f"{setup.source_name}: the record at offset {found.offset} of the flow's offset map "
+            f"({topic} "
             f"on the target) cannot be read: {found.why}. If a newer release of mm2 wrote it, run "
             "that release. If another program wrote it, revoke its write access first; the remedy "
             f"then skips the record and leaves an incident.{again} "
@@ -345,7 +348,8 @@ def halt_era_missing(setup: PartitionSetup, number: int) -> PartitionHalt:
     return PartitionHalt(
         cause=HaltCause.MAP_UNREADABLE,
         message=(
-            f"{setup.source_name}: the flow's offset map ({topic} on the target) has progress for the "
+            f"{setup.source_name}: the flow's offset map ({topic} on the target) has progress "
+            "for the "
             f"partition was replicated in era {number}, but the record of that era was deleted. "
             "The remedy begins a new era and leaves an incident. "
             f"{format_reset_remedy(setup, position='earliest')}"
@@ -363,7 +367,8 @@ def halt_timestamps_rewritten(setup: PartitionSetup, *, offset: int) -> Partitio
     return PartitionHalt(
         cause=HaltCause.TIMESTAMPS_REWRITTEN,
         message=(
-            f"{setup.mirror_name}: the target broker replaced the timestamps of source offset {offset} "
+            f"{setup.mirror_name}: the target broker replaced the timestamps of source offset "
+            f"{offset} "
             "and later, because the topic has message.timestamp.type=LogAppendTime. The remedy "
             "replicates them again with CreateTime; the wrong records stay, unless you delete the "
             f"mirror topic first ({target.delete_topic(setup.remote_topic)}) and reset from "
@@ -415,7 +420,8 @@ def halt_mirror_unknown(
     return PartitionHalt(
         cause=HaltCause.RECREATED,
         message=(
-            f"{setup.mirror_name}: the mirror topic was deleted and created again, or restored from a "
+            f"{setup.mirror_name}: the mirror topic was deleted and created again, or restored "
+            "from a "
             f"backup: its log lacks leader epoch {leader_epoch}, in which this flow wrote up to "
             f"offset {copied}. "
             f"{format_reset_remedy(setup, position='earliest', whole_topic=True)}"
@@ -429,9 +435,11 @@ def halt_source_diverged(setup: PartitionSetup, *, end: int, copied: int) -> Par
     return PartitionHalt(
         cause=HaltCause.SOURCE_TRUNCATED,
         message=(
-            f"{setup.source_name}: the source's log was truncated to offset {end} and written again "
+            f"{setup.source_name}: the source's log was truncated to offset {end} and written "
+            "again "
             f"(unclean leader election?), but was replicated up to offset {copied}. The mirror "
-            f"topic keeps the records that the source lost. {format_skip_remedy(setup, next_offset=end)}"
+            "topic keeps the records that the source lost. "
+            f"{format_skip_remedy(setup, next_offset=end)}"
         ),
     )
 
@@ -443,7 +451,8 @@ def halt_source_truncated(
     return PartitionHalt(
         cause=HaltCause.SOURCE_TRUNCATED,
         message=(
-            f"{setup.source_name}: records below offset {position} were replicated, but the source's log "
+            f"{setup.source_name}: records below offset {position} were replicated, but the "
+            "source's log "
             f"(from offset {start}) ends before it: the log was truncated or recreated. "
             f"{format_reset_remedy(setup, position='earliest')}"
         ),
@@ -457,7 +466,8 @@ def halt_source_missing(setup: PartitionSetup, reason: str) -> PartitionHalt:
     return PartitionHalt(
         cause=HaltCause.SOURCE_REFUSED,
         message=(
-            f"{reason}. Brokers before 2.8 give topics no ids, so when the topic is there again, mm2 "
+            f"{reason}. Brokers before 2.8 give topics no ids, so when the topic is there "
+            "again, mm2 "
             "cannot tell whether it is the same one. Create the topic first; the remedy then "
             f"replicates it from its start. {format_reset_remedy(setup, position='earliest')}"
         ),
@@ -469,7 +479,8 @@ def halt_source_gap(setup: PartitionSetup, *, position: int, start: int) -> Part
     return PartitionHalt(
         cause=HaltCause.SOURCE_GAP,
         message=(
-            f"{setup.source_name}: the source deleted offsets {position} to {start - 1} before they were "
+            f"{setup.source_name}: the source deleted offsets {position} to {start - 1} before "
+            "they were "
             f"replicated (its log starts at {start}), and on.source.gap is fail. The remedy "
             f"skips them: these records are lost. {format_skip_remedy(setup, next_offset=start)}"
         ),
@@ -492,7 +503,8 @@ def halt_foreign_records(
             f"{setup.mirror_name}: foreign records at offset {batch.offset}, of producer id "
             f"{batch.producer_id}, which is not this flow's.{not_java} Find that producer "
             f"({producers}) and stop it first, or set target.topics: shared. The remedy resumes "
-            f"replication at source offset {copied}. {format_skip_remedy(setup, next_offset=copied)}"
+            f"replication at source offset {copied}. "
+            f"{format_skip_remedy(setup, next_offset=copied)}"
         ),
     )
 
@@ -507,7 +519,8 @@ def halt_ahead_of_source(
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(
-            f"{setup.mirror_name}: what MirrorMaker 2 wrote last does not match {setup.source_name}: {reason}. "
+            f"{setup.mirror_name}: what MirrorMaker 2 wrote last does not match "
+            f"{setup.source_name}: {reason}. "
             "Look for an open transaction on the source, for other producers on the mirror topic, "
             "and for a truncated source. The remedy may write duplicates. "
             f"{format_skip_remedy(setup, next_offset=copied)}"
@@ -578,7 +591,8 @@ def halt_mirror_unreadable(setup: PartitionSetup, *, offset: int, reason: str) -
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(
-            f"{setup.mirror_name}: the mirror topic cannot be read at offset {offset}: {reason}. It "
+            f"{setup.mirror_name}: the mirror topic cannot be read at offset {offset}: "
+            f"{reason}. It "
             "cannot be compared with the source. The remedy appends all source records again. "
             f"{format_reset_remedy(setup, position='earliest')}"
         ),

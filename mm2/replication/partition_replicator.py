@@ -389,7 +389,10 @@ class PartitionReplicator:
             sent, base_offset, is_only_writer=self._is_only_writer
         )
         if target is None:
-            reason = f"{self.setup.mirror_name}: batch stored at offset {base_offset}, expected {sent.target}"
+            reason = (
+                f"{self.setup.mirror_name}: batch stored at offset {base_offset}, expected "
+                f"{sent.target}"
+            )
             # If fencing is impossible, the newer owner keeps the partition: check whether there is
             # one.
             then = (

@@ -357,7 +357,8 @@ def _halt_if_tail_ahead(
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(
-            f"{setup.mirror_name}: what this flow wrote last does not match {setup.source_name}: {why}. The "
+            f"{setup.mirror_name}: what this flow wrote last does not match "
+            f"{setup.source_name}: {why}. The "
             "source was probably truncated. The remedy may write duplicates. "
             f"{halts.format_skip_remedy(setup, next_offset=min(pairs.position, end))}"
         ),

@@ -252,7 +252,8 @@ def _read_boundary_marker(
     ):
         return FencingInterrupted(
             reason=f"{check_context.setup.mirror_name}: a transaction is open before our marker at "
-            f"{marker.offset}: read_committed consumers are blocked at offset {marker.last_stable_offset}"
+            f"{marker.offset}: read_committed consumers are blocked at offset "
+            f"{marker.last_stable_offset}"
         )
     return PartitionBoundary(next_target=marker.offset + 1, leader_epoch=marker.leader_epoch)
 

@@ -228,9 +228,9 @@ def make_report(
 ) -> FlowReport:
     """Build the report.
 
-    `snapshots` are snapshots of source partitions that are not being replicated; if not `snapshots_recent`,
-    they do not tell the current ends. If the source is `unreachable`, no end is known. `resume` is
-    the command that resumes the flow."""
+    `snapshots` are snapshots of source partitions that are not being replicated; if not
+    `snapshots_recent`, they do not tell the current ends. If the source is `unreachable`, no end is
+    known. `resume` is the command that resumes the flow."""
     source_lost = _is_unreachable(unreachable, ClusterSide.SOURCE)
     if source_lost:
         snapshots = _NO_SNAPSHOTS

@@ -159,7 +159,9 @@ def test_topics_grow_and_having_grown_is_as_good(admin, name):
     assert set(answer.succeeded) == {name("grows"), name("grew")}
     assert isinstance(answer.failed[name("missing")], TopicMissingError)
     assert clock.wait_until(
-        lambda: admin.describe_topics([name("grows")], WAIT_S).succeeded[name("grows")].partitions == 3,
+        lambda: (
+            admin.describe_topics([name("grows")], WAIT_S).succeeded[name("grows")].partitions == 3
+        ),
         timeout_s=WAIT_S,
     )
     assert admin.add_partitions({name("grew"): 2}, WAIT_S).failed == {}

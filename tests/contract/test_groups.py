@@ -215,7 +215,9 @@ def test_offsets_make_a_group_that_has_them(place, group):
     (found,) = listed(place, group)
     assert found.is_consumer
     written(place, group, 1)
-    assert place.groups.fetch_positions([group], WAIT_S).succeeded[group][partition(place, 0)] == at(1)
+    assert place.groups.fetch_positions([group], WAIT_S).succeeded[group][
+        partition(place, 0)
+    ] == at(1)
 
 
 def test_a_share_group_is_listed_as_one_and_tells_what_it_reads(place, group):
@@ -231,7 +233,9 @@ def test_a_streams_group_is_listed_as_one_and_has_offsets_like_any_other(place, 
     place.other(group, type=STREAMS, offset=3)
     (found,) = listed(place, group)
     assert (found.unsupported_type, found.is_consumer) == (STREAMS, False)
-    assert place.groups.fetch_positions([group], WAIT_S).succeeded == {group: {partition(place, 0): at(3)}}
+    assert place.groups.fetch_positions([group], WAIT_S).succeeded == {
+        group: {partition(place, 0): at(3)}
+    }
 
 
 @pytest.mark.parametrize(("type", "assignor"), [(CLASSIC, "range"), (CONSUMER, "")])
@@ -246,7 +250,9 @@ def test_many_groups_are_one_question(place, group):
     offsets = {name: {partition(place, 0): at(number)} for number, name in enumerate(names)}
     assert place.groups.commit_offsets(offsets, WAIT_S).succeeded == {name: {} for name in names}
     assert place.groups.fetch_positions(names, WAIT_S).succeeded == offsets
-    assert place.groups.describe_states(names, WAIT_S).succeeded == dict.fromkeys(names, State.EMPTY)
+    assert place.groups.describe_states(names, WAIT_S).succeeded == dict.fromkeys(
+        names, State.EMPTY
+    )
     assert set(names) <= {each.group for each in place.groups.list_groups(WAIT_S)}
 
 
@@ -262,7 +268,9 @@ def test_groups_that_have_what_they_had_are_no_news(place, group):
     )
     written(place, names[7], 9, 3)
     moved = {partition(place, 0): at(9), partition(place, 1): at(3)}
-    assert place.groups.fetch_changed_positions(names, WAIT_S, seen=seen).succeeded == {names[7]: moved}
+    assert place.groups.fetch_changed_positions(names, WAIT_S, seen=seen).succeeded == {
+        names[7]: moved
+    }
     del seen[names[8]]
     assert place.groups.fetch_changed_positions(names, WAIT_S, seen=seen).succeeded == {
         names[8]: offsets[names[8]]
@@ -272,7 +280,9 @@ def test_groups_that_have_what_they_had_are_no_news(place, group):
 def test_an_offset_in_an_open_transaction_is_not_stable(place, group):
     written(place, group, 5)
     with place.pending(group):
-        assert place.groups.fetch_positions([group], WAIT_S).succeeded == {group: {partition(place, 0): at(5)}}
+        assert place.groups.fetch_positions([group], WAIT_S).succeeded == {
+            group: {partition(place, 0): at(5)}
+        }
         found = place.groups.fetch_positions([group, f"{group}-other"], 5.0, stable=True)
         assert found.succeeded == {f"{group}-other": {}}
         assert isinstance(found.failed[group], RetriableError)
@@ -304,7 +314,9 @@ def test_a_group_with_members_is_active_and_keeps_its_offsets(place, group, type
     eventually.eventually(
         lambda: state(place, group) is State.EMPTY, WAIT_S, "the group is without members"
     )
-    assert place.groups.fetch_positions([group], WAIT_S).succeeded[group] == {partition(place, 0): at(5)}
+    assert place.groups.fetch_positions([group], WAIT_S).succeeded[group] == {
+        partition(place, 0): at(5)
+    }
     written(place, group, 9)
 
 
@@ -325,7 +337,9 @@ def test_a_group_of_workers_is_foreign(place, group):
         assert [each.is_consumer for each in listed(place, group)] == [False]
         assert place.groups.list_member_hosts([group], WAIT_S).succeeded == {group: ("127.0.0.1",)}
     eventually.eventually(
-        lambda: place.groups.list_member_hosts([group], WAIT_S).succeeded == {group: ()}, WAIT_S, "it has left"
+        lambda: place.groups.list_member_hosts([group], WAIT_S).succeeded == {group: ()},
+        WAIT_S,
+        "it has left",
     )
 
 

@@ -104,7 +104,8 @@ class DemoWaiter:
             self.raise_if_stopped()
             if self._clock.now_s() > end_s:
                 raise DemoFailedError(
-                    f"{activity}: not finished within {STALL_TIMEOUT_S:.0f} s: {self._describe_state()}"
+                    f"{activity}: not finished within {STALL_TIMEOUT_S:.0f} s: "
+                    f"{self._describe_state()}"
                 )
             self._pause()
 

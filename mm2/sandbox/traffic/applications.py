@@ -23,7 +23,8 @@ LOOP_STOP_TIMEOUT_S = 10.0
 
 
 class ClientLoop:
-    """Runs `_run` from `start` to `stop`, or in a `with`. `name` and `location` are for messages."""
+    """Runs `_run` from `start` to `stop`, or in a `with`. `name` and `location` are for
+    messages."""
 
     def __init__(
         self,
@@ -131,8 +132,8 @@ class GroupConsumer(ClientLoop):
     """A member of a consumer group, which commits what it has processed.
 
     It starts at the group's offsets, and fails without any. `processed` are the numbers in reading
-    order, `positions` their partitions and offsets. `abandon_cluster` ends it without waiting for a dead
-    cluster.
+    order, `positions` their partitions and offsets. `abandon_cluster` ends it without waiting for a
+    dead cluster.
     """
 
     def __init__(self, properties: ClientProperties, group: str, *topics: str) -> None:

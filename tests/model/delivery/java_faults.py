@@ -57,11 +57,11 @@ def newest(self: JavaOffsetSyncs, next_offset: int) -> SyncOffsets | None:
 
 
 def believe_any_sync(
-    attempt: RecoveryAttempt, *, copied: int
+    attempt: RecoveryAttempt, *, resume_target: int
 ) -> Script[JavaWrittenRange | RetryRecovery | None]:
     """Takes what our own owners told for Java's word."""
     yield from ()
     java = attempt.state.java
-    if java is None or java.sync is None or java.sync[1] < copied:
+    if java is None or java.sync is None or java.sync[1] < resume_target:
         return None
     return JavaWrittenRange(source=java.sync[0], target=java.sync[1])

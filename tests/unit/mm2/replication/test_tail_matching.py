@@ -11,6 +11,7 @@ from tests.fakes import copying, scripts
 from tests.fakes.transforms import Filter
 
 OURS = (7, 3)
+END = 1000
 NOTHING, SOURCE, TARGET = MissingInput.NOTHING, MissingInput.SOURCE, MissingInput.TARGET
 
 
@@ -39,7 +40,7 @@ def walk(*fetches, on_target, position=100, aborted=(), transform=None):
     held = {header(each).base_offset: each for each in on_target}
     needs = []
     for fetch in fetches:
-        need = pairs.feed_source(scripts.records(*fetch, aborted=aborted))
+        need = pairs.feed_source(scripts.records(*fetch, aborted=aborted, end=END))
         while need is TARGET:
             needs.append(need)
             batch = held[pairs.next_offset]
@@ -116,7 +117,7 @@ def test_pairing_goes_on_with_the_next_fetch():
         102,
         15,
     )
-    assert pairs.feed_source(scripts.records(source(103, b"b"))) is NOTHING
+    assert pairs.feed_source(scripts.records(source(103, b"b"), end=104)) is NOTHING
     assert (pairs.is_complete, pairs.position) == (True, 104)
 
 
