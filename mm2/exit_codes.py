@@ -1,7 +1,7 @@
 """Exit codes of every command; `--help` and `mm2 docs exit-codes` print these tables.
 
 0 done, 1 problem, 2 bad input, 3 unknown, 4 unreachable. A command with several results exits
-with the worst of them (`worst_of`).
+with the worst of them (`combine_exit_codes`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Validators: constraints on a configuration value beyond its type.
 
-`ensure_valid` raises ConfigError (`config_types.invalid` builds the usual message); `str()`
+`ensure_valid` raises ConfigError (`build_invalid_value_error` builds the usual message); `str()`
 describes the allowed values. The texts are those of Java's ConfigDef.
 """
 

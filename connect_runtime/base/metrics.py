@@ -1,6 +1,6 @@
 """Metric declarations (name, unit, help, labels) and a registry of their values.
 
-One thread writes to a registry and publishes. Exporters read `published`, an immutable snapshot
+One thread writes to a registry and publishes. Exporters read `all_families`, an immutable snapshot
 that is replaced as a whole. Names follow the Prometheus conventions: base units, and counters end
 in `_total`.
 """
@@ -165,7 +165,7 @@ class MetricRegistry:
                 self._changed.add(metric.name)
 
     def publish(self) -> None:
-        """Replace `published` with the current values."""
+        """Replace `all_families` with the current values."""
         before = {each.metric.name: each for each in self.all_families}
         self.all_families = tuple(
             MetricFamily(

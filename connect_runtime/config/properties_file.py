@@ -30,7 +30,7 @@ class ResolvedProperties:
     pairs: PropertyPairs
     """Pairs as in the file, by key."""
     values: Mapping[str, str] = field(repr=False)
-    """Resolved values; without the keys in `unfilled`."""
+    """Resolved values; without the keys in `unresolved_keys`."""
     provided_keys: frozenset[str]
     """Keys whose value came from a provider."""
     unresolved_keys: frozenset[str]

@@ -2,7 +2,7 @@
 
 Connects the member protocol, which handles opaque bytes, with assignments of connectors and tasks.
 Events are queued until the herder pops them. An assignment that was never popped is dropped when
-the worker leaves the group. `prepared` is ignored if the group was lost in the meantime.
+the worker leaves the group. `confirm_prepared` is ignored if the group was lost in the meantime.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class GroupSessionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentRequested:
-    """This worker was elected leader and must call `planned`; heartbeats continue in the
+    """This worker was elected leader and must call `submit_assignments`; heartbeats continue in the
     meantime."""
 
     election: LeaderElection
@@ -223,7 +223,7 @@ class GroupSession:
                 self._drop_events(AssignmentReceived, JoinRequested)
                 self._events.append(instruction)
             case MembershipClosed():
-                pass  # the property `closed` reports it
+                pass  # the property `is_closed` reports it
 
     def _request_preparation(self) -> None:
         self._drop_events(JoinRequested)

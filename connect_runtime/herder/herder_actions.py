@@ -118,7 +118,7 @@ class FenceConfigWriters:
 class WriteConfigTopic:
     """Write to the config topic within 30 s.
 
-    Outcome: `ActionDone`, or `ActionFailed`, with `fenced` if the write privilege is lost.
+    Outcome: `ActionDone`, or `ActionFailed`, with `is_fenced` if the write privilege is lost.
     """
 
     write: ConfigWrite
@@ -159,8 +159,8 @@ class OfferTaskConfigs:
 class GenerateTaskConfigs:
     """Ask a connector for its task configs.
 
-    Outcome: `TaskConfigsGenerated`, `ConnectorNotRunning`, or `ActionFailed`, with `lasting` if a
-    retry cannot help (more than `tasks.max`).
+    Outcome: `TaskConfigsGenerated`, `ConnectorNotRunning`, or `ActionFailed`, with `is_permanent`
+    if a retry cannot help (more than `tasks.max`).
     """
 
     connector: str

@@ -38,7 +38,7 @@ class StoresLoaded:
 
 @dataclass(frozen=True, slots=True)
 class HerderTick:
-    """Time has passed; sent when `wake_at_s` is reached or earlier."""
+    """Time has passed; sent when `next_tick_s` is reached or earlier."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,8 @@ class StatusWriterInterface(Protocol):
         """Return whether the topic is already recorded as active for the connector."""
 
     def last_runs(self, connector: str) -> LastTaskRuns:
-        """Return the last runs of the connector's tasks; `given` and `quiet` are left empty."""
+        """Return the last runs of the connector's tasks; `configs` and `leaderless_period` are left
+        empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +81,7 @@ class WorkerInterface(Protocol):
     """
 
     def start_connector(self, name: str, config: RawConfig, state: TargetState) -> None:
-        """Start a connector; `on_reached` is called later.
+        """Start a connector; `on_target_state_reached` is called later.
 
         Raises `ConnectError` if it cannot be created; its status is then FAILED and there is no
         callback.
@@ -113,7 +114,7 @@ class WorkerInterface(Protocol):
     def set_target_state(self, connector: str, state: TargetState) -> None:
         """Set the target state of a connector and its tasks on this worker.
 
-        `on_reached` is called for the connector itself.
+        `on_target_state_reached` is called for the connector itself.
         """
 
     def stop(self, items: ConnectorsAndTasks) -> None:

@@ -57,7 +57,7 @@ class MetricGroup:
 class MetricReading:
     """Current values of a group for one set of tag values, by attribute.
 
-    Missing attributes are not exposed; unknown ones make `families` raise.
+    Missing attributes are not exposed; unknown ones make `build_families` raise.
     """
 
     group: MetricGroup

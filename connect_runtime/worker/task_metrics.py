@@ -406,7 +406,7 @@ class SinkTaskMetrics(TaskMetrics):
             self._sink.commit_begun(sequence)
 
     def commit_completed(self, offsets: OffsetsByTopicPartition, *, took_s: float) -> None:
-        """Record a successful commit; includes `commit_ended`."""
+        """Record a successful commit; includes `record_commit`."""
         self.record_commit(took_s=took_s)
         with self._lock:
             self._sink.commit_completed(offsets, self._clock.now_s())

@@ -36,13 +36,13 @@ class MirroredPartition:
     waiting_since_ms: int | None = None
     """Timestamp of the oldest record that is not replicated yet."""
     newest_ms: int | None = None
-    """Timestamp of the last record on the mirror, if `here` is None."""
+    """Timestamp of the last record on the mirror, if `source_bounds` is None."""
     stop_reason: str = ""
     """Why its map entries are outdated or it is halted for good, "" otherwise."""
     source_error: str = ""
-    """Why `here` is None although the origin answers for other partitions."""
+    """Why `source_bounds` is None although the origin answers for other partitions."""
     mirror_error: str = ""
-    """Why `there` is None although the mirror may exist."""
+    """Why `mirror_bounds` is None although the mirror may exist."""
 
     @property
     def lag_records(self) -> int | None:

@@ -125,7 +125,7 @@ class StallLog:
 def _update_reported(
     waits: Mapping[_Key, _Stall], logged: set[_Key], now_s: float
 ) -> tuple[set[_Key], bool]:
-    """Return the keys to log now, and whether a logged problem is over. Updates `told`."""
+    """Return the keys to log now, and whether a logged problem is over. Updates `logged`."""
     over = bool(logged - waits.keys())
     logged.intersection_update(waits)
     due = {key for key, wait in waits.items() if wait.is_due(now_s)}

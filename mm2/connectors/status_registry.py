@@ -132,9 +132,9 @@ class TaskStatus:
     state: TaskState
     reason: str
     restarts: int
-    """Restarts of the copy process since the start of `life`."""
+    """Restarts of the copy process since `counter_generation` last changed."""
     incidents: tuple[IncidentCount, ...] = ()
-    """Incidents since the start of `life`."""
+    """Incidents since `counter_generation` last changed."""
     counter_generation: int = 0
     """Identifies the period over which counters accumulate, unique in this process; a change means
     that all counters of the task restarted at zero. 0 before counting began.
@@ -237,7 +237,7 @@ class ConnectorSnapshot:
     is_planned: bool
     """True once both clusters have responded and tasks could be assigned."""
     reason: str = ""
-    """What the connector waits for until `planned`."""
+    """What the connector waits for until `is_planned`."""
     copyable: int = 0
     """Number of partitions that are assigned to tasks, on any worker."""
     props: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -275,7 +275,7 @@ class CheckpointGroupsSnapshot:
     None before.
     """
     last_round_wall_ms: int | None = None
-    """`round_s` as wall clock time."""
+    """`last_round_s` as wall clock time."""
     writes_offsets: bool = False
     """True if group offsets are written to the target."""
     group_count: int = 0

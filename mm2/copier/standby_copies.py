@@ -123,7 +123,7 @@ class StandbyCopies:
 
     def _adjust_count(self, now_s: float) -> None:
         while self._inbox.pop(0.0) is not None:
-            pass  # a standby process only reports its end, which `usable` shows as well
+            pass  # a standby process only reports its end, which `is_usable` shows as well
         if any(not each.is_usable for each in self._standby):
             self._standby = [each for each in self._standby if each.is_usable]
             self._next_start_s = now_s + STANDBY_RETRY_DELAY_S

@@ -43,7 +43,7 @@ class GroupAction(enum.Enum):
     NOT_MIRRORED = "not mirrored"
     """No flow between the two clusters replicates the topic."""
     UNTRANSLATED = "untranslated"
-    """The offset cannot be translated; `why` has the reason."""
+    """The offset cannot be translated; `reason` has the reason."""
     MISSING = "no mirror"
     """The mirror partition does not exist (any more). If it merely does not answer, the translated
     position is used instead."""

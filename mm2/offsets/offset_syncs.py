@@ -47,7 +47,7 @@ class OffsetSyncStore:
     """
 
     keep_history: bool
-    """Whether all syncs read before `read_through` are used. Only for callers that know what was
+    """Whether all syncs read before `mark_ready` are used. Only for callers that know what was
     published before (KAFKA-15905); others use only the last sync of each partition, so that no
     offset translates lower than it did before (KAFKA-13659)."""
     _ready: bool = False

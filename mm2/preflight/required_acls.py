@@ -67,7 +67,7 @@ class InternalTopicAcls:
 
     name: str
     creator: FlowClient
-    """Creates the topic, and reads its configuration if it is `judged`."""
+    """Creates the topic, and reads its configuration if it is `checks_config`."""
     user: FlowClient
     """Writes and reads the topic."""
     checks_config: bool = True

@@ -136,7 +136,7 @@ class MapReconstruction:
     junctions: list[Junction] = field(default_factory=list)
     """Where that map may be divided into segments."""
     mismatch: str = ""
-    """Why the record at target offset `unpaired_from` has no match; "" while all have."""
+    """Why the record at target offset `mismatch_offset` has no match; "" while all have."""
     mismatch_offset: int = field(init=False)
     is_past_source: bool = False
     """True if the source has no record left that could match."""

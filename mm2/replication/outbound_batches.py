@@ -187,7 +187,7 @@ class OutboundBatch(NamedTuple):
     reencode_reason: str
     """Why the batch was re-encoded; "" if it was passed through."""
     is_decoded: bool = False
-    """Whether `held` counts as decoded bytes of the memory budget."""
+    """Whether `held_bytes` counts as decoded bytes of the memory budget."""
 
 
 def pass_through(entry: SourceBatch) -> OutboundBatch:

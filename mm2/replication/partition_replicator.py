@@ -57,9 +57,9 @@ class PartitionCounters:
     """Records not replicated again because the target already had them or a newer owner copies
     them."""
     fetched_ages: RecordAges = latency.NO_AGES
-    """Record ages at fetch since the last `take_ages`."""
+    """Record ages at fetch since the last `pop_ages`."""
     acknowledged_ages: RecordAges = latency.NO_AGES
-    """Record ages at acknowledgement since the last `take_ages`."""
+    """Record ages at acknowledgement since the last `pop_ages`."""
     latency: LatencyHistogram = field(default_factory=LatencyHistogram)
     """Replication latency; shared by all partitions of a task."""
 

@@ -94,11 +94,11 @@ class SandboxClients:
 def retry_transient_errors(
     send_request: Callable[[], T], *, timeout_s: float = _RETRY_TIMEOUT_S
 ) -> T:
-    """Return the result of `ask`; repeat it while it raises `RetriableError`.
+    """Return the result of `send_request`; repeat it while it raises `RetriableError`.
 
     Loading coordinators and moving leaders are transient errors. Raises the last `RetriableError`
-    after `timeout_s`. `ask` must be idempotent: a request whose response was lost may have been
-    executed.
+    after `timeout_s`. `send_request` must be idempotent: a request whose response was lost may have
+    been executed.
     """
     answers: list[T] = []
     last: list[RetriableError] = []
