@@ -63,7 +63,7 @@ def settles(admin: Admin, name: str, wanted: dict[str, str]) -> bool:
 
 def test_the_cluster_has_a_lasting_id(admin):
     assert admin.cluster_id(WAIT_S)
-    assert admin.cluster_id(WAIT_S) == admin.get_cluster_id(WAIT_S)
+    assert admin.cluster_id(WAIT_S) == admin.cluster_id(WAIT_S)
 
 
 def test_a_created_topic_is_listed_and_described(admin, name):

@@ -40,7 +40,8 @@ class Network:
 
     port: int
     refuses: bool = True
-    delivered: bool = False
+    delivered: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    """Task configurations that the node has accepted."""
     seen: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
 
     def task_configs(self) -> list[dict[str, str]]:
@@ -67,7 +68,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             status, text = answer.status, answer.read()
         with contextlib.suppress(OSError):  # the node that asked has ended
             self._answer(status, text)
-        self.network.delivered |= path.endswith(TASKS)
+        if path.endswith(TASKS) and status < 300:
+            self.network.delivered.append((path, headers, body))
 
     do_GET = do_PUT = do_DELETE = do_POST
 
@@ -164,7 +166,7 @@ def test_whoever_answers_for_a_node_gets_no_signature_that_fits_another_request(
         eventually.eventually(lambda: between.delivered, WAIT_S, tails)
         sent = between.task_configs()
         assert all(session_keys.NONCE_HEADER.lower() in each for each in sent)
-        path, headers, body = [each for each in between.seen if each[0].endswith(TASKS)][-1]
+        path, headers, body = between.delivered[0]
         names = (session_keys.SIGNATURE_HEADER.lower(), session_keys.ALGORITHM_HEADER.lower())
         by_body = {"content-type": "application/json", **{name: headers[name] for name in names}}
         other = path.replace("Checkpoint", "Heartbeat").replace("Source", "Heartbeat")
