@@ -197,7 +197,7 @@ def test_who_leaves_without_giving_up_still_runs_what_it_ran(workers, join):
     one.group.leave("cannot read")
     one.group.rejoin("can read")
     workers.until(lambda: len(one.rounds) == 2 and workers.share([one], 6))
-    assert one.last.stop == connectors_and_tasks.NO_WORK
+    assert one.last.items_to_stop == connectors_and_tasks.NO_WORK
 
 
 def test_a_new_configuration_is_shared_when_all_know_it(workers, join):
@@ -230,7 +230,7 @@ def test_who_is_closed_says_and_hears_nothing(workers, join):
     two.group.rejoin("no")
     two.group.leave("no")
     two.group.close(0.0)
-    assert two.group.take() == []
+    assert two.group.pop_events() == []
     assert two.group.member_id == ""
     workers.until(lambda: workers.share([one], 6))
 
@@ -240,6 +240,6 @@ def test_nothing_happens_before_the_start(place):
     one.record_tick()
     one.confirm_prepared()
     one.rejoin("too early")
-    assert one.take() == []
+    assert one.pop_events() == []
     assert one.member_id == ""
     one.close(0.0)

@@ -239,8 +239,8 @@ def test_it_is_known_who_wrote_a_record_and_when(place, started):
     place.append(b"k", b"by others")
     reader.log.read_to_end(WAIT_S)
     found = {each.value: each for each in reader.heard.records}
-    assert found[b"by us"].ours
-    assert not found[b"by others"].ours
+    assert found[b"by us"].is_own
+    assert not found[b"by others"].is_own
     assert all(each.wall_ms > 0 for each in found.values())
 
 

@@ -77,9 +77,9 @@ def test_a_cluster_that_denies_the_transactional_id_is_copied_to_at_least_once(
     allow(fort.client_properties(), name)
     alice = probe("b", fort.client_properties("alice"))
 
-    observed = alice.target(name, transactional_prefix=PREFIX)
+    observed = alice.probe_target(name, transactional_prefix=PREFIX)
     verdict = capabilities.assess_delivery(
-        alice.source(name), observed, transactional_prefix=PREFIX
+        alice.probe_source(name), observed, transactional_prefix=PREFIX
     )
 
     answer = observed.get_result(CapabilityCheck.TRANSACTIONAL_ID)

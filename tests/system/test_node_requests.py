@@ -19,7 +19,7 @@ import pytest
 from connect_runtime.herder import session_keys
 from connect_runtime.herder.peer_requests import PeerRefusedError, PeerUnavailableError
 from mm2.sandbox import port_reservation
-from tests.support import eventually, mirror
+from tests.support import eventually
 from tests.support.mirror import Mirror
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 WAIT_S = 120.0
 CONNECTORS = ("MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector")
 TASKS = "/tasks"
+FLOW = "read-by-others->west-of-it"
 SPOKEN = "kafka_connect_worker_rebalance_connect_protocol"
 
 
@@ -113,12 +114,13 @@ def test_whoever_answers_for_a_node_gets_no_signature_that_fits_another_request(
     networks: dict[str, Network],
     topic: Callable[..., str],
 ) -> None:
-    usual = mirror.settings(
-        east.client_properties(),
-        west.client_properties(),
-        topics=topic(),
-        spark={"engine": "inline"},
-    )
+    # A flow that no other test has run: tasks that are configured as before are not sent again.
+    origin, destination = FLOW.split("->")
+    usual = {
+        "clusters": {origin: east.client_properties(), destination: west.client_properties()},
+        "flows": [{"from": origin, "to": destination, "topics": topic(), "replication.factor": 1}],
+        "spark": {"engine": "inline"},
+    }
     with contextlib.ExitStack() as running:
         nodes = [
             running.enter_context(
@@ -152,7 +154,7 @@ def test_whoever_answers_for_a_node_gets_no_signature_that_fits_another_request(
             """A restarted connector has its tasks configured anew."""
             for each in CONNECTORS:
                 with contextlib.suppress(PeerRefusedError, PeerUnavailableError):
-                    nodes[0]._ask(mirror.FLOW, "POST", f"/connectors/{each}/restart")
+                    nodes[0]._ask(FLOW, "POST", f"/connectors/{each}/restart")
             return are_sent_to_leader(1)()
 
         between = eventually.eventually(restarted, WAIT_S, tails, interval_s=1)
