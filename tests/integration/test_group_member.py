@@ -148,7 +148,7 @@ def test_heartbeats_go_on_while_the_leader_computes(workers, join, monkeypatch):
     workers.until(lambda: group_workers.CLOCK.now_s() >= end_s)
     goes_on.set()
     workers.until(lambda: workers.share([one], 6))
-    asked = [each for each in one.on_response if isinstance(each, JoinRequested)]
+    asked = [each for each in one.heard if isinstance(each, JoinRequested)]
     assert one.last.generation == 1, "the session outlived the wait"
     assert len(asked) <= 2, "as asked for its id (KIP-394), and to join"
 
