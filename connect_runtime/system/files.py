@@ -120,12 +120,12 @@ def find_foreign_writer(file: Path) -> ForeignWriter | None:
     """Return who other than this user and root can change or replace a file; None if nobody can.
 
     Checks the file, its folder and the folder to which a symbolic link leads. In a sticky folder
-    others cannot replace the file. What is mounted read-only by itself counts as safe, whatever its
-    owner and mode: Kubernetes mounts config maps as folders of mode 0777, and containers get files
-    of the host's users. Raises `OSError`.
+    others cannot replace the file. What is mounted read-only by itself, or lies directly in a
+    folder that is, counts as safe, whatever its owner and mode: Kubernetes mounts config maps as
+    folders of mode 0777, and containers get files of the host's users. Raises `OSError`.
     """
     for path in dict.fromkeys((file, file.absolute().parent, Path(os.path.realpath(file)).parent)):
-        if _is_read_only_mount(path):
+        if _is_read_only_mount(path) or _is_read_only_mount(path.absolute().parent):
             continue
         found = path.stat()
         owners = {found.st_uid, path.lstat().st_uid}  # the owner of a symbolic link can redirect it

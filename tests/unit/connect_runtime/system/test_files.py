@@ -131,7 +131,10 @@ def test_files_of_root_are_accepted_by_every_user(config, monkeypatch):
 def test_what_is_mounted_read_only_is_accepted_as_kubernetes_mounts_config_maps(
     config, monkeypatch
 ):
+    """Also the files of a user of the host in such a folder."""
     config.parent.chmod(0o777)
+    if os.geteuid() == 0:
+        os.chown(config, 4242, -1)
 
     class Mount:
         f_flag = os.ST_RDONLY
