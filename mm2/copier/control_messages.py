@@ -84,6 +84,7 @@ JsonMessage = dict[str, Any]
 _MAX_ERROR_CHARS = 200
 """Characters of a malformed message that an error quotes."""
 _INT64 = range(-(2**63), 2**63)
+_INT128 = range(-(2**127), 2**127)
 
 
 class MalformedMessageError(FatalError):
@@ -109,6 +110,14 @@ def decode_integer(value: Any) -> int:
     """A signed 64-bit integer of a message. Raises `ValueError`."""
     if type(value) is not int or value not in _INT64:
         raise ValueError("not a 64-bit integer")
+    return value
+
+
+def decode_sum(value: Any) -> int:
+    """A sum of 64-bit integers of a message, which may exceed 64 bits: the ages of millions of
+    records with timestamps near 0 do. Raises `ValueError`."""
+    if type(value) is not int or value not in _INT128:
+        raise ValueError("not a 128-bit integer")
     return value
 
 
@@ -581,7 +590,7 @@ def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnap
         raise ValueError(f"{len(counts)} latency buckets, not {latency.BUCKET_COUNT}")
     return LatencySnapshot(
         counts=tuple(map(decode_integer, counts)),
-        sum_ms=decode_integer(sum_ms),
+        sum_ms=decode_sum(sum_ms),
         ahead_ms=decode_integer(ahead_ms),
         replicated_at_s=_decode_moment(crossed_s, shift_s),
         caught_up_at_s=_decode_moment(idle_s, shift_s),
@@ -657,8 +666,18 @@ def _decode_gauge(values: Sequence[Any]) -> PartitionGauge:
         if kind is int and value not in _INT64:
             raise ValueError(f"{name} is not a 64-bit integer")
         if kind is list or kind is tuple:  # JSON has no named tuples
-            fields[name] = RecordAges._make(map(decode_integer, value))
+            fields[name] = _decode_ages(value)
     return PartitionGauge(**fields)
+
+
+def _decode_ages(values: Sequence[Any]) -> RecordAges:
+    records, sum_ms, min_ms, max_ms = values
+    return RecordAges(
+        records=decode_integer(records),
+        sum_ms=decode_sum(sum_ms),
+        min_ms=decode_integer(min_ms),
+        max_ms=decode_integer(max_ms),
+    )
 
 
 def _convert_to(kind: type[Any], value: object) -> Any:

@@ -311,6 +311,20 @@ def test_a_message_that_is_read_late_makes_no_moment_younger():
     assert read(sent_s=1_700.0, read_s=2_601.0) == 1_001.0
 
 
+def test_the_ages_of_many_old_records_add_up_to_more_than_64_bits():
+    """Six million records whose timestamps are 0 do."""
+    age_ms = 1_790_000_000_000
+    ages = RecordAges(records=6_000_000, sum_ms=6_000_000 * age_ms, min_ms=age_ms, max_ms=age_ms)
+    assert ages.sum_ms > 2**63
+    gauge = dataclasses.replace(gauge_of(copy_of(WHERE)), arrival_ages=ages)
+    pulse = PULSE._replace(sum_ms=ages.sum_ms)
+    message = over_the_channel(
+        control_messages.encode_gauges([gauge], connection_errors={}, latency=pulse, now_s=9.0)
+    )
+    assert control_messages.decode_gauges(message, 0.0) == [gauge]
+    assert control_messages.decode_latency_snapshot(message, 0.0) == pulse
+
+
 def test_a_gauge_of_another_length_is_refused():
     with pytest.raises(ValueError, match="shorter"):
         control_messages.decode_gauges({"now_s": 1.0, "partitions": [[0, "copying"]]}, 1.0)
