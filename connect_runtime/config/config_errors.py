@@ -112,11 +112,13 @@ _PUBLIC_SUFFIXES = ("file", "path", "location", "url", "enabled", "mechanism", "
 """Names that end so say where a secret is, or how it is used."""
 _SECRET_ASSIGNMENT = re.compile(
     r"((?:secret|password|passphrase|token|(?:access|account|private|api)[._-]?key)"
-    r"[\w.-]{0,64}\s{0,8}=\s{0,8})"
+    r"[\w.-]{0,64}(?:\s{0,8}=\s{0,8}|[\"']\s{0,8}:\s{0,8}|:\s{1,8}))"
     r"""("[^"]*"?|'[^']*'?|[^\s&;]+)""",
     re.IGNORECASE,
 )
-"""Inside a value: a Java option (`-D…Password=x`), a query of a URL (`?client_secret=x`)."""
+"""Inside a value: a Java option (`-D…Password=x`), a query of a URL (`?client_secret=x`), JSON or
+YAML (`password: x`). A colon without a blank may stand before a port."""
+_URL_PASSWORD = re.compile(r"(//[^/\s:@]{0,256}:)[^/\s@]{1,256}(?=@)")
 
 
 def is_sensitive(name: str) -> bool:
@@ -129,4 +131,5 @@ def is_sensitive(name: str) -> bool:
 
 def hide_secrets(value: str) -> str:
     """Replace the secrets that a value of a key that is not sensitive contains."""
+    value = _URL_PASSWORD.sub(lambda found: found[1] + HIDDEN_VALUE, value)
     return _SECRET_ASSIGNMENT.sub(lambda found: found[1] + HIDDEN_VALUE, value)

@@ -251,11 +251,11 @@ def _resolve_path(file: pathlib.Path, provider: ConfigProvider) -> pathlib.Path:
     if provider.paths and not any(
         real.is_relative_to(os.path.realpath(each)) for each in provider.paths
     ):
-        leads = "" if real == file else f" (resolved to {real})"
+        resolved_note = "" if real == file else f" (resolved to {real})"
         allowed = ", ".join(map(str, provider.paths))
         raise ProviderError(
-            f"{file}{leads} is not in allowed.paths of the provider ({allowed}): use a file there, "
-            "or add its folder"
+            f"{file}{resolved_note} is not in allowed.paths of the provider ({allowed}): use a "
+            "file there, or add its folder"
         )
     return real
 

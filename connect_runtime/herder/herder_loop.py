@@ -337,12 +337,12 @@ def _log_protocol_change(before: ConnectProtocol, after: ConnectProtocol) -> Non
             " impersonate a worker (KIP-507). With basic authentication, task configurations"
             " from other workers are refused instead. Set connect.protocol=sessioned on all"
             " workers",
-            after.name.lower(),
+            after.wire_name,
         )
     elif after.signs_requests and not before.signs_requests:
         _LOG.info(
             "all members support protocol %s again: requests between workers are signed",
-            after.name.lower(),
+            after.wire_name,
         )
     elif (before, after) == (ConnectProtocol.SESSIONED_WHOLE, ConnectProtocol.SESSIONED):
         _LOG.warning(

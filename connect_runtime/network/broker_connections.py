@@ -429,6 +429,9 @@ class ClusterBrokers:
         ]
         for key in gone:
             del self._lanes[key]
+        for node_id in {node_id for node_id, _ in gone} - {node_id for node_id, _ in self._lanes}:
+            self.versions.pop(node_id, None)
+            self.rtt_s.pop(node_id, None)
 
     def remove_expired(self) -> None:
         """Remove expired calls from all queues."""

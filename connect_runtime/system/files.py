@@ -37,8 +37,10 @@ def read_bounded(file: Path, *, max_bytes: int, regular_only: bool = False) -> b
 
 
 def open_own(file: Path, flags: int) -> int:
-    """Open a regular file of this user or root; return its descriptor.
+    """Open a regular file of this user or root, or create one (`O_CREAT | O_EXCL`); return its
+    descriptor.
 
+    The owner of a created file is not checked: some network file systems map it to another user.
     Neither follows a symbolic link nor waits for the other end of a pipe. Raises `OSError`, also
     for any other kind of file and for another owner.
     """
@@ -49,7 +51,8 @@ def open_own(file: Path, flags: int) -> int:
             raise OSError(errno.ELOOP, "a symbolic link, which is not followed") from error
         raise
     found = os.fstat(opened)
-    if stat.S_ISREG(found.st_mode) and found.st_uid in (0, os.geteuid()):
+    is_own = bool(flags & os.O_EXCL) or found.st_uid in (0, os.geteuid())
+    if stat.S_ISREG(found.st_mode) and is_own:
         return opened
     os.close(opened)
     if not stat.S_ISREG(found.st_mode):
@@ -120,8 +123,8 @@ def find_foreign_writer(file: Path) -> ForeignWriter | None:
     """Return who other than this user and root can change or replace a file; None if nobody can.
 
     Checks the file, its folder and the folder to which a symbolic link leads. In a sticky folder
-    others cannot replace the file. What is mounted read-only by itself, or lies directly in a
-    folder that is, counts as safe, whatever its owner and mode: Kubernetes mounts config maps as
+    others cannot replace the file. A read-only mount counts as safe, and so do the files
+    directly in it, whatever their owner and mode: Kubernetes mounts config maps as
     folders of mode 0777, and containers get files of the host's users. Raises `OSError`.
     """
     for path in dict.fromkeys((file, file.absolute().parent, Path(os.path.realpath(file)).parent)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 
@@ -18,6 +19,8 @@ from connect_runtime.storage.cluster_config_state import RawConfig
 
 HIDDEN_LENGTH_MIN = 4
 """Shorter values are not hidden: they occur in any text by chance, and are no secrets."""
+HIDDEN_IN_WORDS_LENGTH_MIN = 8
+"""Shorter values are hidden only as whole words: 3000 is not hidden in 30000."""
 
 ResolveConfig = Callable[[RawConfig], Mapping[str, str | None]]
 """Resolves `${…}` references; raises `ConnectError`."""
@@ -51,9 +54,9 @@ class ProvidedValues:
         lowered = text.lower()
         used: list[tuple[str, str]] = []
         for value, reference in known:
-            if value.lower() in lowered:
+            if value.lower() in lowered:  # a quick answer for most
                 mark = f"\0{len(used)}\0"  # the next values must not be found in references
-                text = _replace_in_any_case(text, value, mark)
+                text = _replace_value(text, value, mark)
                 used.append((mark, reference))
         for mark, reference in used:
             text = text.replace(mark, reference)
@@ -77,22 +80,31 @@ def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]
     reference = given[first:last]
     provided = resolved[first : len(resolved) - (len(given) - last)]
     between = {given[one.end : two.start] for one, two in itertools.pairwise(found)}
+    yield from _quote_forms(resolved, given)
     values = [provided]
     for literal in sorted(filter(None, between)):
         values = [part for value in values for part in value.split(literal)]
     items = [item for value in values for item in value.replace(",", " ").split()]
-    for part in dict.fromkeys([provided, *values, *items]):
-        if len(part) >= HIDDEN_LENGTH_MIN:
-            for quoted in (part, repr(part)[1:-1], json.dumps(part)[1:-1]):
-                yield quoted, reference
+    # A word inside a longer value, as "required" in a JAAS entry, is no secret unless it is quoted.
+    items = [item for item in items if item in values or not item.isalpha()]
+    strings = [string for value in values for string in _QUOTED_STRING.findall(value)]
+    for part in dict.fromkeys([provided, *values, *items, *strings]):
+        yield from _quote_forms(part, reference)
 
 
-def _replace_in_any_case(text: str, value: str, by: str) -> str:
-    lowered, wanted = text.lower(), value.lower()
-    if len(lowered) != len(text) or len(wanted) != len(value):  # positions differ, as with "İ"
-        return text.replace(value, by)
-    pieces, at = [], 0
-    while (found := lowered.find(wanted, at)) >= 0:
-        pieces += [text[at:found], by]
-        at = found + len(value)
-    return "".join([*pieces, text[at:]])
+_QUOTED_STRING = re.compile('"([^"]*)"')
+
+
+def _quote_forms(value: str, reference: str) -> Iterator[tuple[str, str]]:
+    """Yield the value as it stands in texts, Python literals and JSON, with its reference."""
+    if len(value) >= HIDDEN_LENGTH_MIN:
+        for quoted in (value, repr(value)[1:-1], json.dumps(value)[1:-1]):
+            yield quoted, reference
+
+
+def _replace_value(text: str, value: str, by: str) -> str:
+    """Replace a value in upper or lower case; a short one only where it is a whole word."""
+    pattern = re.escape(value)
+    if len(value) < HIDDEN_IN_WORDS_LENGTH_MIN:
+        pattern = rf"(?<![^\W_]){pattern}(?![^\W_])"
+    return re.sub(pattern, lambda _: by, text, flags=re.IGNORECASE)

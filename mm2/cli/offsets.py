@@ -286,6 +286,7 @@ class TranslateQuery:
     back: bool
     flow: str | None
     file: pathlib.Path
+    timeout_s: float
     as_json: bool
     as_csv: bool
 
@@ -332,6 +333,7 @@ def _parse_timestamp(_: click.Context, __: click.Parameter, text: str | None) ->
 @click.option("--back", is_flag=True, help="Translate from the flow's target to its source.")
 @click.option("--flow", metavar="FLOW", help="Flow to use.  [default: the only one of the file]")
 @options.config_option("Where the flow is configured.")
+@options.timeout_option(60.0, "How long each translation, with reading the offset map, may take.")
 @options.json_option
 @click.option(
     "--csv", "as_csv", is_flag=True, help="Print CSV for kafka-consumer-groups --reset-offsets."
@@ -376,7 +378,7 @@ def translate(**given: Any) -> int:
         link = flow_offset_translation.build_flow_link(
             settings, flow, purpose="offsets", clock=clock
         )
-        with OffsetTranslator(link, clock=clock) as translator:
+        with OffsetTranslator(link, timeout_s=question.timeout_s, clock=clock) as translator:
             answer = _translate_query(question, flow, translator, at_ms=clock.wall_ms())
     _print_translation(question, answer)
     return exit_codes.DONE if answer.is_complete else exit_codes.FAILED

@@ -127,7 +127,8 @@ class MirrorClient:
         For one group, or, by group id, for all groups whose whole id matches a pattern. Groups and
         partitions without a checkpoint are omitted. Raises `UnreachableError` on timeout (Java
         returns incomplete offsets), `TopicMissingError` if there are no checkpoints of
-        `remote_alias`, and `FatalError` if a newer release wrote a checkpoint of a requested group.
+        `remote_alias`, and `FatalError` if a newer release wrote a checkpoint of a requested group
+        (with a pattern: of any group that matches).
         """
         if isinstance(group, str):
             return _get_group_offsets(

@@ -14,7 +14,8 @@ UNSIGNED_TEXT = (
     "does not sign requests between nodes: anyone who can reach a node's port can set the task"
     " configurations of its connectors (KIP-507)"
 )
-_PUBLIC_SUFFIXES = ("certificate.chain", "truststore.certificates")
+_CERTIFICATE_SUFFIXES = ("certificate.chain", "truststore.certificates")
+"""Hidden in output because a keystore may be in the same key, but public."""
 _REST_PREFIXES = ("listeners.", "admin.listeners.", "rest.")
 
 
@@ -95,7 +96,7 @@ def _warn_of_secrets(flat: FlatProperties, keys: set[str], who: str) -> list[Con
 
 
 def _has_secret(key: str, value: str) -> bool:
-    if key.endswith(_PUBLIC_SUFFIXES) or key.startswith(_REST_PREFIXES):
+    if key.endswith(_CERTIFICATE_SUFFIXES) or key.startswith(_REST_PREFIXES):
         return False
     if config_errors.is_sensitive(key):
         return bool(value.strip())

@@ -6,6 +6,7 @@ The file is locked while it is open, so one process at a time executes a move.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import itertools
 import os
@@ -15,6 +16,7 @@ from collections.abc import Collection
 from types import TracebackType
 from typing import Self
 
+from connect_runtime.base import plurals
 from connect_runtime.base.errors import FatalError
 from connect_runtime.system import files
 from mm2.failover import journal
@@ -57,6 +59,17 @@ def find_unfinished_moves(
         except OSError:
             continue
     return found
+
+
+def describe_foreign_journals(folder: pathlib.Path) -> str:
+    """Say which journals `find_unfinished_moves` skips because other users own them; "" if none."""
+    foreign = [path for path in folder.glob("*.jsonl") if path.is_file() and not _is_own_file(path)]
+    if not foreign:
+        return ""
+    count = plurals.format_count(len(foreign), "journal")
+    return (
+        f"{count} of other users in {folder} ({min(foreign).name}, …): whether a move is unfinished"
+    )
 
 
 def _is_own_file(path: pathlib.Path) -> bool:
@@ -111,7 +124,12 @@ class JournalFile:
         except FileExistsError as error:
             raise FatalError(_explain_existing_file(path)) from error
         except OSError as error:
-            raise FatalError(f"opening the journal {path}: {error.strerror}") from error
+            raise FatalError(
+                f"opening the journal {path}: {error.strerror}; a move is resumed by the user that "
+                "began it, on the file system where it was begun"
+                if error.errno == errno.EPERM
+                else f"opening the journal {path}: {error.strerror}"
+            ) from error
         try:
             self._lock()
             if begin is not None:

@@ -99,6 +99,9 @@ class ReadinessChecks:
                 unlooked.append(str(error))
                 return otherwise
 
+        folder = journal.absolute().parent
+        if foreign := journal_file.describe_foreign_journals(folder):
+            unlooked.append(foreign)
         names = [self.transactional_id(each) for each in sorted(partitions)[:MAX_TRANSACTIONAL_IDS]]
         return MoveReadiness(
             flow=self.flow,
@@ -116,7 +119,7 @@ class ReadinessChecks:
                 self.hooks, move_steps.order_steps(wanted, sorted(self.hooks))
             ),
             unfinished_moves=journal_file.find_unfinished_moves(
-                journal.absolute().parent, (wanted.origin, wanted.destination), excluded=journal
+                folder, (wanted.origin, wanted.destination), excluded=journal
             ),
             clusters=ask(lambda: self.fetch_cluster_ids(silent), ClusterIds()),
             unchecked=unlooked,

@@ -17,7 +17,7 @@ from mm2.offsets.offset_map import OffsetMap
 
 
 class MapReadTimeoutError(RetriableError):
-    """The offset map has more records than were read before the timeout; the next read goes on."""
+    """The timeout ended before the whole offset map was read; the next call continues."""
 
 
 class OffsetMapReader:
@@ -92,6 +92,6 @@ class OffsetMapReader:
             return
         if self._deadline.is_expired(self._clock.now_s()):
             raise MapReadTimeoutError(
-                f"reading {self._topic} of {self._where} took longer than the timeout: call again "
-                "to continue, or raise the timeout"
+                f"reading {self._topic} of {self._where} took longer than the timeout: raise it "
+                "(--timeout), or call again to continue where it ended"
             )

@@ -135,13 +135,14 @@ def scan_batches(
                 found.batches.append(_new(SourceBatch, (header, batch, first, why)))
                 found.size += length + record_batch.LENGTH_END
     except DamagedBatchError as error:
-        limit = ", the limit set by buffer.memory" if error.too_large else ""
+        is_configured = error.too_large and max_bytes < compression.DECOMPRESSED_BYTES_MAX
+        limit = ", the limit set by buffer.memory" if is_configured else ""
         found.obstacle = UnreadableBatch(
             offset=position,
             reason=f"{error}{limit}",
             next_offset=error.next_offset,
             has_valid_checksum=error.too_large,
-            too_large=error.too_large,
+            too_large=is_configured,
         )
     found.position = position
     return found
@@ -165,7 +166,7 @@ def _describe_damage(
     else:
         at = after = position
         why = f"the batch header is invalid: it has offsets {base} to {header.last_offset}, but "
-        why += f"the log ends at {end}" if base >= 0 else "offsets begin at 0"
+        why += f"the last stable offset is {end}" if base >= 0 else "offsets begin at 0"
     return UnreadableBatch(
         offset=at, reason=why, next_offset=_find_next_valid(behind, after=after, end=end)
     )

@@ -250,7 +250,7 @@ def test_it_is_told_without_being_asked(place, started):
     eventually.eventually(
         lambda: reader.heard.values(b"k") == [b"v"],
         deadline_s=WAIT_S,
-        what="the record is told",
+        what="the record is delivered",
     )
     assert reader.heard.replayed_after == [0]
 

@@ -151,7 +151,7 @@ def test_whoever_answers_for_a_node_gets_no_signature_that_fits_another_request(
             )
 
         def restarted() -> Network | None:
-            """A restarted connector has its tasks configured anew."""
+            """A restarted connector generates its task configurations again."""
             for each in CONNECTORS:
                 with contextlib.suppress(PeerRefusedError, PeerUnavailableError):
                     nodes[0]._ask(FLOW, "POST", f"/connectors/{each}/restart")

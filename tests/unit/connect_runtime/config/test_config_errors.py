@@ -109,11 +109,15 @@ def test_secrets_are_known_by_name(name, expected):
         ("clientId=a clientSecret='x y' b", "clientId=a clientSecret={} b"),
         ('password="x', "password={}"),
         ("ACCESS_KEY = x", "ACCESS_KEY = {}"),
+        ("https://user:x@host/p", "https://user:{}@host/p"),
+        ("password: x y", "password: {} y"),
+        ('{{"password":"x y"}}', '{{"password":{}}}'),
+        ("secret-kafka:9092,token:9092", "secret-kafka:9092,token:9092"),
         ("sasl.mechanism=PLAIN; tokens", "sasl.mechanism=PLAIN; tokens"),
     ],
 )
 def test_secrets_inside_a_value_are_hidden(value, shown):
-    hidden = shown.format(config_errors.HIDDEN_VALUE)
+    value, hidden = value.format(), shown.format(config_errors.HIDDEN_VALUE)
     assert config_errors.hide_secrets(value) == hidden
     problem = ConfigProblem(line=1, key="a", text="is not allowed", given=value)
     assert f"given: '{hidden}'" in problem.describe("f")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.base.errors import FatalError
+from connect_runtime.system import files
 from mm2.failover import journal, journal_file
 from mm2.failover.journal import MoveIdentity
 from mm2.failover.journal_file import JournalFile
@@ -91,6 +92,23 @@ def test_journals_of_another_user_are_skipped_and_hide_none(path, monkeypatch):
         os.chown(foreign, 4242, -1)
     path.write_text(FIRST)
     assert find(path.parent) == ["move.jsonl"]
+    said = journal_file.describe_foreign_journals(path.parent)
+    assert said.startswith("3 journals of other users in ")
+
+
+def test_a_new_journal_may_belong_to_the_user_of_a_network_file_system(path, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    monkeypatch.setattr(
+        files.os, "fstat", lambda fd: os.stat_result((0o100600, 1, 1, 1, 65534, *[0] * 5))
+    )
+    os.close(files.open_own(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    with pytest.raises(PermissionError, match="belongs to user id 65534"):
+        files.open_own(path, os.O_RDWR)
+
+
+def test_an_own_journal_is_no_foreign_one(path):
+    path.write_text(FIRST)
+    assert journal_file.describe_foreign_journals(path.parent) == ""
 
 
 def test_a_journal_beyond_the_limit_is_skipped(path, monkeypatch):

@@ -50,7 +50,7 @@ def test_a_batch_beyond_the_end_of_the_log_is_an_obstacle_at_the_position():
     )
     assert source.position == 4
     assert source.obstacle is not None
-    assert "the log ends at 5" in source.obstacle.reason
+    assert "the last stable offset is 5" in source.obstacle.reason
 
 
 def test_going_back_is_to_the_batch_that_was_not_sent_and_to_its_own_epoch():

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mm2.formats import compression
 from mm2.replication import read_committed
 from tests.fakes import batches, messages, scripts
 from tests.support import examples
@@ -255,7 +256,7 @@ def test_offsets_are_not_beyond_the_end_of_the_log():
     """The checksum does not cover a batch's base offset."""
     far = scripts.data(25, b"x", b"y")
     found = scan(scripts.data(19, b"w"), far, scripts.data(22, b"z"), position=19, end=23)
-    stopped(found, at=20, saying="offsets 25 to 26, but the log ends at 23", copied=[19])
+    stopped(found, at=20, saying="offsets 25 to 26, but the last stable offset is 23", copied=[19])
     assert found.obstacle.next_offset == 22
     stopped(scan(scripts.data(21, b"x"), position=20, end=21), at=20, saying="21", copied=[])
 
@@ -291,6 +292,16 @@ def test_an_old_message_that_decompresses_to_too_much_is_told_with_its_end():
     found = scan(*read, position=3, max_bytes=1000)
     stopped(found, at=4, saying="1000 bytes, the limit set by buffer.memory", copied=[3])
     assert (found.obstacle.next_offset, found.obstacle.too_large) == (6, True)
+
+
+def test_raising_buffer_memory_is_not_advised_beyond_what_it_can_allow(monkeypatch):
+    monkeypatch.setattr(compression, "DECOMPRESSED_BYTES_MAX", 1000)
+    held = [messages.message(at, b"v" * 600, magic=1) for at in range(2)]
+    wrapper = messages.wrapper(5, held, magic=1, codec=1)
+    found = scan(wrapper, position=3, max_bytes=1000)
+    assert found.obstacle is not None
+    assert "buffer.memory" not in found.obstacle.reason
+    assert (found.obstacle.too_large, found.obstacle.has_valid_checksum) == (False, True)
 
 
 # Which must be opened
