@@ -98,9 +98,8 @@ def test_journals_of_another_user_are_skipped_and_hide_none(path, monkeypatch):
 
 def test_a_new_journal_may_belong_to_the_user_of_a_network_file_system(path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    monkeypatch.setattr(
-        files.os, "fstat", lambda fd: os.stat_result((0o100600, 1, 1, 1, 65534, *[0] * 5))
-    )
+    shown = os.stat_result((0o100600, 1, 1, 1, 65534, *[0] * 5))
+    monkeypatch.setattr(os, "fstat", lambda _: shown)
     os.close(files.open_own(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     with pytest.raises(PermissionError, match="belongs to user id 65534"):
         files.open_own(path, os.O_RDWR)
