@@ -104,7 +104,15 @@ def _quote_forms(value: str, reference: str) -> Iterator[tuple[str, str]]:
 
 def _replace_value(text: str, value: str, by: str) -> str:
     """Replace a value in upper or lower case; a short one only where it is a whole word."""
-    pattern = re.escape(value)
-    if len(value) < HIDDEN_IN_WORDS_LENGTH_MIN:
-        pattern = rf"(?<![^\W_]){pattern}(?![^\W_])"
-    return re.sub(pattern, lambda _: by, text, flags=re.IGNORECASE)
+    lowered, wanted = text.lower(), value.lower()
+    if len(lowered) != len(text) or len(wanted) != len(value):  # positions differ, as with "İ"
+        return text.replace(value, by)
+    pieces, copied, at = [], 0, 0
+    while (found := lowered.find(wanted, at)) >= 0:
+        end = at = found + len(value)
+        around = text[max(found - 1, 0) : found] + text[end : end + 1]
+        if len(value) < HIDDEN_IN_WORDS_LENGTH_MIN and any(map(str.isalnum, around)):
+            continue
+        pieces += [text[copied:found], by]
+        copied = end
+    return "".join([*pieces, text[copied:]])
