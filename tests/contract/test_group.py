@@ -206,7 +206,7 @@ def test_a_new_configuration_is_shared_when_all_know_it(workers, join):
     leads, follows = (one, two) if one.leads else (two, one)
     nine = ConfiguredWork(offset=4, task_counts={"c1": 4, "c2": 5})
     follows.configure(nine)
-    workers.until(lambda: follows.last.assignment.failed)
+    workers.until(lambda: follows.last.assignment.failed and leads.last.assignment.failed)
     assert follows.last.owners is leads.last.owners is None
     leads.configured = nine
     workers.until(lambda: workers.share([one, two], 9))
