@@ -79,13 +79,18 @@ class Scene:
         return status, json.loads(text) if status else text
 
     def await_health(self, kind: str, status: int) -> Any:
-        eventually.eventually(
-            lambda: self.health(kind)[0] == status,
+        """The body of the first answer with this status."""
+
+        def ask() -> list[Any]:
+            found, body = self.health(kind)
+            return [body] if found == status else []
+
+        return eventually.eventually(
+            ask,
             SOON_S,
             lambda: f"{kind} {status}: {self.health(kind)}\n{self.run.tail}",
             interval_s=0.2,
-        )
-        return self.health(kind)[1]
+        )[0]
 
 
 @pytest.fixture
@@ -214,10 +219,12 @@ def all_is_measured(scene: Scene) -> None:
         for sample in family.samples:
             labels = set(sample.labels) - {"le"}
             assert labels == {*metric.labels, *([] if ours else ["flow"])}, sample
-    figures_are_sane(scene)
+    eventually.eventually(  # each figure is of another scrape, and records keep coming
+        lambda: figures_are_sane(scene), SOON_S, lambda: f"figures are sane\n{scene.run.tail}"
+    )
 
 
-def figures_are_sane(scene: Scene) -> None:
+def figures_are_sane(scene: Scene) -> bool:
     one = {"flow": FLOW}
     orders = {**one, "topic": scene.orders}
     assert series(scene, declarations.FLOW_STATE, state="RUNNING", **one) == [1.0]
@@ -244,11 +251,8 @@ def figures_are_sane(scene: Scene) -> None:
     ):
         (value,) = series(scene, metric, **one)
         assert 0.0 <= value < most, metric.name
-    eventually.eventually(  # the first rounds may be over before the group is known
-        lambda: series(scene, declarations.CHECKPOINTED_GROUPS, **one) == [1.0],
-        SOON_S,
-        lambda: f"a group with a checkpoint\n{scene.run.tail}",
-    )
+    # The first rounds may be over before the group is known.
+    assert series(scene, declarations.CHECKPOINTED_GROUPS, **one) == [1.0]
     assert max(series(scene, declarations.OFFSET_MAP_AGE, **one)) < 10.0
     assert series(scene, declarations.LAST_DRILL, **one) == [DRILL_S]
     assert series(scene, declarations.DRILL_REPORT_CONFIGURED, **one) == [1.0]
@@ -261,6 +265,7 @@ def figures_are_sane(scene: Scene) -> None:
     assert used >= 1
     assert free > 0
     assert len(series(scene, declarations.PARTITION_LAG_RECORDS, **orders)) == 2
+    return True
 
 
 def javas_names_are_apart(scene: Scene) -> None:
@@ -314,7 +319,7 @@ def it_replicates_at_rest(scene: Scene) -> None:
     eventually.eventually(
         lambda: series(scene, declarations.REPLICATED_RECORDS, topic="heartbeats") > before, SOON_S
     )
-    assert scene.health("replicating")[0] == 200
+    scene.await_health("replicating", 200)
 
 
 def what_is_frozen_does_not_replicate(scene: Scene) -> None:
@@ -352,8 +357,14 @@ def await_unreachable(scene: Scene) -> None:
         return started and source == [0.0] and lags == []
 
     eventually.eventually(said, SOON_S, lambda: f"{scene.health('replicating')}\n{scene.run.tail}")
-    assert series(scene, declarations.CLUSTER_REACHABLE, flow=FLOW, side="target") == [1.0]
-    assert series(scene, declarations.FLOW_HEALTHY, flow=FLOW) == [0.0]
+    eventually.eventually(
+        lambda: (
+            series(scene, declarations.CLUSTER_REACHABLE, flow=FLOW, side="target") == [1.0]
+            and series(scene, declarations.FLOW_HEALTHY, flow=FLOW) == [0.0]
+        ),
+        SOON_S,
+        lambda: scene.run.tail,
+    )
 
 
 def what_is_paused_says_so(scene: Scene) -> None:
@@ -398,12 +409,17 @@ def a_partition_that_is_halted_is_counted_and_not_copied(scene: Scene) -> None:
         SOON_S,
         lambda: f"{copied(scene)} are copied\n{scene.run.tail}",
     )
-    assert tasks(scene) == {"RUNNING": TASKS}
-    assert series(scene, declarations.FLOW_ASSIGNED_PARTITIONS, flow=FLOW) == [3.0]
-    assert scene.health("ready")[0] == 200, "a part of it runs"
-    assert scene.await_health("replicating", 503)["findings"][0]["reason"] == "1 partition halted"
     halted = {"topic": scene.orders, "reason": "offset-map-unreadable"}
-    assert series(scene, declarations.HALTED_PARTITIONS, **halted) == [1.0]
+
+    def is_counted() -> bool:
+        assert tasks(scene) == {"RUNNING": TASKS}
+        assert series(scene, declarations.FLOW_ASSIGNED_PARTITIONS, flow=FLOW) == [3.0]
+        assert scene.health("ready")[0] == 200, "a part of it runs"
+        finding = scene.await_health("replicating", 503)["findings"][0]
+        assert finding["reason"] == "1 partition halted"
+        return series(scene, declarations.HALTED_PARTITIONS, **halted) == [1.0]
+
+    eventually.eventually(is_counted, SOON_S, lambda: scene.run.tail)
 
 
 def where_all_partitions_are_halted_nothing_replicates(scene: Scene) -> None:
