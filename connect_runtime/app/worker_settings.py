@@ -17,8 +17,8 @@ from connect_runtime.app import rest_listeners
 from connect_runtime.app.rest_listeners import RestConfiguration
 from connect_runtime.base.errors import FatalError
 from connect_runtime.config import config_errors, worker_config, worker_keys
-from connect_runtime.config.client_settings import ClientKind
 from connect_runtime.config.config_providers import ConnectorConfigTransformer
+from connect_runtime.config.connector_client_settings import ClientKind
 from connect_runtime.config.properties_file import ErrorCollector, ResolvedProperties
 from connect_runtime.herder.herder_state import HerderSettings
 from connect_runtime.kafka import cluster_access

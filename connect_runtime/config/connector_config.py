@@ -22,8 +22,8 @@ from connect_runtime.api.errors import ConfigError
 from connect_runtime.api.task import TransactionBoundary
 from connect_runtime.base import bounded_regex
 from connect_runtime.base.bounded_regex import BoundedPattern, MatchLimitError, PatternError
-from connect_runtime.config import client_settings, connector_keys
-from connect_runtime.config.client_settings import ClientKind
+from connect_runtime.config import connector_client_settings, connector_keys
+from connect_runtime.config.connector_client_settings import ClientKind
 from connect_runtime.config.worker_config import WorkerConfig
 
 TOPICS, TOPICS_REGEX = "topics", "topics.regex"
@@ -322,8 +322,12 @@ def check_token_endpoints(
     values: ConfigValues, config: ConnectorProps, worker: WorkerConfig
 ) -> None:
     """Add errors for token endpoints; `check_client_overrides` covers those of client overrides."""
-    for name, message in client_settings.find_refused_token_endpoints(worker, config).items():
-        if not any(name in client_settings.find_overrides([name], kind) for kind in _ClientKind):
+    for name, message in connector_client_settings.find_refused_token_endpoints(
+        worker, config
+    ).items():
+        if not any(
+            name in connector_client_settings.find_overrides([name], kind) for kind in _ClientKind
+        ):
             add_error(values, name, message, value=config.get(name))
 
 
@@ -334,10 +338,10 @@ def check_client_overrides(
     found = []
     for kind in _client_kinds(config, sink=sink):
         refused = {
-            **client_settings.find_refused_token_endpoints(worker, config),
-            **client_settings.find_refused_overrides(worker, config, kind),
+            **connector_client_settings.find_refused_token_endpoints(worker, config),
+            **connector_client_settings.find_refused_overrides(worker, config, kind),
         }
-        for name, key in client_settings.find_overrides(config, kind).items():
+        for name, key in connector_client_settings.find_overrides(config, kind).items():
             value = ConfigValueInfo(
                 name=name,
                 value=config_types.HIDDEN_PASSWORD if _SECRET_PATTERN.search(key) else config[name],

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError
 from connect_runtime.base.errors import FatalError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
-from connect_runtime.config.client_settings import ClientConfig
+from connect_runtime.config.connector_client_settings import ClientConfig
 from connect_runtime.kafka import cluster_access, record_consumer
 from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient
 from connect_runtime.kafka.client_errors import ErrorAdvice

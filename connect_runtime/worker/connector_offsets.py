@@ -17,7 +17,7 @@ from connect_runtime.api.errors import ConnectError, UnsupportedOperationError
 from connect_runtime.api.records import SourceOffset
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Deadline
-from connect_runtime.config import client_settings
+from connect_runtime.config import connector_client_settings
 from connect_runtime.herder.herder_api import (
     ConnectorOffset,
     ConnectorOffsets,
@@ -203,7 +203,7 @@ class _SinkOffsetRequests:
         self._name = name
         self._props = props
         self._deps = deps
-        self._group = client_settings.get_sink_group_id(deps.config, props, name)
+        self._group = connector_client_settings.get_sink_group_id(deps.config, props, name)
         self._time = _RequestDeadline(deps)
 
     def read(self) -> list[tuple[dict[str, object], dict[str, object]]]:
@@ -260,7 +260,7 @@ class _SinkOffsetRequests:
             raise _log_and_build_error(format_group_in_use(change, self._name), error) from error
 
     def _admin(self) -> contextlib.closing[GroupOffsetsClient]:
-        plan = client_settings.build_offsets_admin_config(
+        plan = connector_client_settings.build_offsets_admin_config(
             self._deps.config, self._props, self._name
         )
         return contextlib.closing(self._deps.clients.group_offsets(plan))

@@ -10,7 +10,7 @@ from connect_runtime.api.records import RecordMetadata, TimestampType
 from connect_runtime.base.bounded_regex import BoundedPattern
 from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.config.client_settings import ClientConfig
+from connect_runtime.config.connector_client_settings import ClientConfig
 
 RawHeaders = tuple[tuple[str, bytes | None], ...]
 

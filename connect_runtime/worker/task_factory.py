@@ -20,7 +20,7 @@ from connect_runtime.api.plugin_context import DatedTaskConfig, LeaderlessPeriod
 from connect_runtime.api.task import PipelineTask, SinkTask, SourceTask, Task
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.base.timing import Clock
-from connect_runtime.config import client_settings, connector_config
+from connect_runtime.config import connector_client_settings, connector_config
 from connect_runtime.config.connector_config import ConnectorConfig, SinkConnectorConfig
 from connect_runtime.config.worker_config import WorkerConfig
 from connect_runtime.herder.worker_interface import (
@@ -173,7 +173,7 @@ def create_connector(config: ResolvedConfig, deps: WorkerDeps) -> tuple[Connecto
         for key, text in parsed.unsupported_settings.items()
         if key not in made.self_applied_keys
     ]
-    refused += client_settings.find_refused_token_endpoints(deps.config, config).values()
+    refused += connector_client_settings.find_refused_token_endpoints(deps.config, config).values()
     if refused:
         raise ConfigError(f"connector {parsed.name}: {' '.join(dict.fromkeys(refused))}")
     return made, parsed
@@ -227,7 +227,7 @@ def build_task(
     resolved, props = deps.resolve_for_plugin(connector_raw), TaskProps(task_raw, deps)
     plugin, parsed = create_connector(resolved, deps)
     check_task_count(task_count, parsed)
-    refused = client_settings.find_refused_token_endpoints(deps.config, props())
+    refused = connector_client_settings.find_refused_token_endpoints(deps.config, props())
     if refused:
         raise ConfigError(f"task {task}: {' '.join(refused.values())}")
     instance: object = plugin.task_class()()
@@ -268,7 +268,9 @@ class _TaskBuilder:
 
     def source(self, instance: SourceTask) -> BuiltTask:
         around = self._around
-        plan = client_settings.build_source_producer_config(around.config, self._config, self._task)
+        plan = connector_client_settings.build_source_producer_config(
+            around.config, self._config, self._task
+        )
         converters = self._load_converters()
         metrics = SourceTaskMetrics(self._describe_for_metrics(instance, converters))
         body = WorkerSourceTask(
@@ -296,7 +298,9 @@ class _TaskBuilder:
 
     def sink(self, instance: SinkTask, parsed: SinkConnectorConfig) -> BuiltTask:
         around = self._around
-        plan = client_settings.build_sink_consumer_config(around.config, self._config, self._task)
+        plan = connector_client_settings.build_sink_consumer_config(
+            around.config, self._config, self._task
+        )
         converters = self._load_converters()
         metrics = SinkTaskMetrics(self._describe_for_metrics(instance, converters))
         body = WorkerSinkTask(

@@ -20,7 +20,7 @@ import click
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.system.clock import SystemClock
 from mm2 import exit_codes
-from mm2.cli import options, terminal, topic
+from mm2.cli import options, terminal, topic, translation_output
 from mm2.config import config_loader, engine_config, value_types
 from mm2.config.engine_config import EngineSettings
 from mm2.config.mm2_settings import Mm2Settings
@@ -28,11 +28,11 @@ from mm2.topics import naming
 from mm2.topics.flow_config import Flow
 
 if TYPE_CHECKING:
+    from mm2.cli.translation_output import TranslationResult
     from mm2.client.offset_translator import OffsetTranslator
     from mm2.client.translation_outcomes import Place
     from mm2.clusters.flow_pair import FlowPair
     from mm2.connectors.flow_ledger import FlowLedger
-    from mm2.repair.flow_offset_translation import TranslationResult
     from mm2.repair.offset_map_rebuild import RebuildContext
 
 
@@ -142,14 +142,14 @@ def _build_rebuild_tools(
     from mm2.clusters import cluster_clients, mirror_state
     from mm2.copier.blocking_client import BlockingClient
     from mm2.copier.control_messages import ConfigureCopy
-    from mm2.repair import flow_offset_translation, offset_map_rebuild
+    from mm2.repair import flow_link, offset_map_rebuild
     from mm2.repair.offset_map_rebuild import RebuildContext
     from mm2.replication import record_transforms
 
     clock, flow = SystemClock(), both.flow
     clients = settings.get_clients(flow)
     client_id = f"mm2-{flow.name}-rebuild"
-    plan = flow_offset_translation.load_flow_plan(settings, flow)
+    plan = flow_link.load_flow_plan(settings, flow)
     wire = cluster_clients.build_connection_settings(
         clients.producer, flow.target, client_id=client_id
     )
@@ -371,13 +371,11 @@ def translate(**given: Any) -> int:
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
     from mm2.client.offset_translator import OffsetTranslator
-    from mm2.repair import flow_offset_translation
+    from mm2.repair import flow_link
 
     clock = SystemClock()
     with library_logs.redirect_library_logs():
-        link = flow_offset_translation.build_flow_link(
-            settings, flow, purpose="offsets", clock=clock
-        )
+        link = flow_link.build_flow_link(settings, flow, purpose="offsets", clock=clock)
         with OffsetTranslator(link, timeout_s=question.timeout_s, clock=clock) as translator:
             answer = _translate_query(question, flow, translator, at_ms=clock.wall_ms())
     _print_translation(question, answer)
@@ -403,7 +401,7 @@ def _translate_query(
     *,
     at_ms: int,
 ) -> TranslationResult:
-    from mm2.repair.flow_offset_translation import TranslationResult
+    from mm2.cli.translation_output import TranslationResult
 
     groups, places = None, []
     if question.groups:
@@ -445,19 +443,18 @@ def _translate_partition(
 
 
 def _print_translation(question: TranslateQuery, answer: TranslationResult) -> None:
-    from mm2.repair import flow_offset_translation
 
     if question.as_json:
-        click.echo(json.dumps(flow_offset_translation.translation_to_json(answer), indent=2))
+        click.echo(json.dumps(translation_output.translation_to_json(answer), indent=2))
     elif question.as_csv:
-        click.echo(flow_offset_translation.translation_to_csv(answer), nl=False)
+        click.echo(translation_output.translation_to_csv(answer), nl=False)
         for line in (
-            *flow_offset_translation.list_omitted(answer),
-            *flow_offset_translation.format_notes(answer),
+            *translation_output.list_omitted(answer),
+            *translation_output.format_notes(answer),
         ):
             terminal.print_line(line, err=True)
     else:
-        for line in flow_offset_translation.format_translation(answer):
+        for line in translation_output.format_translation(answer):
             terminal.print_line(line)
 
 

@@ -164,7 +164,7 @@ class _ResetCommand:
     def _reset(self, both: Any, ledger: Any, timeout_s: float) -> int:
         from mm2.clusters import connect_group
         from mm2.clusters.connect_group import ConnectGroupSnapshot
-        from mm2.repair import flow_offset_translation, topic_reset
+        from mm2.repair import flow_link, topic_reset
         from mm2.repair.topic_reset import FlowActivity, ResetWaiter
 
         order, flow = self._order, self._order.flow
@@ -180,7 +180,7 @@ class _ResetCommand:
             f"recorded in {naming.offset_map_topic(flow.source)} of cluster {flow.target}"
         )
 
-        props = flow_offset_translation.load_flow_plan(self._settings, flow).worker_props
+        props = flow_link.load_flow_plan(self._settings, flow).worker_props
 
         def read_group() -> ConnectGroupSnapshot:
             return connect_group.read_connect_group(

@@ -16,7 +16,7 @@ from connect_runtime.base.timing import Clock
 from connect_runtime.kafka import cluster_access
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.network import key_stores
-from mm2.config import java_classes, keys, policy_classes
+from mm2.config import java_classes, mirror_connector_keys, policy_classes
 from mm2.kafka.client_interfaces import ClusterClients, TopicTail
 from mm2.kafka.kafka_cluster import KafkaCluster
 from mm2.kafka.state_topic_reader import KafkaStateTopics
@@ -25,7 +25,11 @@ from mm2.topics.naming import ReplicationPolicy
 ClientProperties = Mapping[str, object]
 """Values are strings; booleans, numbers and lists of strings are converted as in Java."""
 
-_POLICY_KEYS = (keys.POLICY, keys.SEPARATOR, keys.INTERNAL_SEPARATOR)
+_POLICY_KEYS = (
+    mirror_connector_keys.POLICY,
+    mirror_connector_keys.SEPARATOR,
+    mirror_connector_keys.INTERNAL_SEPARATOR,
+)
 _ADMIN_PREFIX = "admin."
 _CONSUMER_PREFIX = "consumer."
 CLIENT_ID = "mm2-client"
@@ -36,7 +40,9 @@ def build_replication_policy(properties: ClientProperties) -> ReplicationPolicy:
     `source.cluster.alias`. Raises `ConfigError`."""
     texts = _stringify_properties(properties)
     given = {key: texts[key] for key in _POLICY_KEYS if key in texts}
-    parsed = keys.BASE_KEYS.parse({keys.SOURCE_ALIAS: "", **given}, load=java_classes.import_class)
+    parsed = mirror_connector_keys.BASE_KEYS.parse(
+        {mirror_connector_keys.SOURCE_ALIAS: "", **given}, load=java_classes.import_class
+    )
     return policy_classes.build_policy(texts, parsed)
 
 
@@ -55,11 +61,13 @@ def open_topic_reader(properties: ClientProperties, *, clock: Clock) -> KafkaSta
 
 def are_syncs_on_source(properties: ClientProperties) -> bool:
     """Whether `offset-syncs.topic.location` is the source. Raises `FatalError` if it is invalid."""
-    location = _stringify_properties(properties).get(keys.SYNCS_TOPIC_LOCATION, "source")
+    location = _stringify_properties(properties).get(
+        mirror_connector_keys.SYNCS_TOPIC_LOCATION, "source"
+    )
     if location not in {"source", "target"}:
         raise FatalError(
-            f"reading client properties: {keys.SYNCS_TOPIC_LOCATION} is '{location}'; allowed: "
-            "source or target"
+            f"reading client properties: {mirror_connector_keys.SYNCS_TOPIC_LOCATION} is "
+            f"'{location}'; allowed: source or target"
         )
     return location == "source"
 

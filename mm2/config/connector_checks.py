@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from connect_runtime.api.config_def import ConfigDef, ConfigValue
 from connect_runtime.api.config_types import ClassLoader
 from connect_runtime.api.connector import ExactlyOnceSupport
-from mm2.config import client_roles, java_classes, keys
+from mm2.config import client_roles, java_classes, mirror_connector_keys
 
 _DELIVERY_DECIDES = (
     "has no effect: the key delivery sets the guarantee; the default is exactly once where possible"
@@ -40,23 +40,23 @@ KEYS_WITHOUT_EFFECT: Mapping[str, str] = {
         ),
         _NO_CONVERSION,
     ),
-    keys.REPORTERS: "has no effect: metrics are served for Prometheus",
-    keys.POLL_TIMEOUT: "has no effect: mm2 does not use Java's consumer poll",
+    mirror_connector_keys.REPORTERS: "has no effect: metrics are served for Prometheus",
+    mirror_connector_keys.POLL_TIMEOUT: "has no effect: mm2 does not use Java's consumer poll",
     **dict.fromkeys(("add.source.alias.to.metrics", "use.incremental.alter.configs"), _REMOVED),
 }
 """Keys that are accepted without effect, with the reason."""
 
 RENAMED_KEYS: Mapping[str, str] = {
-    "topics.blacklist": keys.TOPICS_EXCLUDE,
-    "groups.blacklist": keys.GROUPS_EXCLUDE,
-    "config.properties.blacklist": keys.PROPERTIES_EXCLUDE,
+    "topics.blacklist": mirror_connector_keys.TOPICS_EXCLUDE,
+    "groups.blacklist": mirror_connector_keys.GROUPS_EXCLUDE,
+    "config.properties.blacklist": mirror_connector_keys.PROPERTIES_EXCLUDE,
 }
 """Keys removed in Kafka 4.0 and their new names. Java ignores the old keys and then replicates
 what they exclude."""
 
 BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 FIXED_VALUES: Mapping[str, tuple[str, ...]] = {
-    keys.FORWARDING_ADMIN: (java_classes.FORWARDING_ADMIN,),
+    mirror_connector_keys.FORWARDING_ADMIN: (java_classes.FORWARDING_ADMIN,),
     "key.converter": (BYTE_ARRAY_CONVERTER,),
     "value.converter": (BYTE_ARRAY_CONVERTER,),
     "header.converter": (BYTE_ARRAY_CONVERTER,),
@@ -78,8 +78,8 @@ WORKER_HANDLED_KEYS = frozenset(
 """Keys that the Connect worker handles for all connectors."""
 _KNOWN_PREFIXES = (
     *client_roles.ALL_PREFIXES,
-    *keys.OVERRIDE_PREFIXES,
-    keys.SPARK_PREFIX,
+    *mirror_connector_keys.OVERRIDE_PREFIXES,
+    mirror_connector_keys.SPARK_PREFIX,
     "config.providers.",
     "errors.deadletterqueue.",
     "header.converter.",
@@ -93,14 +93,19 @@ _KNOWN_PREFIXES = (
     "value.converter.",
 )
 _KNOWN_KEYS = (
-    keys.ALL_KEYS
-    | frozenset(keys.EXTENSION_KEYS.keys)
+    mirror_connector_keys.ALL_KEYS
+    | frozenset(mirror_connector_keys.EXTENSION_KEYS.keys)
     | frozenset(KEYS_WITHOUT_EFFECT)
     | frozenset(RENAMED_KEYS)
     | WORKER_HANDLED_KEYS
-    | {keys.USE_DEFAULTS_FROM}
+    | {mirror_connector_keys.USE_DEFAULTS_FROM}
 )
-_CLASS_KEYS = (keys.POLICY, keys.TOPIC_FILTER, keys.GROUP_FILTER, keys.PROPERTY_FILTER)
+_CLASS_KEYS = (
+    mirror_connector_keys.POLICY,
+    mirror_connector_keys.TOPIC_FILTER,
+    mirror_connector_keys.GROUP_FILTER,
+    mirror_connector_keys.PROPERTY_FILTER,
+)
 
 
 def find_refused_keys(props: Mapping[str, str]) -> dict[str, str]:
@@ -140,7 +145,10 @@ def _is_custom_class(props: Mapping[str, str], key: str) -> bool:
 
 
 def _is_default_value(key: str, value: str) -> bool:
-    return key == keys.REPORTERS and value.strip() in ("", java_classes.JMX_REPORTER)
+    return key == mirror_connector_keys.REPORTERS and value.strip() in (
+        "",
+        java_classes.JMX_REPORTER,
+    )
 
 
 READ_COMMITTED = "read_committed"
@@ -151,18 +159,20 @@ KeyErrors = dict[str, list[str]]
 def check_source(props: Mapping[str, str]) -> KeyErrors:
     """Errors in a source connector's configuration (`MirrorSourceConnector.validate`)."""
     found: KeyErrors = {}
-    if props.get(keys.EXACTLY_ONCE) == "required" and not is_read_committed(props):
-        found[keys.EXACTLY_ONCE] = [
+    if props.get(mirror_connector_keys.EXACTLY_ONCE) == "required" and not is_read_committed(props):
+        found[mirror_connector_keys.EXACTLY_ONCE] = [
             "MirrorSourceConnector can only provide exactly-once guarantees when its source "
             f"consumer is configured with isolation.level set to '{READ_COMMITTED}'; otherwise, "
             "records from aborted and uncommitted transactions will be replicated from the source "
             "cluster to the target cluster."
         ]
     prefixes = ("offset-syncs-", "offset-syncs.topic.")
-    if props.get(keys.EMIT_SYNCS) == "false" and any(each.startswith(prefixes) for each in props):
-        found[keys.EMIT_SYNCS] = [
+    if props.get(mirror_connector_keys.EMIT_SYNCS) == "false" and any(
+        each.startswith(prefixes) for each in props
+    ):
+        found[mirror_connector_keys.EMIT_SYNCS] = [
             "MirrorSourceConnector can't setup offset-syncs feature while "
-            f"{keys.EMIT_SYNCS} set to false"
+            f"{mirror_connector_keys.EMIT_SYNCS} set to false"
         ]
     return found
 
@@ -170,14 +180,17 @@ def check_source(props: Mapping[str, str]) -> KeyErrors:
 def check_checkpoint(props: Mapping[str, str]) -> KeyErrors:
     """Errors in a checkpoint connector's configuration (`MirrorCheckpointConfig.validate`)."""
     found: KeyErrors = {}
-    if props.get(keys.ENABLED) == "false":
+    if props.get(mirror_connector_keys.ENABLED) == "false":
         return found
-    if props.get(keys.EMIT_CHECKPOINTS) == "false":
-        found[keys.EMIT_CHECKPOINTS] = [
-            f"MirrorCheckpointConnector can't run with {keys.EMIT_CHECKPOINTS} set to false"
+    if props.get(mirror_connector_keys.EMIT_CHECKPOINTS) == "false":
+        found[mirror_connector_keys.EMIT_CHECKPOINTS] = [
+            "MirrorCheckpointConnector can't run with "
+            f"{mirror_connector_keys.EMIT_CHECKPOINTS} set to false"
         ]
-    if props.get(keys.EMIT_SYNCS) == "false":
-        found[keys.EMIT_SYNCS] = ["MirrorCheckpointConnector can't run without offset syncs"]
+    if props.get(mirror_connector_keys.EMIT_SYNCS) == "false":
+        found[mirror_connector_keys.EMIT_SYNCS] = [
+            "MirrorCheckpointConnector can't run without offset syncs"
+        ]
     return found
 
 

@@ -11,7 +11,7 @@ import urllib.parse
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from mm2.config import client_keys, connector_checks, java_classes, keys
+from mm2.config import client_keys, connector_checks, java_classes, mirror_connector_keys
 
 CLUSTERS_KEY = "clusters"
 INTERNAL_REST_KEY = "dedicated.mode.enable.internal.rest"
@@ -35,7 +35,9 @@ _CONVERTER_KEYS = ("key.converter", "value.converter", "header.converter")
 _BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CLIENT_KINDS = ("producer", "consumer", "admin")
 _CLIENT_PREFIXES = tuple(f"{each}." for each in _CLIENT_KINDS)
-_TOP_LEVEL_KEYS = keys.ALL_KEYS | frozenset(keys.EXTENSION_KEYS.keys) - {keys.OVERRIDE_THROTTLE}
+_TOP_LEVEL_KEYS = mirror_connector_keys.ALL_KEYS | frozenset(
+    mirror_connector_keys.EXTENSION_KEYS.keys
+) - {mirror_connector_keys.OVERRIDE_THROTTLE}
 """Keys without a prefix that apply to the connectors of all flows: Java's and mm2's."""
 
 
@@ -79,9 +81,11 @@ def list_flows(props: Props, *, target_aliases: Collection[str] = ()) -> list[So
 
 
 def _needs_worker(props: Props, ends: SourceAndTarget) -> bool:
-    for_all = props.get(keys.EMIT_HEARTBEATS, "true")
-    heartbeats = props.get(f"{ends}.{keys.EMIT_HEARTBEATS}", for_all)
-    return _is_true(props.get(f"{ends}.{keys.ENABLED}", "")) or _is_true(heartbeats)
+    for_all = props.get(mirror_connector_keys.EMIT_HEARTBEATS, "true")
+    heartbeats = props.get(f"{ends}.{mirror_connector_keys.EMIT_HEARTBEATS}", for_all)
+    return _is_true(props.get(f"{ends}.{mirror_connector_keys.ENABLED}", "")) or _is_true(
+        heartbeats
+    )
 
 
 def _is_true(text: str) -> bool:
@@ -143,13 +147,13 @@ def derive_connector(props: Props, ends: SourceAndTarget, name: str) -> dict[str
     found.update(_add_side_prefix(derive_cluster(props, ends.source), "source."))
     found.update(_add_side_prefix(derive_cluster(props, ends.target), "target."))
     defaults = {
-        keys.NAME: name,
-        keys.CONNECTOR_CLASS: CONNECTORS[name],
-        keys.SOURCE_ALIAS: ends.source,
-        keys.TARGET_ALIAS: ends.target,
+        mirror_connector_keys.NAME: name,
+        mirror_connector_keys.CONNECTOR_CLASS: CONNECTORS[name],
+        mirror_connector_keys.SOURCE_ALIAS: ends.source,
+        mirror_connector_keys.TARGET_ALIAS: ends.target,
     }
     found = {**defaults, **found, **_strip_prefix(props, f"{ends}.")}
-    found.setdefault(keys.ENABLED, "false")
+    found.setdefault(mirror_connector_keys.ENABLED, "false")
     return found
 
 

@@ -26,8 +26,8 @@ from mm2.config import (
     flow_plan,
     hooks_section,
     java_classes,
-    keys,
     mirror_connector_config,
+    mirror_connector_keys,
     mm2_property_keys,
 )
 from mm2.config.dedicated_mode import Props
@@ -51,21 +51,21 @@ _PROCESS_SECTIONS = (
     endpoints_section.DRILL_SECTION,
 )
 _CLASS_KEYS = (
-    keys.POLICY,
-    keys.TOPIC_FILTER,
-    keys.GROUP_FILTER,
-    keys.PROPERTY_FILTER,
+    mirror_connector_keys.POLICY,
+    mirror_connector_keys.TOPIC_FILTER,
+    mirror_connector_keys.GROUP_FILTER,
+    mirror_connector_keys.PROPERTY_FILTER,
 )
 _HIDDEN_DEFAULTS = {
     *client_keys.CLIENT_KEYS,
     "config.providers",
-    keys.ENGINE,
-    keys.JAVA_STOPPED_CLEANLY,
-    keys.SOURCE_ALIAS,
-    keys.TARGET_ALIAS,
-    keys.FORWARDING_ADMIN,
-    keys.REPORTERS,
-    keys.POLL_TIMEOUT,
+    mirror_connector_keys.ENGINE,
+    mirror_connector_keys.JAVA_STOPPED_CLEANLY,
+    mirror_connector_keys.SOURCE_ALIAS,
+    mirror_connector_keys.TARGET_ALIAS,
+    mirror_connector_keys.FORWARDING_ADMIN,
+    mirror_connector_keys.REPORTERS,
+    mirror_connector_keys.POLL_TIMEOUT,
 }
 """Keys whose defaults are not shown: they have no effect, or are always set."""
 _STORAGE_PREFIXES = tuple(f"{each}.storage." for each in ("config", "offset", "status"))
@@ -262,20 +262,24 @@ def _derive_connector(flat: FlatProperties, plan: FlowPlan, name: str) -> Effect
     }
     for key, default in _list_defaults(definition).items():
         if key not in found and key not in _HIDDEN_DEFAULTS:
-            own = key in keys.EXTENSION_KEYS.keys
+            own = key in mirror_connector_keys.EXTENSION_KEYS.keys
             found[key] = EffectiveValue(
                 value=default, origin=_DEFAULT_ORIGIN if own else _MM2_DEFAULT_ORIGIN
             )
-    found.setdefault(keys.TASKS_MAX, EffectiveValue(value=1, origin=_MM2_DEFAULT_ORIGIN))
+    found.setdefault(
+        mirror_connector_keys.TASKS_MAX, EffectiveValue(value=1, origin=_MM2_DEFAULT_ORIGIN)
+    )
     if name == flow_plan.SOURCE_CONNECTOR:
         flow = mirror_connector_config.parse_source(resolved).flow
         found.setdefault(
-            keys.TARGET_TOPICS,
+            mirror_connector_keys.TARGET_TOPICS,
             EffectiveValue(value=flow.target_topics.value, origin=_DEFAULT_ORIGIN),
         )
         reset = "source.consumer.auto.offset.reset"
-        if keys.START not in found and reset not in found:
-            found[keys.START] = EffectiveValue(value=_derive_start(flow), origin=_DEFAULT_ORIGIN)
+        if mirror_connector_keys.START not in found and reset not in found:
+            found[mirror_connector_keys.START] = EffectiveValue(
+                value=_derive_start(flow), origin=_DEFAULT_ORIGIN
+            )
     return _sort_section(found)
 
 
@@ -284,7 +288,10 @@ def _derive_start(flow: Flow) -> str:
 
 
 def _is_client_key(key: str) -> bool:
-    return key.startswith(client_roles.ALL_PREFIXES) and key not in keys.BASE_KEYS.keys
+    return (
+        key.startswith(client_roles.ALL_PREFIXES)
+        and key not in mirror_connector_keys.BASE_KEYS.keys
+    )
 
 
 def _is_used(definition: ConfigDef, key: str) -> bool:
@@ -294,7 +301,7 @@ def _is_used(definition: ConfigDef, key: str) -> bool:
         return key.partition(".cluster.")[2] in client_keys.CLIENT_KEYS
     return (
         key in definition.keys
-        or key in keys.COMMON_KEYS
+        or key in mirror_connector_keys.COMMON_KEYS
         or key.startswith(
             (
                 *client_roles.ALL_PREFIXES,

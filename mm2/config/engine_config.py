@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from connect_runtime.api import config_def
 from connect_runtime.api.errors import ConfigError
-from mm2.config import keys, value_types
+from mm2.config import mirror_connector_keys, value_types
 from mm2.config.value_types import ValueType
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ RESERVED_SPARK_CONF: Mapping[str, str] = {
 that one Connect task is one Spark task that runs once."""
 
 _CONF = "conf."
-SPARK_CONF_PREFIX = f"{keys.SPARK_PREFIX}{_CONF}"
+SPARK_CONF_PREFIX = f"{mirror_connector_keys.SPARK_PREFIX}{_CONF}"
 COMMAND_LINE_SUFFIXES = ("extraJavaOptions", "defaultJavaOptions")
 """Ends of Spark properties that become arguments of a process, which other users can read."""
 SIZE_KEYS = frozenset(
@@ -135,15 +135,15 @@ def is_local_master(master: str) -> bool:
 def diff_engine_settings(one: EngineSettings, other: EngineSettings) -> list[str]:
     """Keys of settings that differ; values are not returned because they may be secrets."""
     named = {field_name: key for key, (field_name, _) in _OPTION_TYPES.items()}
-    found = [] if one.engine == other.engine else [keys.ENGINE]
+    found = [] if one.engine == other.engine else [mirror_connector_keys.ENGINE]
     found += [
-        keys.SPARK_PREFIX + key
+        mirror_connector_keys.SPARK_PREFIX + key
         for name, key in named.items()
         if getattr(one, name) != getattr(other, name)
     ]
     both = sorted({*one.conf, *other.conf})
     found += [
-        f"{keys.SPARK_PREFIX}{_CONF}{key}"
+        f"{mirror_connector_keys.SPARK_PREFIX}{_CONF}{key}"
         for key in both
         if one.conf.get(key) != other.conf.get(key)
     ]
@@ -168,15 +168,18 @@ def parse_engine_settings(
 
 
 def _check_connector_keys(props: Mapping[str, str]) -> None:
-    for name, text in config_def.with_prefix(props, keys.SPARK_PREFIX).items():
-        key = keys.SPARK_PREFIX + name
+    for name, text in config_def.with_prefix(props, mirror_connector_keys.SPARK_PREFIX).items():
+        key = mirror_connector_keys.SPARK_PREFIX + name
         if name not in CONNECTOR_OVERRIDABLE:
             _check_known_key(key, name)
             raise ConfigError(
                 f"{key} cannot be set in a connector's configuration: add it to the properties "
                 "file of each Connect worker and restart the workers. A connector's configuration "
-                f"may set {keys.ENGINE}, "
-                + ", ".join(keys.SPARK_PREFIX + each for each in sorted(CONNECTOR_OVERRIDABLE))
+                f"may set {mirror_connector_keys.ENGINE}, "
+                + ", ".join(
+                    mirror_connector_keys.SPARK_PREFIX + each
+                    for each in sorted(CONNECTOR_OVERRIDABLE)
+                )
             )
         _parse_value(key, text.strip(), _SIZE if name in SIZE_KEYS else _APP_NAME)
 
@@ -188,21 +191,24 @@ def _check_known_key(key: str, name: str) -> None:
         and not name.startswith(_CONF)
     ):
         known = ", ".join(
-            keys.SPARK_PREFIX + each for each in (*_OPTION_TYPES, *_DRIVER_OPTION_TYPES)
+            mirror_connector_keys.SPARK_PREFIX + each
+            for each in (*_OPTION_TYPES, *_DRIVER_OPTION_TYPES)
         )
         raise ConfigError(f"{key} is not a known key; known keys: {known} and conf.spark.…")
 
 
 def _parse_properties(props: Mapping[str, str]) -> EngineSettings | None:
-    given = config_def.with_prefix(props, keys.SPARK_PREFIX)
-    engine = props.get(keys.ENGINE)
+    given = config_def.with_prefix(props, mirror_connector_keys.SPARK_PREFIX)
+    engine = props.get(mirror_connector_keys.ENGINE)
     if engine is None and not given:
         return None
-    engine = _parse_value(keys.ENGINE, (engine or SPARK).strip(), value_types.choice(SPARK, INLINE))
+    engine = _parse_value(
+        mirror_connector_keys.ENGINE, (engine or SPARK).strip(), value_types.choice(SPARK, INLINE)
+    )
     fields: dict[str, Any] = {}
     conf: dict[str, str] = {}
     for name, text in given.items():
-        key = keys.SPARK_PREFIX + name
+        key = mirror_connector_keys.SPARK_PREFIX + name
         _check_known_key(key, name)
         if name in _OPTION_TYPES:
             to, kind = _OPTION_TYPES[name]
@@ -234,9 +240,9 @@ def _check_conf_name(key: str, name: str) -> str:
 def _check_spark_security(made: EngineSettings) -> None:
     for name in made.required_security:
         if made.conf.get(name, "true").lower() != "true":
-            key = f"{keys.SPARK_PREFIX}{_CONF}{name}"
+            key = f"{mirror_connector_keys.SPARK_PREFIX}{_CONF}{name}"
             raise ConfigError(
                 f"{key} would leave the connections of {made.display_name} unauthenticated or "
-                "unencrypted: "
-                f"set it to true, or set {keys.SPARK_PREFIX}allow.insecure.spark=true"
+                "unencrypted: set it to true, or set "
+                f"{mirror_connector_keys.SPARK_PREFIX}allow.insecure.spark=true"
             )

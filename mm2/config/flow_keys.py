@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from connect_runtime.api.config_def import Type
 from mm2 import reachability
-from mm2.config import java_classes, keys, value_types
+from mm2.config import java_classes, mirror_connector_keys, value_types
 from mm2.config.section_reader import ConfigOption
 from mm2.config.value_types import PatternListType, TextListType, TopicThrottleListType
 from mm2.replication import record_transforms
@@ -64,9 +64,11 @@ def _filter_class_option(name: str, shipped: str) -> ConfigOption[str]:
     return ConfigOption(name=name, kind=kind, default=shipped)
 
 
-TOPIC_FILTER = _filter_class_option(keys.TOPIC_FILTER, java_classes.TOPIC_FILTER)
-GROUP_FILTER = _filter_class_option(keys.GROUP_FILTER, java_classes.GROUP_FILTER)
-PROPERTY_FILTER = _filter_class_option(keys.PROPERTY_FILTER, java_classes.PROPERTY_FILTER)
+TOPIC_FILTER = _filter_class_option(mirror_connector_keys.TOPIC_FILTER, java_classes.TOPIC_FILTER)
+GROUP_FILTER = _filter_class_option(mirror_connector_keys.GROUP_FILTER, java_classes.GROUP_FILTER)
+PROPERTY_FILTER = _filter_class_option(
+    mirror_connector_keys.PROPERTY_FILTER, java_classes.PROPERTY_FILTER
+)
 CLASS_OPTIONS = (POLICY, TOPIC_FILTER, GROUP_FILTER, PROPERTY_FILTER)
 """Options that accept a custom Python class, `package.module:Class`; it may have its own keys."""
 SEPARATOR = ConfigOption(
@@ -151,7 +153,11 @@ def is_identity_policy(policy: str) -> bool:
 
 def _unparsed_option(name: str) -> ConfigOption[Any]:
     """An option of a connector key whose text only the connector validates."""
-    of = (keys.SOURCE_KEYS, keys.CHECKPOINT_KEYS, keys.HEARTBEAT_KEYS)
+    of = (
+        mirror_connector_keys.SOURCE_KEYS,
+        mirror_connector_keys.CHECKPOINT_KEYS,
+        mirror_connector_keys.HEARTBEAT_KEYS,
+    )
     found = next(each.keys[name] for each in of if name in each.keys)
     if found.type is Type.BOOLEAN:
         return ConfigOption(name=name, kind=_BOOLEAN, default=str(found.default).lower())
@@ -164,31 +170,33 @@ CONNECTOR_OPTIONS = tuple(
     map(
         _unparsed_option,
         (
-            keys.CHECKPOINTS_FACTOR,
-            keys.EMIT_CHECKPOINTS,
-            keys.EMIT_HEARTBEATS_S,
-            keys.EMIT_SYNCS,
-            keys.HEARTBEATS_FACTOR,
-            keys.LAG_MAX,
-            keys.METRIC_FORMATS,
-            keys.REFRESH_GROUPS,
-            keys.REFRESH_GROUPS_S,
-            keys.SYNC_ACLS,
-            keys.SYNC_ACLS_S,
-            keys.SYNC_GROUPS,
-            keys.SYNCS_TOPIC_FACTOR,
-            keys.SYNCS_TOPIC_LOCATION,
+            mirror_connector_keys.CHECKPOINTS_FACTOR,
+            mirror_connector_keys.EMIT_CHECKPOINTS,
+            mirror_connector_keys.EMIT_HEARTBEATS_S,
+            mirror_connector_keys.EMIT_SYNCS,
+            mirror_connector_keys.HEARTBEATS_FACTOR,
+            mirror_connector_keys.LAG_MAX,
+            mirror_connector_keys.METRIC_FORMATS,
+            mirror_connector_keys.REFRESH_GROUPS,
+            mirror_connector_keys.REFRESH_GROUPS_S,
+            mirror_connector_keys.SYNC_ACLS,
+            mirror_connector_keys.SYNC_ACLS_S,
+            mirror_connector_keys.SYNC_GROUPS,
+            mirror_connector_keys.SYNCS_TOPIC_FACTOR,
+            mirror_connector_keys.SYNCS_TOPIC_LOCATION,
         ),
     )
 )
 """Keys that are only passed to the connectors and are not part of `Flow`."""
-EMIT_HEARTBEATS = ConfigOption(name=keys.EMIT_HEARTBEATS, kind=_BOOLEAN, default="false")
+EMIT_HEARTBEATS = ConfigOption(
+    name=mirror_connector_keys.EMIT_HEARTBEATS, kind=_BOOLEAN, default="false"
+)
 """The default differs from MirrorMaker 2: heartbeats need ACLs on the source, and a worker for each
 pair of clusters in both directions."""
 
 EMIT_CHECKPOINTS_S, SYNC_GROUPS_S = (
     ConfigOption(name=name, kind=value_types.text(), default="5")
-    for name in (keys.EMIT_CHECKPOINTS_S, keys.SYNC_GROUPS_S)
+    for name in (mirror_connector_keys.EMIT_CHECKPOINTS_S, mirror_connector_keys.SYNC_GROUPS_S)
 )
 """5 seconds instead of MirrorMaker 2's 60: groups with unchanged offsets cost almost nothing."""
 YAML_DEFAULT_OPTIONS = (EMIT_HEARTBEATS, EMIT_CHECKPOINTS_S, SYNC_GROUPS_S, REPLICATION_FACTOR)
@@ -198,9 +206,9 @@ FACTOR_OPTIONS = tuple(
     for each in CONNECTOR_OPTIONS
     if each.name
     in (
-        keys.CHECKPOINTS_FACTOR,
-        keys.HEARTBEATS_FACTOR,
-        keys.SYNCS_TOPIC_FACTOR,
+        mirror_connector_keys.CHECKPOINTS_FACTOR,
+        mirror_connector_keys.HEARTBEATS_FACTOR,
+        mirror_connector_keys.SYNCS_TOPIC_FACTOR,
     )
 )
 """Replication factors of the connectors' topics; in YAML they default to `REPLICATION_FACTOR`."""
@@ -212,7 +220,11 @@ def with_mm2_default(option: ConfigOption[T]) -> ConfigOption[T]:
 
 
 def _find_mm2_default(name: str) -> str:
-    of = (keys.SOURCE_KEYS, keys.CHECKPOINT_KEYS, keys.HEARTBEAT_KEYS)
+    of = (
+        mirror_connector_keys.SOURCE_KEYS,
+        mirror_connector_keys.CHECKPOINT_KEYS,
+        mirror_connector_keys.HEARTBEAT_KEYS,
+    )
     found = next(each.keys[name] for each in of if name in each.keys)
     return str(found.default).lower()
 

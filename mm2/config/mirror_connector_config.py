@@ -20,7 +20,7 @@ from mm2.config import (
     connector_checks,
     engine_config,
     java_classes,
-    keys,
+    mirror_connector_keys,
     operator_overrides,
     policy_classes,
     value_types,
@@ -47,11 +47,11 @@ from mm2.topics.naming import ReplicationPolicy
 T = TypeVar("T")
 Props = Mapping[str, str]
 
-SOURCE_CONFIG_DEF = ConfigDef(keys.SOURCE_KEYS)
-for _key in keys.EXTENSION_KEYS.keys.values():
+SOURCE_CONFIG_DEF = ConfigDef(mirror_connector_keys.SOURCE_KEYS)
+for _key in mirror_connector_keys.EXTENSION_KEYS.keys.values():
     SOURCE_CONFIG_DEF.add(_key)
-CHECKPOINT_CONFIG_DEF = keys.CHECKPOINT_KEYS
-HEARTBEAT_CONFIG_DEF = keys.HEARTBEAT_KEYS
+CHECKPOINT_CONFIG_DEF = mirror_connector_keys.CHECKPOINT_KEYS
+HEARTBEAT_CONFIG_DEF = mirror_connector_keys.HEARTBEAT_KEYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,31 +257,35 @@ def _validate_connector(
 
 def _read_common(reading: _ConfigReader) -> MirrorConnectorConfig:
     values = reading.values
-    timeout_ms: int = values[keys.ADMIN_TIMEOUT]
+    timeout_ms: int = values[mirror_connector_keys.ADMIN_TIMEOUT]
     if timeout_ms < 1:
         reading.report(
-            keys.ADMIN_TIMEOUT, f"{keys.ADMIN_TIMEOUT} is {timeout_ms}: it must be at least 1"
+            mirror_connector_keys.ADMIN_TIMEOUT,
+            f"{mirror_connector_keys.ADMIN_TIMEOUT} is {timeout_ms}: it must be at least 1",
         )
-    ends = [values[keys.SOURCE_ALIAS] or "", values[keys.TARGET_ALIAS] or ""]
+    ends = [
+        values[mirror_connector_keys.SOURCE_ALIAS] or "",
+        values[mirror_connector_keys.TARGET_ALIAS] or "",
+    ]
     return MirrorConnectorConfig(
         props=reading.props,
-        name=(reading.props.get(keys.NAME) or "").strip(),
-        enabled=values[keys.ENABLED],
+        name=(reading.props.get(mirror_connector_keys.NAME) or "").strip(),
+        enabled=values[mirror_connector_keys.ENABLED],
         source=ends[0],
         target=ends[1],
         policy=reading.build_or_default(
-            keys.POLICY,
+            mirror_connector_keys.POLICY,
             lambda: policy_classes.build_policy(reading.props, values),
             Flow(source="", target="").policy,
         ),
         admin_timeout_s=timeout_ms / 1000,
-        metric_formats=tuple(values.get(keys.METRIC_FORMATS) or ()),
+        metric_formats=tuple(values.get(mirror_connector_keys.METRIC_FORMATS) or ()),
     )
 
 
 def _read_syncs_topic(common: MirrorConnectorConfig, values: ParsedConfig) -> OffsetSyncsTopic:
     """The offset-syncs topic; its name contains the alias of the other cluster."""
-    on_source = values[keys.SYNCS_TOPIC_LOCATION] == "source"
+    on_source = values[mirror_connector_keys.SYNCS_TOPIC_LOCATION] == "source"
     other = common.target if on_source else common.source
     return OffsetSyncsTopic(on_source=on_source, name=common.policy.offset_syncs_topic(other))
 
@@ -290,18 +294,22 @@ def _read_source(reading: _ConfigReader) -> MirrorSourceConfig:
     values, common = reading.values, _read_common(reading)
     syncs = _read_syncs_topic(common, values)
     reading.build_or_default(
-        keys.ENGINE, lambda: engine_config.parse_engine_settings(reading.props), None
+        mirror_connector_keys.ENGINE,
+        lambda: engine_config.parse_engine_settings(reading.props),
+        None,
     )
     return MirrorSourceConfig(
         common=common,
         flow=_read_source_flow(reading, common),
-        sync_acls_interval_s=reading.read_interval(keys.SYNC_ACLS, keys.SYNC_ACLS_S),
-        syncs_topic=syncs if values[keys.EMIT_SYNCS] else None,
-        syncs_topic_factor=reading.read_factor(keys.SYNCS_TOPIC_FACTOR),
-        lag_max=values[keys.LAG_MAX],
+        sync_acls_interval_s=reading.read_interval(
+            mirror_connector_keys.SYNC_ACLS, mirror_connector_keys.SYNC_ACLS_S
+        ),
+        syncs_topic=syncs if values[mirror_connector_keys.EMIT_SYNCS] else None,
+        syncs_topic_factor=reading.read_factor(mirror_connector_keys.SYNCS_TOPIC_FACTOR),
+        lag_max=values[mirror_connector_keys.LAG_MAX],
         paused_topics=frozenset(operator_overrides.list_paused_topics(reading.props)),
         transforms=_read_transforms(reading),
-        java_stopped=values[keys.JAVA_STOPPED_CLEANLY],
+        java_stopped=values[mirror_connector_keys.JAVA_STOPPED_CLEANLY],
     )
 
 
@@ -326,23 +334,29 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
         policy=common.policy,
         topics=_read_topic_filter(reading, base.topics),
         config_filter=reading.build_or_default(
-            reading.find_faulty_key(keys.PROPERTY_FILTER, keys.PROPERTIES_EXCLUDE),
+            reading.find_faulty_key(
+                mirror_connector_keys.PROPERTY_FILTER, mirror_connector_keys.PROPERTIES_EXCLUDE
+            ),
             lambda: policy_classes.build_property_filter(props, values),
             base.config_filter,
         ),
-        replicate_heartbeats=values[keys.REPLICATE_HEARTBEATS],
-        replication_factor=reading.read_factor(keys.REPLICATION_FACTOR),
+        replicate_heartbeats=values[mirror_connector_keys.REPLICATE_HEARTBEATS],
+        replication_factor=reading.read_factor(mirror_connector_keys.REPLICATION_FACTOR),
         tasks_max=_read_tasks_max(props),
         start=_read_start(reading),
         target_topics=_read_target_topics(common, values),
-        delivery=DeliveryMode(values[keys.DELIVERY]),
-        on_source_gap=OnSourceGap(values[keys.ON_SOURCE_GAP]),
-        refresh_topics_interval_s=reading.read_interval(keys.REFRESH_TOPICS, keys.REFRESH_TOPICS_S),
-        sync_topic_configs_interval_s=reading.read_interval(keys.SYNC_CONFIGS, keys.SYNC_CONFIGS_S),
+        delivery=DeliveryMode(values[mirror_connector_keys.DELIVERY]),
+        on_source_gap=OnSourceGap(values[mirror_connector_keys.ON_SOURCE_GAP]),
+        refresh_topics_interval_s=reading.read_interval(
+            mirror_connector_keys.REFRESH_TOPICS, mirror_connector_keys.REFRESH_TOPICS_S
+        ),
+        sync_topic_configs_interval_s=reading.read_interval(
+            mirror_connector_keys.SYNC_CONFIGS, mirror_connector_keys.SYNC_CONFIGS_S
+        ),
         admin_timeout_s=common.admin_timeout_s,
-        buffer_bytes=values[keys.BUFFER_MEMORY],
-        offset_map_bytes_max=values[keys.OFFSET_MAP_BYTES],
-        unreachable_after_s=values[keys.UNREACHABLE_AFTER],
+        buffer_bytes=values[mirror_connector_keys.BUFFER_MEMORY],
+        offset_map_bytes_max=values[mirror_connector_keys.OFFSET_MAP_BYTES],
+        unreachable_after_s=values[mirror_connector_keys.UNREACHABLE_AFTER],
         throttles=_read_budgets(reading),
     )
 
@@ -362,7 +376,7 @@ def _read_budgets(reading: _ConfigReader) -> FlowThrottles:
 def _read_topic_filter(reading: _ConfigReader, base: TopicOrGroupFilter) -> TopicOrGroupFilter:
     """The configured topic filter; `base` if it is invalid, which is reported."""
     return reading.build_or_default(
-        reading.find_faulty_key(keys.TOPIC_FILTER, keys.TOPICS),
+        reading.find_faulty_key(mirror_connector_keys.TOPIC_FILTER, mirror_connector_keys.TOPICS),
         lambda: policy_classes.build_topic_filter(reading.props, reading.values),
         base,
     )
@@ -370,13 +384,13 @@ def _read_topic_filter(reading: _ConfigReader, base: TopicOrGroupFilter) -> Topi
 
 def _read_tasks_max(props: Props) -> int:
     """`tasks.max`, which the worker has validated."""
-    text = (props.get(keys.TASKS_MAX) or "1").strip()
+    text = (props.get(mirror_connector_keys.TASKS_MAX) or "1").strip()
     return int(text) if text.isdecimal() else 1
 
 
 def _read_start(reading: _ConfigReader) -> StartPosition:
     """The position of `start`, or of the source consumer's `auto.offset.reset` if it is not set."""
-    given = reading.values[keys.START]
+    given = reading.values[mirror_connector_keys.START]
     if given is not None:
         return value_types.parse_start_position(given)
     reset = client_roles.resolve_properties(reading.props, client_roles.SOURCE_CONSUMER)[
@@ -392,7 +406,7 @@ def _read_start(reading: _ConfigReader) -> StartPosition:
 
 
 def _read_target_topics(common: MirrorConnectorConfig, values: ParsedConfig) -> TargetTopicAccess:
-    given = values[keys.TARGET_TOPICS]
+    given = values[mirror_connector_keys.TARGET_TOPICS]
     if given is not None:
         return TargetTopicAccess(given)
     renames = common.policy.renames_topics
@@ -410,7 +424,9 @@ def _read_checkpoint(reading: _ConfigReader) -> MirrorCheckpointConfig:
             policy=common.policy,
             topics=_read_topic_filter(reading, base.topics),
             groups=reading.build_or_default(
-                reading.find_faulty_key(keys.GROUP_FILTER, keys.GROUPS),
+                reading.find_faulty_key(
+                    mirror_connector_keys.GROUP_FILTER, mirror_connector_keys.GROUPS
+                ),
                 lambda: policy_classes.build_group_filter(props, values),
                 base.groups,
             ),
@@ -419,26 +435,34 @@ def _read_checkpoint(reading: _ConfigReader) -> MirrorCheckpointConfig:
         ),
         syncs_topic=_read_syncs_topic(common, values),
         checkpoints_topic=common.policy.checkpoints_topic(common.source),
-        checkpoints_topic_factor=reading.read_factor(keys.CHECKPOINTS_FACTOR),
-        refresh_groups_interval_s=reading.read_interval(keys.REFRESH_GROUPS, keys.REFRESH_GROUPS_S),
-        emit_interval_s=reading.read_interval(keys.EMIT_CHECKPOINTS, keys.EMIT_CHECKPOINTS_S),
-        sync_groups_interval_s=reading.read_interval(keys.SYNC_GROUPS, keys.SYNC_GROUPS_S),
+        checkpoints_topic_factor=reading.read_factor(mirror_connector_keys.CHECKPOINTS_FACTOR),
+        refresh_groups_interval_s=reading.read_interval(
+            mirror_connector_keys.REFRESH_GROUPS, mirror_connector_keys.REFRESH_GROUPS_S
+        ),
+        emit_interval_s=reading.read_interval(
+            mirror_connector_keys.EMIT_CHECKPOINTS, mirror_connector_keys.EMIT_CHECKPOINTS_S
+        ),
+        sync_groups_interval_s=reading.read_interval(
+            mirror_connector_keys.SYNC_GROUPS, mirror_connector_keys.SYNC_GROUPS_S
+        ),
     )
 
 
 def _read_heartbeat(reading: _ConfigReader) -> MirrorHeartbeatConfig:
     return MirrorHeartbeatConfig(
         common=_read_common(reading),
-        topic_factor=reading.read_factor(keys.HEARTBEATS_FACTOR),
-        interval_s=reading.read_interval(keys.EMIT_HEARTBEATS, keys.EMIT_HEARTBEATS_S),
+        topic_factor=reading.read_factor(mirror_connector_keys.HEARTBEATS_FACTOR),
+        interval_s=reading.read_interval(
+            mirror_connector_keys.EMIT_HEARTBEATS, mirror_connector_keys.EMIT_HEARTBEATS_S
+        ),
     )
 
 
 _LIVE_KEYS = frozenset(
     {
-        keys.THROTTLE,
-        keys.TOPIC_THROTTLES,
-        keys.JAVA_STOPPED_CLEANLY,
+        mirror_connector_keys.THROTTLE,
+        mirror_connector_keys.TOPIC_THROTTLES,
+        mirror_connector_keys.JAVA_STOPPED_CLEANLY,
         assignment.THROTTLE_KEY,
         assignment.TOPIC_THROTTLES_KEY,
         assignment.ADDED_PARTITIONS_KEY,
@@ -448,15 +472,32 @@ _LIVE_KEYS = frozenset(
 `ADDED_PARTITIONS_KEY` and `JAVA_STOPPED_CLEANLY`, matter only when a task starts."""
 _CONNECTOR_ONLY_KEYS = frozenset(
     {
-        *(keys.TOPICS, keys.TOPICS_EXCLUDE, keys.TOPIC_FILTER),
-        *(keys.PROPERTIES_EXCLUDE, keys.PROPERTY_FILTER, keys.USE_DEFAULTS_FROM),
-        *(keys.REFRESH_TOPICS, keys.REFRESH_TOPICS_S, keys.TASKS_MAX),
-        *(keys.SYNC_CONFIGS, keys.SYNC_CONFIGS_S, keys.SYNC_ACLS, keys.SYNC_ACLS_S),
-        *(keys.REPLICATION_FACTOR, keys.SYNCS_TOPIC_FACTOR),
         *(
-            keys.ALL_KEYS
+            mirror_connector_keys.TOPICS,
+            mirror_connector_keys.TOPICS_EXCLUDE,
+            mirror_connector_keys.TOPIC_FILTER,
+        ),
+        *(
+            mirror_connector_keys.PROPERTIES_EXCLUDE,
+            mirror_connector_keys.PROPERTY_FILTER,
+            mirror_connector_keys.USE_DEFAULTS_FROM,
+        ),
+        *(
+            mirror_connector_keys.REFRESH_TOPICS,
+            mirror_connector_keys.REFRESH_TOPICS_S,
+            mirror_connector_keys.TASKS_MAX,
+        ),
+        *(
+            mirror_connector_keys.SYNC_CONFIGS,
+            mirror_connector_keys.SYNC_CONFIGS_S,
+            mirror_connector_keys.SYNC_ACLS,
+            mirror_connector_keys.SYNC_ACLS_S,
+        ),
+        *(mirror_connector_keys.REPLICATION_FACTOR, mirror_connector_keys.SYNCS_TOPIC_FACTOR),
+        *(
+            mirror_connector_keys.ALL_KEYS
             - frozenset(SOURCE_CONFIG_DEF.keys)
-            - {keys.NAME, *record_transforms.LIST_KEYS}
+            - {mirror_connector_keys.NAME, *record_transforms.LIST_KEYS}
         ),
     }
 )

@@ -11,7 +11,14 @@ from collections.abc import Mapping
 
 from connect_runtime.base import request_origin
 from connect_runtime.protocol import security_settings
-from mm2.config import client_keys, connector_checks, dedicated_mode, flow_keys, java_classes, keys
+from mm2.config import (
+    client_keys,
+    connector_checks,
+    dedicated_mode,
+    flow_keys,
+    java_classes,
+    mirror_connector_keys,
+)
 
 _OWN_NAME = "has no effect: the name of a flow consists of its two cluster aliases"
 
@@ -33,7 +40,7 @@ IGNORED_KEYS: Mapping[str, str] = {
 
 ACCEPTED_VALUES: Mapping[str, tuple[str, ...]] = {
     **connector_checks.FIXED_VALUES,
-    keys.REPORTERS: ("", java_classes.JMX_REPORTER),
+    mirror_connector_keys.REPORTERS: ("", java_classes.JMX_REPORTER),
 }
 """Keys that accept only the value that applies anyway; other values are refused."""
 
@@ -57,7 +64,7 @@ FLOW_ONLY_KEYS = frozenset({flow_keys.USE_DEFAULTS_FROM.name, "exactly.once.supp
 
 BLACKLIST_KEYS = tuple(connector_checks.RENAMED_KEYS)
 
-CONNECTOR_KEYS = keys.ALL_KEYS - client_keys.CLIENT_KEYS - {"config.providers"}
+CONNECTOR_KEYS = mirror_connector_keys.ALL_KEYS - client_keys.CLIENT_KEYS - {"config.providers"}
 """Keys of the three connectors; without a prefix they apply to all flows."""
 
 FLOW_KEYS = (
@@ -106,10 +113,10 @@ YAML_DEFAULTS: Mapping[str, str] = {
 free port."""
 
 JAVA_FLOW_DEFAULTS: Mapping[str, str] = {
-    keys.EMIT_HEARTBEATS: "true",
-    keys.EMIT_CHECKPOINTS_S: "60",
-    keys.SYNC_GROUPS_S: "60",
-    keys.REPLICATION_FACTOR: "2",
+    mirror_connector_keys.EMIT_HEARTBEATS: "true",
+    mirror_connector_keys.EMIT_CHECKPOINTS_S: "60",
+    mirror_connector_keys.SYNC_GROUPS_S: "60",
+    mirror_connector_keys.REPLICATION_FACTOR: "2",
     **dict.fromkeys(FACTOR_KEYS, "3"),
 }
 JAVA_REST_DEFAULTS: Mapping[str, str] = {

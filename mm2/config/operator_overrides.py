@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.api.errors import ConfigError
-from mm2.config import keys, value_types
+from mm2.config import mirror_connector_keys, value_types
 from mm2.topics import filters
 from mm2.topics.flow_config import FlowThrottles, TopicThrottle
 
@@ -61,7 +61,7 @@ _TRUE = "true"
 
 def is_override_key(key: str) -> bool:
     """Whether only operators set this key, while a flow runs."""
-    return key.startswith(keys.OVERRIDE_PREFIXES)
+    return key.startswith(mirror_connector_keys.OVERRIDE_PREFIXES)
 
 
 def merge_overrides(derived: Props, stored: Props | None) -> dict[str, str]:
@@ -81,18 +81,18 @@ def strip_overrides(config: Props) -> dict[str, str]:
 
 def list_paused_topics(config: Props) -> tuple[str, ...]:
     """Names of the source topics that are paused."""
-    found = _collect_by_topic(config, keys.OVERRIDE_PAUSED_TOPIC).items()
+    found = _collect_by_topic(config, mirror_connector_keys.OVERRIDE_PAUSED_TOPIC).items()
     return tuple(topic for topic, value in found if value.strip().lower() == _TRUE)
 
 
 def pause_topic(config: Props, topic: str) -> dict[str, str]:
     """The configuration with a topic paused."""
-    return {**config, keys.OVERRIDE_PAUSED_TOPIC + topic: _TRUE}
+    return {**config, mirror_connector_keys.OVERRIDE_PAUSED_TOPIC + topic: _TRUE}
 
 
 def resume_topic(config: Props, topic: str) -> dict[str, str]:
     """The configuration with a topic no longer paused."""
-    return _set_key(config, keys.OVERRIDE_PAUSED_TOPIC + topic, None)
+    return _set_key(config, mirror_connector_keys.OVERRIDE_PAUSED_TOPIC + topic, None)
 
 
 def set_throttle(config: Props, limit: str | None, *, topic: str | None = None) -> dict[str, str]:
@@ -100,18 +100,24 @@ def set_throttle(config: Props, limit: str | None, *, topic: str | None = None) 
 
     `limit` is a text for `value_types.parse_throttle`; None removes the override.
     """
-    key = keys.OVERRIDE_THROTTLE if topic is None else keys.OVERRIDE_TOPIC_THROTTLE + topic
+    key = (
+        mirror_connector_keys.OVERRIDE_THROTTLE
+        if topic is None
+        else mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE + topic
+    )
     return _set_key(config, key, limit)
 
 
 def find_problems(config: Props) -> dict[str, str]:
     """Problems in the overrides of single topics, by key."""
     found: dict[str, str] = {}
-    for topic, value in _collect_by_topic(config, keys.OVERRIDE_TOPIC_THROTTLE).items():
+    for topic, value in _collect_by_topic(
+        config, mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE
+    ).items():
         try:
             value_types.parse_throttle(value)
         except ValueError:
-            key = keys.OVERRIDE_TOPIC_THROTTLE + topic
+            key = mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE + topic
             found[key] = f"{key} is {value}; allowed: {value_types.LIMIT_ALLOWED}"
     return found
 
@@ -121,9 +127,12 @@ def resolve_budgets(values: Mapping[str, Any], config: Props) -> FlowThrottles:
 
     `values` are the parsed values of `config`, in which `find_problems` must have found none.
     """
-    given, live = values[keys.THROTTLE], values[keys.OVERRIDE_THROTTLE]
+    given, live = (
+        values[mirror_connector_keys.THROTTLE],
+        values[mirror_connector_keys.OVERRIDE_THROTTLE],
+    )
     whole = value_types.parse_byte_rate(given) if given else 0
-    limits = _collect_by_topic(config, keys.OVERRIDE_TOPIC_THROTTLE).items()
+    limits = _collect_by_topic(config, mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE).items()
     return FlowThrottles(
         flow=whole if live is None else value_types.parse_throttle(live),
         topics=(
@@ -131,7 +140,7 @@ def resolve_budgets(values: Mapping[str, Any], config: Props) -> FlowThrottles:
                 TopicThrottle(filters.literal_pattern(topic), value_types.parse_throttle(rate))
                 for topic, rate in limits
             ),
-            *map(value_types.parse_topic_throttle, values[keys.TOPIC_THROTTLES]),
+            *map(value_types.parse_topic_throttle, values[mirror_connector_keys.TOPIC_THROTTLES]),
         ),
     )
 
@@ -141,8 +150,8 @@ def parse_overrides(config: Props, *, is_paused: bool) -> OperatorOverrides:
     wrong = find_problems(config)
     if wrong:
         raise ConfigError("; ".join(wrong.values()))
-    values = keys.EXTENSION_KEYS.parse(
-        {key: config[key] for key in keys.EXTENSION_KEYS.keys if key in config}
+    values = mirror_connector_keys.EXTENSION_KEYS.parse(
+        {key: config[key] for key in mirror_connector_keys.EXTENSION_KEYS.keys if key in config}
     )
     return OperatorOverrides(
         paused=is_paused,

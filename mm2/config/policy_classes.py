@@ -14,7 +14,7 @@ from typing import Any
 from connect_runtime.api import config_types
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.base.bounded_regex import PatternError
-from mm2.config import java_classes, keys
+from mm2.config import java_classes, mirror_connector_keys
 from mm2.topics import filters
 from mm2.topics.filters import (
     ConfigPropertyFilter,
@@ -42,22 +42,24 @@ ParsedConfig = Mapping[str, Any]
 
 def build_policy(props: Mapping[str, str], found: ParsedConfig) -> ReplicationPolicy:
     """Create the replication policy. Raises `ConfigError`."""
-    of = found[keys.POLICY]
+    of = found[mirror_connector_keys.POLICY]
     name = java_classes.get_java_name(of)
     if name is None:
-        made = _create_custom(keys.POLICY, of, parts=_POLICY_METHODS, props=props)
+        made = _create_custom(mirror_connector_keys.POLICY, of, parts=_POLICY_METHODS, props=props)
         return CustomReplicationPolicy(config_types.get_class_name(of), made)
-    given = found[keys.SEPARATOR]
-    same = found[keys.INTERNAL_SEPARATOR]
+    given = found[mirror_connector_keys.SEPARATOR]
+    same = found[mirror_connector_keys.INTERNAL_SEPARATOR]
     renaming = DefaultReplicationPolicy(separator=given, internal_separator=given if same else ".")
     if name == java_classes.DEFAULT_POLICY:
         return renaming
     if name == java_classes.IDENTITY_POLICY:
         return IdentityReplicationPolicy(
-            source_alias=props.get(keys.SOURCE_ALIAS), defaults=renaming
+            source_alias=props.get(mirror_connector_keys.SOURCE_ALIAS), defaults=renaming
         )
     raise _unknown_class_error(
-        keys.POLICY, name, (java_classes.DEFAULT_POLICY, java_classes.IDENTITY_POLICY)
+        mirror_connector_keys.POLICY,
+        name,
+        (java_classes.DEFAULT_POLICY, java_classes.IDENTITY_POLICY),
     )
 
 
@@ -67,27 +69,38 @@ def build_topic_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOr
     The checkpoint connector also uses the keys `topics` and `topics.exclude`, although they are
     not among its defined keys, as in Java.
     """
-    of = found[keys.TOPIC_FILTER]
+    of = found[mirror_connector_keys.TOPIC_FILTER]
     if java_classes.get_java_name(of) is None:
-        made = _create_custom(keys.TOPIC_FILTER, of, parts=("should_replicate_topic",), props=props)
+        made = _create_custom(
+            mirror_connector_keys.TOPIC_FILTER, of, parts=("should_replicate_topic",), props=props
+        )
         return CustomNameFilter(config_types.get_class_name(of), made.should_replicate_topic)
-    _require_shipped(keys.TOPIC_FILTER, of, java_classes.TOPIC_FILTER)
+    _require_shipped(mirror_connector_keys.TOPIC_FILTER, of, java_classes.TOPIC_FILTER)
     return NameFilter(
-        include=compile_patterns(keys.TOPICS, parse_list(keys.TOPICS, props)),
-        exclude=compile_patterns(keys.TOPICS_EXCLUDE, parse_list(keys.TOPICS_EXCLUDE, props)),
+        include=compile_patterns(
+            mirror_connector_keys.TOPICS, parse_list(mirror_connector_keys.TOPICS, props)
+        ),
+        exclude=compile_patterns(
+            mirror_connector_keys.TOPICS_EXCLUDE,
+            parse_list(mirror_connector_keys.TOPICS_EXCLUDE, props),
+        ),
     )
 
 
 def build_group_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOrGroupFilter:
     """Create the consumer group filter. Raises `ConfigError`."""
-    of = found[keys.GROUP_FILTER]
+    of = found[mirror_connector_keys.GROUP_FILTER]
     if java_classes.get_java_name(of) is None:
-        made = _create_custom(keys.GROUP_FILTER, of, parts=("should_replicate_group",), props=props)
+        made = _create_custom(
+            mirror_connector_keys.GROUP_FILTER, of, parts=("should_replicate_group",), props=props
+        )
         return CustomNameFilter(config_types.get_class_name(of), made.should_replicate_group)
-    _require_shipped(keys.GROUP_FILTER, of, java_classes.GROUP_FILTER)
+    _require_shipped(mirror_connector_keys.GROUP_FILTER, of, java_classes.GROUP_FILTER)
     return NameFilter(
-        include=compile_patterns(keys.GROUPS, found[keys.GROUPS]),
-        exclude=compile_patterns(keys.GROUPS_EXCLUDE, found[keys.GROUPS_EXCLUDE]),
+        include=compile_patterns(mirror_connector_keys.GROUPS, found[mirror_connector_keys.GROUPS]),
+        exclude=compile_patterns(
+            mirror_connector_keys.GROUPS_EXCLUDE, found[mirror_connector_keys.GROUPS_EXCLUDE]
+        ),
     )
 
 
@@ -96,25 +109,29 @@ def build_property_filter(props: Mapping[str, str], found: ParsedConfig) -> Conf
 
     Any value of `use.defaults.from` other than `source` means the target, as in Java.
     """
-    of = found[keys.PROPERTY_FILTER]
+    of = found[mirror_connector_keys.PROPERTY_FILTER]
     if java_classes.get_java_name(of) is None:
         parts = ("should_replicate_config_property", "should_replicate_source_default")
-        made = _create_custom(keys.PROPERTY_FILTER, of, parts=parts, props=props)
+        made = _create_custom(mirror_connector_keys.PROPERTY_FILTER, of, parts=parts, props=props)
         return CustomConfigPropertyFilter(
             config_types.get_class_name(of),
             made.should_replicate_config_property,
             made.should_replicate_source_default,
         )
-    _require_shipped(keys.PROPERTY_FILTER, of, java_classes.PROPERTY_FILTER)
+    _require_shipped(mirror_connector_keys.PROPERTY_FILTER, of, java_classes.PROPERTY_FILTER)
     return DefaultConfigPropertyFilter(
-        exclude=compile_patterns(keys.PROPERTIES_EXCLUDE, found[keys.PROPERTIES_EXCLUDE]),
-        source_defaults=(props.get(keys.USE_DEFAULTS_FROM) or "").strip() == "source",
+        exclude=compile_patterns(
+            mirror_connector_keys.PROPERTIES_EXCLUDE,
+            found[mirror_connector_keys.PROPERTIES_EXCLUDE],
+        ),
+        source_defaults=(props.get(mirror_connector_keys.USE_DEFAULTS_FROM) or "").strip()
+        == "source",
     )
 
 
 def parse_list(key: str, props: Mapping[str, str]) -> list[str]:
     """Parse a list by the source connector's definition of its key. Raises `ConfigError`."""
-    definition = keys.SOURCE_KEYS.keys[key]
+    definition = mirror_connector_keys.SOURCE_KEYS.keys[key]
     value = config_types.parse_value(key, props[key], definition.type) if key in props else None
     definition.ensure_valid(value if key in props else definition.default)
     return list(definition.default if value is None else value)

@@ -24,7 +24,7 @@ from mm2.config import (
     flow_keys,
     flows_section,
     java_classes,
-    keys,
+    mirror_connector_keys,
     mm2_property_keys,
 )
 from mm2.config.mm2_properties import TranslatedProperties
@@ -268,9 +268,11 @@ class _Flattener:
             path=f"{path if option in given else _DEFAULTS_SECTION}.{option}",
             is_default=factor is None,
         )
-        syncs = self._get_text(whole.get(keys.EMIT_SYNCS)).strip().lower() != "false"
+        syncs = (
+            self._get_text(whole.get(mirror_connector_keys.EMIT_SYNCS)).strip().lower() != "false"
+        )
         for key in mm2_property_keys.FACTOR_KEYS:
-            if key not in whole and (syncs or key != keys.SYNCS_TOPIC_FACTOR):
+            if key not in whole and (syncs or key != mirror_connector_keys.SYNCS_TOPIC_FACTOR):
                 self._add_derived(f"{name}.{key}", made)
         if self._get_text(whole.get(flow_keys.ENABLED.name)).strip().lower() != "false":
             self._factors_by_target.setdefault(name.partition("->")[2], []).append(made)

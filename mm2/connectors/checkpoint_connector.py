@@ -19,7 +19,12 @@ from connect_runtime.base import errors, plurals
 from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.base.timing import Deadline
 from connect_runtime.system.threads import ThreadDied, ThreadGroup
-from mm2.config import connector_checks, java_classes, keys, mirror_connector_config
+from mm2.config import (
+    connector_checks,
+    java_classes,
+    mirror_connector_config,
+    mirror_connector_keys,
+)
 from mm2.config.mirror_connector_config import MirrorCheckpointConfig
 from mm2.connectors import connect_offsets, internal_topics
 from mm2.connectors.checkpoint_task import MirrorCheckpointTask
@@ -143,7 +148,7 @@ class MirrorCheckpointConnector(SourceConnector):
         topic = Mm2InternalTopic(
             name=config.checkpoints_topic,
             replication_factor=config.checkpoints_topic_factor,
-            factor_key=keys.CHECKPOINTS_FACTOR,
+            factor_key=mirror_connector_keys.CHECKPOINTS_FACTOR,
         )
         admin = clients.target_admin()
         try:

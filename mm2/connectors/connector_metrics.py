@@ -29,9 +29,9 @@ from connect_runtime.base.metrics import Metric, MetricFamily, MetricKind
 from connect_runtime.base.timing import Clock
 from connect_runtime.base.windowed_stats import SampleWindows, WindowedStat
 from mm2.config.mirror_connector_config import MirrorConnectorConfig
-from mm2.copier.control_messages import PartitionGauge
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.formats.mm2_records import CheckpointKey
-from mm2.replication import latency
+from mm2.replication import partition_lag
 from mm2.replication.latency import RecordAges
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.setup import PartitionSetup
@@ -121,15 +121,16 @@ class PartitionStatistics:
     def lag_records(self) -> int | None:
         """Number of records not copied yet; None until both offsets are known."""
         copied_to, source_end, _ = self._lag_inputs
-        return None if copied_to < 0 or source_end < 0 else max(0, source_end - copied_to)
+        return partition_lag.count_lag_records(source_end=source_end, copied_to=copied_to)
 
     def compute_lag_s(self, wall_ms: int) -> float | None:
         """Age of the oldest record not copied yet, never negative; None while unknown."""
-        oldest_ms = self._lag_inputs[2]
-        if oldest_ms >= 0:
-            age_ms = latency.compute_age_ms(oldest_ms, wall_ms)
-            return None if age_ms is None else age_ms / 1000.0
-        return 0.0 if self.lag_records == 0 else None
+        lag_ms = partition_lag.compute_lag_ms(
+            lag_records=self.lag_records,
+            oldest_uncopied_ms=self._lag_inputs[2],
+            now_ms=wall_ms,
+        )
+        return None if lag_ms is None else lag_ms / 1000.0
 
 
 LEGACY_FORMAT = "legacy"

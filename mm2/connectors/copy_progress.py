@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.windowed_stats import SampleWindows, WindowedStat
-from mm2.copier.control_messages import PartitionGauge
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.formats import incident_records
 from mm2.formats.incident_records import IncidentKind
 from mm2.replication.latency import LatencySnapshot

@@ -26,17 +26,12 @@ from mm2.connectors.flow_ledger import FlowLedger, RecoveredStateRequest
 from mm2.connectors.reverse_producer_ids import QueryProducerIds
 from mm2.connectors.stall_log import StallLog
 from mm2.connectors.status_registry import TaskState
-from mm2.copier import control_messages, control_server, standby_copies
-from mm2.copier.control_messages import (
-    ClockShift,
-    ConfigureCopy,
-    CopyEndpoints,
-    MalformedMessageError,
-    PartitionGauge,
-)
+from mm2.copier import control_messages, control_server, progress_reports, standby_copies
+from mm2.copier.control_messages import ConfigureCopy, CopyEndpoints, MalformedMessageError
 from mm2.copier.control_server import ChannelInbox, TaskChannel
 from mm2.copier.data_plane import DataPlane
 from mm2.copier.engine import CopyHandle, CopyState
+from mm2.copier.progress_reports import ClockShift, PartitionGauge
 from mm2.copier.standby_copies import StartedCopy
 from mm2.kafka.client_interfaces import FlowLogFullError, OnRecorded
 from mm2.replication.recovery_instructions import FlowLogItem, RecoveredState
@@ -478,10 +473,10 @@ class CopySupervisor:
     def _handle_gauges(self, message: dict[str, Any], now_s: float) -> None:
         with control_messages.reject_malformed(message):
             shift_s = self._clock_shift.record(message, now_s)
-            latency = control_messages.decode_latency_snapshot(message, shift_s)
-            errors = control_messages.decode_connection_errors(message)
-            gauges = control_messages.decode_gauges(message, shift_s)
-            control_messages.check_gauges(gauges, partition_count=len(self.settings.partitions))
+            latency = progress_reports.decode_latency_snapshot(message, shift_s)
+            errors = progress_reports.decode_connection_errors(message)
+            gauges = progress_reports.decode_gauges(message, shift_s)
+            progress_reports.check_gauges(gauges, partition_count=len(self.settings.partitions))
         if self.state in (TaskState.STARTING, TaskState.WAITING_FOR_SLOT):
             self.state = TaskState.RUNNING
             self.reason = ""

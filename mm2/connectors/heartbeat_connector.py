@@ -18,7 +18,13 @@ from connect_runtime.api.connector import SourceConnector
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.api.records import SourceOffset, SourceRecord
 from connect_runtime.api.task import SourceTask, Task
-from mm2.config import client_roles, connector_checks, java_classes, keys, mirror_connector_config
+from mm2.config import (
+    client_roles,
+    connector_checks,
+    java_classes,
+    mirror_connector_config,
+    mirror_connector_keys,
+)
 from mm2.connectors import connect_offsets, connector_clients, heartbeat_schedule, internal_topics
 from mm2.connectors.connector_clients import AdminFactory
 from mm2.connectors.heartbeat_schedule import HeartbeatSchedule
@@ -128,7 +134,7 @@ class MirrorHeartbeatConnector(SourceConnector):
             Mm2InternalTopic(
                 name=naming.HEARTBEATS_TOPIC,
                 replication_factor=config.topic_factor,
-                factor_key=keys.HEARTBEATS_FACTOR,
+                factor_key=mirror_connector_keys.HEARTBEATS_FACTOR,
             ),
             self._admin,
             timeout_s=config.common.admin_timeout_s,

@@ -14,7 +14,7 @@ from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
 from mm2.connectors.flow_ledger import TaskLedger
-from mm2.copier.control_messages import PartitionGauge
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.formats import offset_map_records
 from mm2.kafka.client_interfaces import FlowLogBrokenError, FlowLogFullError
 from mm2.offsets import map_compaction

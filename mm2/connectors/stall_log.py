@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from connect_runtime.base import plurals
 from connect_runtime.base.timing import Clock
-from mm2.copier.control_messages import PartitionGauge
+from mm2.copier.progress_reports import PartitionGauge
 
 REPEAT_INTERVAL_S = 60.0
 

@@ -17,7 +17,7 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.config import operator_overrides
 from mm2.config.operator_overrides import OperatorOverrides
 from mm2.formats.mm2_records import Checkpoint
-from mm2.replication import latency
+from mm2.replication import partition_lag
 from mm2.replication.latency import LatencySnapshot
 
 COPYING_PHASES = frozenset({"copying", "boundary"})
@@ -96,19 +96,19 @@ class PartitionStatus:
 
         None if unknown, or if its timestamp is in the future, for example after a clock change.
         """
-        if self.oldest_uncopied_ms >= 0:
-            age_ms = latency.compute_age_ms(self.oldest_uncopied_ms, wall_ms)
-            return None if age_ms is None else age_ms / 1000.0
-        return 0.0 if self.lag_records == 0 else None
+        lag_ms = partition_lag.compute_lag_ms(
+            lag_records=self.lag_records,
+            oldest_uncopied_ms=self.oldest_uncopied_ms,
+            now_ms=wall_ms,
+        )
+        return None if lag_ms is None else lag_ms / 1000.0
 
     @property
     def lag_records(self) -> int | None:
         """Number of records not copied yet; an upper bound if the source log has gaps. None if
         unknown.
         """
-        if self.source_end < 0 or self.copied_to < 0:
-            return None
-        return max(0, self.source_end - self.copied_to)
+        return partition_lag.count_lag_records(source_end=self.source_end, copied_to=self.copied_to)
 
     @property
     def is_halted(self) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from connect_runtime.api.errors import ConnectError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from mm2.config import keys, mirror_connector_config
+from mm2.config import mirror_connector_config, mirror_connector_keys
 from mm2.config.mirror_connector_config import MirrorSourceConfig
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import StatusRegistry
@@ -191,7 +191,10 @@ def _build_previous_topic_filter(configs: PublishedTaskConfigs) -> Callable[[str
     A topic mirrored from its start is preferable to one with a gap.
     """
     props = configs[0] if configs else {}
-    filters = (props.get(key, "") for key in (keys.TOPICS, keys.TOPICS_EXCLUDE))
+    filters = (
+        props.get(key, "")
+        for key in (mirror_connector_keys.TOPICS, mirror_connector_keys.TOPICS_EXCLUDE)
+    )
     if any("${" in each for each in filters):
         return lambda _: True
     try:

@@ -39,9 +39,10 @@ from mm2.connectors.partition_setup import (
 from mm2.connectors.stall_log import RateLimitedWarnings
 from mm2.connectors.status_registry import TaskState
 from mm2.connectors.task_status import TaskStatusBuilder
-from mm2.copier.control_messages import ConfigureCopy, CopyEndpoints, PartitionGauge
+from mm2.copier.control_messages import ConfigureCopy, CopyEndpoints
 from mm2.copier.control_server import ChannelInbox
 from mm2.copier.data_plane import DataPlane
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.kafka.client_interfaces import Admin
 from mm2.offsets.offset_map import OffsetMap
 from mm2.operator_commands import OperatorCommands

@@ -18,7 +18,7 @@ from mm2.connectors.status_registry import (
     TaskState,
     TaskStatus,
 )
-from mm2.copier.control_messages import PartitionGauge
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.replication import halts
 from mm2.topics.flow_config import DeliveryMode
 

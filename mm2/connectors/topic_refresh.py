@@ -17,7 +17,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2 import operator_commands
-from mm2.config import keys
+from mm2.config import mirror_connector_keys
 from mm2.config.mirror_connector_config import MirrorSourceConfig
 from mm2.connectors import internal_topics
 from mm2.connectors.acl_sync import AclSync
@@ -302,8 +302,8 @@ def _describe_name_conflicts(flow: Flow, clashes: Mapping[str, Collection[str]])
         names = " and ".join(sorted(topics))
         yield (
             f"topics {names} would all be mirrored to {mirror} on {flow.target}, so none of them "
-            f"is mirrored: use a {keys.POLICY} with distinct names, or exclude all but one with "
-            f"{keys.TOPICS_EXCLUDE}"
+            f"is mirrored: use a {mirror_connector_keys.POLICY} with distinct names, or exclude "
+            f"all but one with {mirror_connector_keys.TOPICS_EXCLUDE}"
         )
 
 
@@ -318,7 +318,7 @@ def _create_offset_syncs_topic(
     topic = Mm2InternalTopic(
         name=config.syncs_topic.name,
         replication_factor=config.syncs_topic_factor,
-        factor_key=keys.SYNCS_TOPIC_FACTOR,
+        factor_key=mirror_connector_keys.SYNCS_TOPIC_FACTOR,
     )
     try:
         internal_topics.create_topic(

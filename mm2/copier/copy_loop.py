@@ -14,12 +14,18 @@ from connect_runtime.base.errors import FatalError
 from connect_runtime.base.timing import Clock
 from connect_runtime.network.cluster_connections import ClusterConnections
 from connect_runtime.network.transport import Poller
-from mm2.copier import client_properties, control_messages, leader_availability, recovery_requests
-from mm2.copier.control_messages import ConfigureCopy, PartitionGauge
+from mm2.copier import (
+    client_properties,
+    leader_availability,
+    progress_reports,
+    recovery_requests,
+)
+from mm2.copier.control_messages import ConfigureCopy
 from mm2.copier.driver_client import DriverAnswerHandler, DriverClient
 from mm2.copier.fetcher import Fetcher
 from mm2.copier.leader_availability import LeaderMonitor, UnavailableLeader
 from mm2.copier.producer import BatchProducer
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.copier.recovery_requests import RecoveryRequests
 from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.replication import error_policy, latency, throttle
@@ -37,7 +43,6 @@ from mm2.replication.recovery_instructions import (
 )
 
 TICK_INTERVAL_S = 0.02
-GAUGES_INTERVAL_S = 0.5
 SWEEP_INTERVAL_S = 10.0
 LEADER_CHECK_INTERVAL_S = 1.0
 IDLE_POLL_S = 0.25
@@ -172,7 +177,7 @@ class CopyLoop:
         self._producer.send_ready(now_s)
         self._fetcher.send_fetches(now_s)
         if now_s >= self._next_gauges_s:
-            self._next_gauges_s = now_s + GAUGES_INTERVAL_S
+            self._next_gauges_s = now_s + progress_reports.REPORT_INTERVAL_S
             self.send_gauges()
 
     def _record_wait(self) -> None:
@@ -381,7 +386,7 @@ class CopyLoop:
         for index in sorted(self._index[each] for each in changed_ids):
             copy = self.partitions[index]
             gauge = leader_availability.mark_gauge_waiting(
-                control_messages.build_gauge(index, copy), self._obstacles.get(id(copy))
+                progress_reports.build_gauge(index, copy), self._obstacles.get(id(copy))
             )
             (self._lagging.discard if _is_caught_up(copy, gauge) else self._lagging.add)(index)
             if self._gauges.get(index) != gauge:

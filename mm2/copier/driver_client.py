@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from mm2.copier import control_messages
-from mm2.copier.control_messages import PartitionGauge
+from mm2.copier import control_messages, progress_reports
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.replication.latency import LatencySnapshot
 from mm2.replication.recovery_instructions import FlowLogItem, InstructionAnswer, InstructionDone
 from mm2.replication.setup import PartitionSetup
@@ -95,7 +95,7 @@ class DriverClient:
     ) -> None:
         """Send gauges. Also serves as heartbeat if none has changed."""
         self._channel.send(
-            control_messages.encode_gauges(
+            progress_reports.encode_gauges(
                 gauges, connection_errors=connection_errors, latency=latency, now_s=now_s
             )
         )

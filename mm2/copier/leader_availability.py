@@ -18,7 +18,7 @@ from connect_runtime.protocol import request_builders, request_errors
 from connect_runtime.protocol.cluster_metadata import ClusterMetadata
 from connect_runtime.protocol.request_builders import NodeTarget, RequestBuilder, RequestTarget
 from mm2 import reachability
-from mm2.copier.control_messages import PartitionGauge
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.reachability import ClusterSide
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.setup import PartitionSetup

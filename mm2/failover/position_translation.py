@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters.pair_snapshot import GroupSnapshot, MirroredPartition, TranslatedPosition
-from mm2.config import keys
+from mm2.config import mirror_connector_keys
 from mm2.failover import divergence, group_plan
 from mm2.failover.divergence import RecordRange
 from mm2.failover.unreplicated_tails import UnreplicatedTail
@@ -122,9 +122,9 @@ def find_offset_sources(
 ) -> OffsetSources:
     """Determine the sources from the flat properties and all flows of the configuration."""
     back_name = f"{flow.target}->{flow.source}"
-    usual = props.get(keys.SYNCS_TOPIC_LOCATION, "source")
+    usual = props.get(mirror_connector_keys.SYNCS_TOPIC_LOCATION, "source")
     here, there = (
-        props.get(f"{name}.{keys.SYNCS_TOPIC_LOCATION}", usual).strip() == "source"
+        props.get(f"{name}.{mirror_connector_keys.SYNCS_TOPIC_LOCATION}", usual).strip() == "source"
         for name in (flow.name, back_name)
     )
     back = next((each for each in of_file if each.name == back_name), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import threading
@@ -31,6 +32,7 @@ from mm2.failover.planner import MovePlanner
 from mm2.failover.readiness_checks import ReadinessChecks
 from mm2.failover.unreplicated_records import UnreplicatedFinder
 from mm2.kafka import operator_access
+from mm2.topics import naming
 
 FENCING_TIMEOUT_S = 60.0
 SOURCE_DECLARED_LOST = "declared lost with --origin-lost"
@@ -111,7 +113,7 @@ class MoveWiring:
             config_topic=props["config.storage.topic"],
             read_connect_group=lambda: self._read_connect_group(props),
             fetch_cluster_ids=lambda silent: self.fetch_cluster_ids(silent=silent),
-            transactional_id=flow.format_transactional_id,
+            transactional_id=functools.partial(naming.format_transactional_id, flow.name),
             find_denied_ids=lambda names: writer_fencing.find_denied_ids(
                 self._connect_target, names
             ),

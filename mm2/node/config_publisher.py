@@ -24,7 +24,7 @@ from connect_runtime.herder.herder_requests import (
     PutConnector,
     RequestRefused,
 )
-from mm2.config import dedicated_mode, flow_plan, keys, operator_overrides
+from mm2.config import dedicated_mode, flow_plan, mirror_connector_keys, operator_overrides
 from mm2.config.flow_plan import FlowPlan
 
 WRITE_TIMEOUT_S = 60.0
@@ -34,11 +34,11 @@ MISMATCH_GRACE_S = 15.0
 """Files of nodes may differ for this long before it is logged, because operators change them one
 after the other.
 """
-_COMMAND_LINE_KEYS = frozenset({keys.JAVA_STOPPED_CLEANLY})
+_COMMAND_LINE_KEYS = frozenset({mirror_connector_keys.JAVA_STOPPED_CLEANLY})
 """Keys that only the command line sets. Those of `_COMMAND_LINE_OR_FILE_KEYS` may also be in the
 file.
 """
-_COMMAND_LINE_OR_FILE_KEYS = _COMMAND_LINE_KEYS | {keys.THROTTLE}
+_COMMAND_LINE_OR_FILE_KEYS = _COMMAND_LINE_KEYS | {mirror_connector_keys.THROTTLE}
 
 _log = logging.getLogger(__name__)
 

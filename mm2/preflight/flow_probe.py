@@ -25,6 +25,7 @@ from mm2.replication.capabilities import (
     DeliveryAssessment,
     DeliveryGuarantee,
 )
+from mm2.topics import naming
 from mm2.topics.flow_config import DeliveryMode, Flow
 
 PROBE_TOPIC = "mm2-probe.internal"
@@ -117,7 +118,7 @@ def probe_flow(
         source = over(clients.consumer, flow.source).probe_source(min(names, default=None))
         refused = _create_topic(target_admin, flow)
         target_probe = over(clients.producer, flow.target)
-        prefix = f"mm2-{flow.name}-"  # prefix of all `Flow.format_transactional_id`
+        prefix = naming.format_transactional_id_prefix(flow.name)
         if refused is None:
             target = target_probe.probe_target(PROBE_TOPIC, transactional_prefix=prefix)
         else:
@@ -179,7 +180,11 @@ def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[Chec
                 mend="grant what is named, or set delivery: at-least-once",
                 weight=CheckSeverity.WARNING,
                 word=CheckArea.RIGHTS if denied else CheckArea.PROTOCOL,
-                command=target.allow_transactional_ids(f"mm2-{flow.name}-") if denied else "",
+                command=target.allow_transactional_ids(
+                    naming.format_transactional_id_prefix(flow.name)
+                )
+                if denied
+                else "",
             )
     for note in verdict.notes:
         yield _build_finding(

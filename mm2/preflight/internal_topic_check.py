@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from connect_runtime.base import plurals
 from connect_runtime.storage.internal_topic_settings import InternalTopic, InternalTopicKind
-from mm2.config import dedicated_mode, flow_plan, keys, mirror_connector_config
+from mm2.config import dedicated_mode, flow_plan, mirror_connector_config, mirror_connector_keys
 from mm2.config.effective_config import EffectiveFlowConfig, ValueOriginKind
 from mm2.config.flow_plan import FlowPlan
 from mm2.config.mirror_connector_config import (
@@ -263,7 +263,7 @@ def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTo
                 syncs.name,
                 "offset syncs",
                 factor=config.source.syncs_topic_factor,
-                key=keys.SYNCS_TOPIC_FACTOR,
+                key=mirror_connector_keys.SYNCS_TOPIC_FACTOR,
             ),
             creator=_Client.SOURCE_ADMIN if syncs.on_source else _Client.TARGET_ADMIN,
             user=_Client.SOURCE_ADMIN if syncs.on_source else _Client.PRODUCER,
@@ -276,7 +276,7 @@ def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTo
                 config.checkpoint.checkpoints_topic,
                 "checkpoints",
                 factor=config.checkpoint.checkpoints_topic_factor,
-                key=keys.CHECKPOINTS_FACTOR,
+                key=mirror_connector_keys.CHECKPOINTS_FACTOR,
             ),
             creator=_Client.TARGET_ADMIN,
             user=_Client.WORKER,
@@ -290,7 +290,7 @@ def _build_heartbeats_topic(config: MirrorHeartbeatConfig) -> InternalTopicUse:
             naming.HEARTBEATS_TOPIC,
             "heartbeats",
             factor=config.topic_factor,
-            key=keys.HEARTBEATS_FACTOR,
+            key=mirror_connector_keys.HEARTBEATS_FACTOR,
         ),
         creator=_Client.TARGET_ADMIN,
         user=_Client.WORKER,

@@ -61,7 +61,7 @@ def explain_hidden_transactions_remedy(setup: PartitionSetup, code: int) -> str:
 
 def format_fencing_acl_command(flow: str, operator: OperatorCommands) -> str:
     """Command that grants the ACLs a flow needs to fence its partitions."""
-    return operator.target.allow_transactional_ids(f"mm2-{flow}-")
+    return operator.target.allow_transactional_ids(naming.format_transactional_id_prefix(flow))
 
 
 def format_fencing_commands(flow: str, operator: OperatorCommands) -> str:

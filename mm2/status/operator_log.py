@@ -26,7 +26,7 @@ from connect_runtime.rest.audit_log import AuditedRequest
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
 from mm2.clusters import cluster_clients
-from mm2.config import flow_plan, keys, operator_overrides
+from mm2.config import flow_plan, mirror_connector_keys, operator_overrides
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
@@ -109,13 +109,13 @@ def _parse_config_patch(what: str, body: bytes) -> Iterator[tuple[str, str, str]
         return
     others = []
     for key, value in sorted(found.items()):
-        if key == keys.OVERRIDE_THROTTLE:
+        if key == mirror_connector_keys.OVERRIDE_THROTTLE:
             yield f"throttle {what}: {_format_limit(value)}", "throttle", ""
-        elif key.startswith(keys.OVERRIDE_TOPIC_THROTTLE):
-            topic = key.removeprefix(keys.OVERRIDE_TOPIC_THROTTLE)
+        elif key.startswith(mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE):
+            topic = key.removeprefix(mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE)
             yield f"throttle topic {topic} of {what}: {_format_limit(value)}", "throttle", topic
-        elif key.startswith(keys.OVERRIDE_PAUSED_TOPIC):
-            topic = key.removeprefix(keys.OVERRIDE_PAUSED_TOPIC)
+        elif key.startswith(mirror_connector_keys.OVERRIDE_PAUSED_TOPIC):
+            topic = key.removeprefix(mirror_connector_keys.OVERRIDE_PAUSED_TOPIC)
             verb = "resume" if value is None else "pause"
             yield f"{verb} topic {topic} of {what}", verb, topic
         elif operator_overrides.is_override_key(key):

@@ -15,7 +15,7 @@ from typing import Any
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.reachability import ClusterSide, UnreachableCluster
-from mm2.replication import latency
+from mm2.replication import partition_lag
 from mm2.replication.halts import HaltCause
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.retention_risk import DeletionCause, RetentionRisk, RiskKind
@@ -97,18 +97,19 @@ class PartitionReport:
         None if unknown, or if the source's log is not the one that was replicated."""
         if self.end is None or self.cause in _LOG_REPLACED_CAUSES:
             return None
-        if self.copied_to is None:
-            return None if self.start is None else self.end - self.start
-        return max(0, self.end - max(self.copied_to, self.start or 0))
+        copied_to = self.start if self.copied_to is None else self.copied_to
+        return partition_lag.count_lag_records(
+            source_end=self.end, copied_to=copied_to, log_start=self.start
+        )
 
     def lag_ms(self, now_ms: int) -> int | None:
         """Age of the oldest record that is not replicated, 0 if there is none; None if unknown, or
         if its timestamp is in the future."""
-        if self.lag_records == 0:
-            return 0
-        if self.waiting_since_ms is None:
-            return None
-        return latency.compute_age_ms(self.waiting_since_ms, now_ms)
+        return partition_lag.compute_lag_ms(
+            lag_records=self.lag_records,
+            oldest_uncopied_ms=self.waiting_since_ms,
+            now_ms=now_ms,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from connect_runtime.base.ids import TopicPartition
 from mm2.topics import filters, naming
 from mm2.topics.filters import ConfigPropertyFilter, NamePatterns, TopicOrGroupFilter
 from mm2.topics.naming import DefaultReplicationPolicy, ReplicationPolicy
@@ -139,10 +138,6 @@ class Flow:
     def format_remote_topic(self, topic: str) -> str:
         """Name of a source topic's mirror on the target."""
         return self.policy.format_remote_topic(self.source, topic)
-
-    def format_transactional_id(self, partition: TopicPartition) -> str:
-        """Transactional id on the target that fences a source partition."""
-        return f"mm2-{self.name}-{partition.topic}-{partition.partition}"
 
     def explain_match(self, topic: str) -> str:
         """Explain which rule mirrors a source topic; "" if it is not mirrored."""

@@ -16,7 +16,7 @@ from connect_runtime.system.clock import SystemClock
 from mm2.connectors import connector_metrics
 from mm2.connectors.connector_metrics import MetricsOwner, SourceMetrics
 from mm2.connectors.status_registry import FlowStatus
-from mm2.copier.control_messages import PartitionGauge
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.metrics.collector import FlowMetricsCollector
 from mm2.metrics.exposition import NodeMetrics
 from mm2.replication.latency import RecordAges

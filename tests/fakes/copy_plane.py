@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mm2.config.engine_config import EngineSettings
-from mm2.copier import control_messages
-from mm2.copier.control_messages import ConfigureCopy, PartitionGauge
+from mm2.copier import control_messages, progress_reports
+from mm2.copier.control_messages import ConfigureCopy
 from mm2.copier.control_server import ChannelInbox
 from mm2.copier.engine import CopyJob, CopyState, SlotUsage
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.replication.latency import LatencySnapshot
 
 
@@ -124,7 +125,7 @@ class FakePlane:
             for at in range(len(self.configured().partitions))
         ]
         self.copy.says(
-            **control_messages.encode_gauges(
+            **progress_reports.encode_gauges(
                 found, connection_errors={}, latency=LatencySnapshot(), now_s=0.0
             )
         )

@@ -12,7 +12,7 @@ import confluent_kafka
 import pytest
 
 from connect_runtime.base.errors import ConnectError, FatalError
-from connect_runtime.config import client_settings, worker_config
+from connect_runtime.config import connector_client_settings, worker_config
 from connect_runtime.herder.herder_api import ConnectRestError
 from connect_runtime.kafka import cluster_access, worker_logs
 from connect_runtime.kafka.task_clients import KafkaTaskClients
@@ -214,7 +214,9 @@ def test_a_connectors_own_settings_of_its_administrator_count(world, topic):
             'username="u" password="p";'
         ),
     }
-    plan = client_settings.build_offsets_admin_config(world.config, config, config["name"])
+    plan = connector_client_settings.build_offsets_admin_config(
+        world.config, config, config["name"]
+    )
     with (
         contextlib.closing(world.clients.group_offsets(plan)) as asked,
         pytest.raises(FatalError, match="the listener does not use SASL"),

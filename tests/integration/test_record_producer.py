@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.config.client_settings import ClientConfig
+from connect_runtime.config.connector_client_settings import ClientConfig
 from connect_runtime.kafka.client_errors import AuthenticationError
 from connect_runtime.kafka.task_clients import KafkaTaskClients
 from connect_runtime.network import key_stores

@@ -21,8 +21,8 @@ from mm2.config import (
     client_roles,
     connector_checks,
     dedicated_mode,
-    keys,
     mirror_connector_config,
+    mirror_connector_keys,
 )
 from mm2.config.dedicated_mode import Resolve, SourceAndTarget
 from mm2.connectors import connect_offsets
@@ -86,15 +86,19 @@ def told(definition: ConfigDef) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("kind", DEFINITIONS)
 def test_definitions_are_javas(java, kind):
     """Texts of our own aside: names in order, types, defaults, checks, importance."""
-    theirs = [each for each in java["definitions"][kind] if each["name"] not in keys.COMMON_KEYS]
+    theirs = [
+        each
+        for each in java["definitions"][kind]
+        if each["name"] not in mirror_connector_keys.COMMON_KEYS
+    ]
     assert told(DEFINITIONS[kind]) == theirs
 
 
 def test_which_keys_reach_whom_is_javas(java):
     found = java["definitions"]
     assert {each["name"] for each in found["client"]} == client_keys.CLIENT_KEYS
-    assert {each["name"] for each in found["common"]} == keys.COMMON_KEYS
-    assert set(connector_keys.CONNECTOR.keys) == keys.COMMON_KEYS
+    assert {each["name"] for each in found["common"]} == mirror_connector_keys.COMMON_KEYS
+    assert set(connector_keys.CONNECTOR.keys) == mirror_connector_keys.COMMON_KEYS
 
 
 def test_validation_says_what_java_says(java):
@@ -107,7 +111,7 @@ def test_validation_says_what_java_says(java):
         expected = {
             name: [_plain(each) for each in messages]
             for name, messages in theirs["errors"].items()
-            if name not in keys.COMMON_KEYS
+            if name not in mirror_connector_keys.COMMON_KEYS
         }
         if ours != expected:
             differing.append((kind, props, ours, expected))

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from mm2.copier import control_messages
 from mm2.formats import record_batch
+from mm2.replication import partition_lag
 from mm2.replication.batch_limits import BatchMergeLimits
 from mm2.replication.halts import HaltCause, PartitionHalt
 from mm2.replication.memory_budget import MemoryBudget
@@ -337,7 +337,7 @@ class Owner:
             self.world.person.hears(self, stop)
         self._last_stop = stop
         if self.machine.state.phase is PartitionPhase.COPYING:
-            self._told.copied_to(control_messages.compute_copied_to(self.machine))
+            self._told.copied_to(partition_lag.compute_copied_to(self.machine))
         self._plan_tick()
 
     def _check_budget(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from connect_runtime.base import bounded_regex
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.config.client_settings import ClientConfig
+from connect_runtime.config.connector_client_settings import ClientConfig
 from connect_runtime.kafka.client_errors import NotAuthorizedError
 from connect_runtime.kafka.record_consumer import KafkaRecordConsumer, TopicPatternMatcher
 from connect_runtime.kafka.task_clients import KafkaTaskClients

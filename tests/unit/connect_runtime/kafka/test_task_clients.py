@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
-from connect_runtime.config import client_settings, worker_config
+from connect_runtime.config import connector_client_settings, worker_config
 from connect_runtime.kafka import task_clients
 from connect_runtime.kafka.client_errors import NotAuthorizedError, TopicMissingError
 from connect_runtime.kafka.task_clients import KafkaGroupOffsets, KafkaTaskClients
@@ -198,7 +198,7 @@ def made():
 
 def producer_plan(**overrides):
     config = {f"producer.override.{key}": value for key, value in overrides.items()}
-    return client_settings.build_source_producer_config(WORKER, config, TASK)
+    return connector_client_settings.build_source_producer_config(WORKER, config, TASK)
 
 
 def test_what_was_never_acknowledged_is_told_of_when_it_is_closed(made):
@@ -254,12 +254,14 @@ def test_a_consumer_is_made_with_javas_settings(made):
         "consumer.override.fetch.max.wait.ms": "100",
         "consumer.override.isolation.level": "read_committed",
     }
-    consumer = made.consumer(client_settings.build_sink_consumer_config(WORKER, config, TASK))
+    consumer = made.consumer(
+        connector_client_settings.build_sink_consumer_config(WORKER, config, TASK)
+    )
     assert list(consumer.poll(0.0)) == []
     consumer.close(1.0)
     with pytest.raises(ConnectError):
         made.consumer(
-            client_settings.build_sink_consumer_config(
+            connector_client_settings.build_sink_consumer_config(
                 WORKER, {"consumer.override.auto.offset.reset": "sideways"}, TASK
             )
         )
@@ -267,7 +269,9 @@ def test_a_consumer_is_made_with_javas_settings(made):
 
 def test_a_reset_to_nowhere_goes_by_the_librarys_name(made):
     config = {"consumer.override.auto.offset.reset": "none"}
-    made.consumer(client_settings.build_sink_consumer_config(WORKER, config, TASK)).close(1.0)
+    made.consumer(connector_client_settings.build_sink_consumer_config(WORKER, config, TASK)).close(
+        1.0
+    )
 
 
 JAVA = "org.apache.kafka.clients.consumer."
@@ -290,12 +294,12 @@ def test_assignors_go_by_javas_names(made, monkeypatch, given, passed):
         task_clients, "KafkaRecordConsumer", lambda *_, settings, **__: seen.append(settings)
     )
     config = {"consumer.override.partition.assignment.strategy": given}
-    made.consumer(client_settings.build_sink_consumer_config(WORKER, config, TASK))
+    made.consumer(connector_client_settings.build_sink_consumer_config(WORKER, config, TASK))
     assert seen[0].get("partition.assignment.strategy") == passed
 
 
 def test_who_asks_for_group_offsets_of_nobody_hears_it_in_time(made):
-    plan = client_settings.build_offsets_admin_config(
+    plan = connector_client_settings.build_offsets_admin_config(
         WORKER, {"admin.override.request.timeout.ms": "1000"}, "c"
     )
     with contextlib.closing(made.group_offsets(plan)) as asked:
@@ -310,7 +314,7 @@ def test_who_asks_for_group_offsets_of_nobody_hears_it_in_time(made):
 
 
 def test_an_address_that_is_none_is_refused(made):
-    plan = client_settings.build_offsets_admin_config(
+    plan = connector_client_settings.build_offsets_admin_config(
         WORKER, {"admin.override.bootstrap.servers": "x"}, "c"
     )
     with pytest.raises(FatalError, match="x"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.api.connector import ExactlyOnceSupport
-from mm2.config import connector_checks, java_classes, keys
+from mm2.config import connector_checks, java_classes, mirror_connector_keys
 
 RC, RU = "read_committed", "read_uncommitted"
 
@@ -54,15 +54,39 @@ def test_the_clusters_plain_isolation_level_reaches_nobody():
     ("props", "wrong"),
     [
         ({}, []),
-        ({keys.EMIT_CHECKPOINTS: "false"}, [keys.EMIT_CHECKPOINTS]),
-        ({keys.EMIT_CHECKPOINTS: "true", keys.EMIT_SYNCS: "false"}, [keys.EMIT_SYNCS]),
-        ({keys.EMIT_CHECKPOINTS: "true", keys.EMIT_SYNCS: "true"}, []),
         (
-            {keys.EMIT_CHECKPOINTS: "false", keys.EMIT_SYNCS: "false"},
-            [keys.EMIT_CHECKPOINTS, keys.EMIT_SYNCS],
+            {mirror_connector_keys.EMIT_CHECKPOINTS: "false"},
+            [mirror_connector_keys.EMIT_CHECKPOINTS],
         ),
-        ({keys.ENABLED: "false", keys.EMIT_CHECKPOINTS: "false"}, []),
-        ({keys.EMIT_CHECKPOINTS: "FALSE"}, []),
+        (
+            {
+                mirror_connector_keys.EMIT_CHECKPOINTS: "true",
+                mirror_connector_keys.EMIT_SYNCS: "false",
+            },
+            [mirror_connector_keys.EMIT_SYNCS],
+        ),
+        (
+            {
+                mirror_connector_keys.EMIT_CHECKPOINTS: "true",
+                mirror_connector_keys.EMIT_SYNCS: "true",
+            },
+            [],
+        ),
+        (
+            {
+                mirror_connector_keys.EMIT_CHECKPOINTS: "false",
+                mirror_connector_keys.EMIT_SYNCS: "false",
+            },
+            [mirror_connector_keys.EMIT_CHECKPOINTS, mirror_connector_keys.EMIT_SYNCS],
+        ),
+        (
+            {
+                mirror_connector_keys.ENABLED: "false",
+                mirror_connector_keys.EMIT_CHECKPOINTS: "false",
+            },
+            [],
+        ),
+        ({mirror_connector_keys.EMIT_CHECKPOINTS: "FALSE"}, []),
     ],
 )
 def test_checkpoints_need_what_they_are_made_of(props, wrong):
@@ -71,23 +95,32 @@ def test_checkpoints_need_what_they_are_made_of(props, wrong):
 
 @pytest.mark.parametrize("other", ["offset-syncs-source-producer.x", "offset-syncs.topic.location"])
 def test_offset_syncs_are_not_configured_where_none_are_written(other):
-    assert list(connector_checks.check_source({keys.EMIT_SYNCS: "false", other: "x"})) == [
-        keys.EMIT_SYNCS
-    ]
-    assert connector_checks.check_source({keys.EMIT_SYNCS: "true", other: "x"}) == {}
-    assert connector_checks.check_source({keys.EMIT_SYNCS: "false", "offset.lag.max": "1"}) == {}
+    assert list(
+        connector_checks.check_source({mirror_connector_keys.EMIT_SYNCS: "false", other: "x"})
+    ) == [mirror_connector_keys.EMIT_SYNCS]
+    assert (
+        connector_checks.check_source({mirror_connector_keys.EMIT_SYNCS: "true", other: "x"}) == {}
+    )
+    assert (
+        connector_checks.check_source(
+            {mirror_connector_keys.EMIT_SYNCS: "false", "offset.lag.max": "1"}
+        )
+        == {}
+    )
 
 
 def test_a_message_for_an_undefined_key_gets_a_value_of_its_own():
     found = connector_checks.validate_keys(
-        keys.HEARTBEAT_KEYS, {keys.SOURCE_ALIAS: "A"}, cross_key_errors={"x": ["why"]}
+        mirror_connector_keys.HEARTBEAT_KEYS,
+        {mirror_connector_keys.SOURCE_ALIAS: "A"},
+        cross_key_errors={"x": ["why"]},
     )
     assert [each.error_messages for each in found if each.name == "x"] == [["why"]]
     assert sum(bool(each.error_messages) for each in found) == 1
 
 
 def test_every_key_of_java_has_an_answer():
-    given = dict.fromkeys(keys.ALL_KEYS, "x")
+    given = dict.fromkeys(mirror_connector_keys.ALL_KEYS, "x")
     assert "unknown key" not in str(list(connector_checks.find_ignored_keys(given)))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.base.ids import TopicPartition
-from mm2.config import client_roles, java_classes, keys, mirror_connector_config
+from mm2.config import client_roles, java_classes, mirror_connector_config, mirror_connector_keys
 from mm2.config.mirror_connector_config import OffsetSyncsTopic
 from mm2.topics.assignment import TaskThrottle
 from mm2.topics.flow_config import (
@@ -106,7 +106,11 @@ def test_what_needs_another_copy(key):
     assert not mirror_connector_config.can_reconfigure_live(PROPS, {**PROPS, key: "1"})
 
 
-A = {keys.SOURCE_ALIAS: "A", keys.TARGET_ALIAS: "B", keys.NAME: "n"}
+A = {
+    mirror_connector_keys.SOURCE_ALIAS: "A",
+    mirror_connector_keys.TARGET_ALIAS: "B",
+    mirror_connector_keys.NAME: "n",
+}
 VALIDATE = {
     "source": mirror_connector_config.validate_source,
     "checkpoint": mirror_connector_config.validate_checkpoint,
@@ -182,7 +186,7 @@ def test_what_an_operator_sets_while_it_runs_counts_before_the_file():
 
 
 def test_mirror_topics_are_shared_where_they_keep_their_names():
-    identity = {**A, keys.POLICY: java_classes.IDENTITY_POLICY}
+    identity = {**A, mirror_connector_keys.POLICY: java_classes.IDENTITY_POLICY}
     assert (
         mirror_connector_config.parse_source(identity).flow.target_topics
         is TargetTopicAccess.SHARED
@@ -205,7 +209,11 @@ def test_where_java_would_begin_ours_begins(prefix):
 
 def test_a_negative_interval_is_never():
     found = mirror_connector_config.parse_source(
-        {**A, keys.REFRESH_TOPICS_S: "-1", keys.SYNC_ACLS: "false"}
+        {
+            **A,
+            mirror_connector_keys.REFRESH_TOPICS_S: "-1",
+            mirror_connector_keys.SYNC_ACLS: "false",
+        }
     )
     assert found.flow.refresh_topics_interval_s is None
     assert found.sync_acls_interval_s is None
@@ -214,21 +222,21 @@ def test_a_negative_interval_is_never():
 @pytest.mark.parametrize(
     ("kind", "key", "value"),
     [
-        ("source", keys.REFRESH_TOPICS_S, "0"),
-        ("source", keys.REPLICATION_FACTOR, "0"),
-        ("source", keys.REPLICATION_FACTOR, "40000"),
-        ("source", keys.SYNCS_TOPIC_FACTOR, "-2"),
-        ("source", keys.ADMIN_TIMEOUT, "0"),
-        ("source", keys.TOPICS, r"\Qx\E"),
-        ("source", keys.PROPERTIES_EXCLUDE, "[a"),
+        ("source", mirror_connector_keys.REFRESH_TOPICS_S, "0"),
+        ("source", mirror_connector_keys.REPLICATION_FACTOR, "0"),
+        ("source", mirror_connector_keys.REPLICATION_FACTOR, "40000"),
+        ("source", mirror_connector_keys.SYNCS_TOPIC_FACTOR, "-2"),
+        ("source", mirror_connector_keys.ADMIN_TIMEOUT, "0"),
+        ("source", mirror_connector_keys.TOPICS, r"\Qx\E"),
+        ("source", mirror_connector_keys.PROPERTIES_EXCLUDE, "[a"),
         ("source", "source.consumer.auto.offset.reset", "none"),
         ("source", "topics.blacklist", "x"),
-        ("source", keys.POLICY, java_classes.GROUP_FILTER),
-        ("checkpoint", keys.GROUPS, "(?<n>a)"),
-        ("checkpoint", keys.EMIT_CHECKPOINTS_S, "0"),
-        ("checkpoint", keys.TOPICS, "[a"),
-        ("heartbeat", keys.EMIT_HEARTBEATS_S, "0"),
-        ("heartbeat", keys.HEARTBEATS_FACTOR, "0"),
+        ("source", mirror_connector_keys.POLICY, java_classes.GROUP_FILTER),
+        ("checkpoint", mirror_connector_keys.GROUPS, "(?<n>a)"),
+        ("checkpoint", mirror_connector_keys.EMIT_CHECKPOINTS_S, "0"),
+        ("checkpoint", mirror_connector_keys.TOPICS, "[a"),
+        ("heartbeat", mirror_connector_keys.EMIT_HEARTBEATS_S, "0"),
+        ("heartbeat", mirror_connector_keys.HEARTBEATS_FACTOR, "0"),
         ("heartbeat", "header.converter", "org.apache.kafka.connect.json.JsonConverter"),
     ],
 )
@@ -239,13 +247,26 @@ def test_what_java_would_only_stumble_over_is_refused_by_name(kind, key, value):
 
 
 def test_all_mistakes_are_told_at_once():
-    props = {**A, keys.REFRESH_TOPICS_S: "0", keys.SYNC_CONFIGS_S: "0", "topics.blacklist": "x"}
+    props = {
+        **A,
+        mirror_connector_keys.REFRESH_TOPICS_S: "0",
+        mirror_connector_keys.SYNC_CONFIGS_S: "0",
+        "topics.blacklist": "x",
+    }
     assert set(wrong("source", props)) == set(props) - set(A)
-    assert set(wrong("source", {**props, keys.ENABLED: "perhaps"})) == {keys.ENABLED}
+    assert set(wrong("source", {**props, mirror_connector_keys.ENABLED: "perhaps"})) == {
+        mirror_connector_keys.ENABLED
+    }
 
 
 def test_an_interval_that_is_switched_off_may_be_anything():
-    assert wrong("source", {**A, keys.SYNC_ACLS: "false", keys.SYNC_ACLS_S: "0"}) == {}
+    assert (
+        wrong(
+            "source",
+            {**A, mirror_connector_keys.SYNC_ACLS: "false", mirror_connector_keys.SYNC_ACLS_S: "0"},
+        )
+        == {}
+    )
 
 
 def test_nothing_of_a_configuration_is_shown():

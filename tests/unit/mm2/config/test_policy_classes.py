@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import pytest
 
 from connect_runtime.api.errors import ConfigError
-from mm2.config import java_classes, keys, policy_classes
+from mm2.config import java_classes, mirror_connector_keys, policy_classes
 from mm2.topics.naming import DefaultReplicationPolicy, ReplicationPolicy
 
 HERE = __name__
-A = {keys.SOURCE_ALIAS: "A"}
+A = {mirror_connector_keys.SOURCE_ALIAS: "A"}
 
 
 class Shouting(DefaultReplicationPolicy):
@@ -49,7 +49,7 @@ class Listed:
         return name == self.names[0]
 
 
-def parsed(props: Mapping[str, str], definition=keys.SOURCE_KEYS):
+def parsed(props: Mapping[str, str], definition=mirror_connector_keys.SOURCE_KEYS):
     return definition.parse(props, load=java_classes.resolve_class)
 
 
@@ -59,7 +59,11 @@ def policy(**props: str) -> ReplicationPolicy:
 
 
 def test_the_separator_is_that_of_internal_topics_unless_told_otherwise():
-    spelled = {keys.SEPARATOR: "__", keys.INTERNAL_SEPARATOR: "false", **A}
+    spelled = {
+        mirror_connector_keys.SEPARATOR: "__",
+        mirror_connector_keys.INTERNAL_SEPARATOR: "false",
+        **A,
+    }
     assert policy() == DefaultReplicationPolicy()
     assert policy(replication_policy_separator="__") == DefaultReplicationPolicy(
         separator="__", internal_separator="__"
@@ -95,28 +99,31 @@ def test_what_is_no_policy_is_refused(name, words):
 
 def test_filters_of_the_users_own():
     props = {**A, "mine": "a b"}
-    props |= dict.fromkeys((keys.TOPIC_FILTER, keys.PROPERTY_FILTER), f"{HERE}.Listed")
+    props |= dict.fromkeys(
+        (mirror_connector_keys.TOPIC_FILTER, mirror_connector_keys.PROPERTY_FILTER),
+        f"{HERE}.Listed",
+    )
     found = policy_classes.build_topic_filter(props, parsed(props))
     assert [found.matches(name) for name in "abc"] == [True, True, False]
     assert "Listed" in found.explain_mismatch("c", key="topics")
     settings = policy_classes.build_property_filter(props, parsed(props))
     assert [settings.should_replicate(name) for name in "abc"] == [True, True, False]
     assert [settings.should_replicate_default(name) for name in "ab"] == [True, False]
-    of_groups = {**A, "mine": "g", keys.GROUP_FILTER: f"{HERE}.Listed"}
+    of_groups = {**A, "mine": "g", mirror_connector_keys.GROUP_FILTER: f"{HERE}.Listed"}
     assert policy_classes.build_group_filter(
-        of_groups, parsed(of_groups, keys.CHECKPOINT_KEYS)
+        of_groups, parsed(of_groups, mirror_connector_keys.CHECKPOINT_KEYS)
     ).matches("g")
 
 
 def test_a_filter_that_cannot_be_made_is_refused_by_its_key():
-    props = {**A, keys.TOPIC_FILTER: f"{HERE}.Listed"}
+    props = {**A, mirror_connector_keys.TOPIC_FILTER: f"{HERE}.Listed"}
     with pytest.raises(ConfigError, match=r"topic\.filter\.class.*KeyError"):
         policy_classes.build_topic_filter(props, parsed(props))
 
 
 def test_defaults_come_from_the_source_only_where_it_says_so():
     for given, expected in (("source", True), (" source ", True), ("target", False), ("x", False)):
-        props = {**A, keys.USE_DEFAULTS_FROM: given}
+        props = {**A, mirror_connector_keys.USE_DEFAULTS_FROM: given}
         assert (
             policy_classes.build_property_filter(props, parsed(props)).should_replicate_default("x")
             is expected
@@ -124,20 +131,22 @@ def test_defaults_come_from_the_source_only_where_it_says_so():
 
 
 def test_checkpoints_have_the_topic_filter_of_the_source():
-    props = {**A, keys.TOPICS: "t.*", keys.TOPICS_EXCLUDE: "tx"}
-    found = policy_classes.build_topic_filter(props, parsed(props, keys.CHECKPOINT_KEYS))
+    props = {**A, mirror_connector_keys.TOPICS: "t.*", mirror_connector_keys.TOPICS_EXCLUDE: "tx"}
+    found = policy_classes.build_topic_filter(
+        props, parsed(props, mirror_connector_keys.CHECKPOINT_KEYS)
+    )
     assert [found.matches(name) for name in ("t1", "tx", "u")] == [True, False, False]
 
 
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        (keys.TOPICS, "a,a", "duplicated"),
-        (keys.TOPICS, r"\p{Alpha}", "Invalid value .*topics"),
-        (keys.TOPICS_EXCLUDE, "[a", "topics.exclude"),
+        (mirror_connector_keys.TOPICS, "a,a", "duplicated"),
+        (mirror_connector_keys.TOPICS, r"\p{Alpha}", "Invalid value .*topics"),
+        (mirror_connector_keys.TOPICS_EXCLUDE, "[a", "topics.exclude"),
     ],
 )
 def test_expressions_that_cannot_be_meant_are_refused(key, value, words):
     props = {**A, key: value}
     with pytest.raises(ConfigError, match=words):
-        policy_classes.build_topic_filter(props, parsed(A, keys.CHECKPOINT_KEYS))
+        policy_classes.build_topic_filter(props, parsed(A, mirror_connector_keys.CHECKPOINT_KEYS))

@@ -14,7 +14,7 @@ from connect_runtime.base.metrics import MetricKind
 from connect_runtime.system.threads import ThreadDied, ThreadGroup
 from mm2.connectors import connector_metrics
 from mm2.connectors.connector_metrics import MetricsOwner, SourceMetrics
-from mm2.copier.control_messages import PartitionGauge
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.replication import latency
 from mm2.replication.latency import RecordAges
 from mm2.replication.setup import PartitionSetup

@@ -9,7 +9,7 @@ import pytest
 
 from mm2.connectors import connector_metrics
 from mm2.connectors.connector_metrics import PartitionStatistics, WindowedTimes
-from mm2.copier.control_messages import PartitionGauge
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.replication import latency
 from mm2.replication.latency import RecordAges
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from mm2.connectors import copy_progress
 from mm2.connectors.copy_progress import IncidentCounts, TaskCopyProgress
-from mm2.copier.control_messages import PartitionGauge
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.replication import latency

@@ -28,10 +28,11 @@ from mm2.connectors.copy_supervisor import (
 from mm2.connectors.flow_ledger import FlowLedger
 from mm2.connectors.reverse_producer_ids import ProducerIdsCallback
 from mm2.connectors.status_registry import TaskState
-from mm2.copier import control_messages, control_server
-from mm2.copier.control_messages import ClusterAccess, ConfigureCopy, CopyEndpoints, PartitionGauge
+from mm2.copier import control_messages, control_server, progress_reports
+from mm2.copier.control_messages import ClusterAccess, ConfigureCopy, CopyEndpoints
 from mm2.copier.control_server import ChannelInbox
 from mm2.copier.engine import CopyState
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.kafka.flow_log_writer import UnacknowledgedLimits
@@ -293,7 +294,7 @@ def test_a_copy_that_lost_a_partition_settles_the_others():
     made = Supervised()
     made.turn()
     lost = {**copy_plane.PLAIN, "index": 0, "phase": "fenced", "reason": "another owner"}
-    gauges = control_messages.encode_gauges(
+    gauges = progress_reports.encode_gauges(
         [PartitionGauge(**lost, copied_to=5)],
         connection_errors={},
         latency=LatencySnapshot(),

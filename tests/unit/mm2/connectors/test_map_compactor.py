@@ -9,7 +9,7 @@ import pytest
 from mm2.connectors import map_compactor
 from mm2.connectors.flow_ledger import FlowLedger, TaskLedger
 from mm2.connectors.map_compactor import MapCompactor
-from mm2.copier.control_messages import PartitionGauge
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.formats import offset_map_records
 from mm2.kafka.flow_log_writer import UnacknowledgedLimits
 from mm2.offsets.offset_map import OffsetMap, PartitionMap

@@ -6,7 +6,7 @@ import logging
 
 from mm2.connectors import stall_log
 from mm2.connectors.stall_log import RateLimitedWarnings, StallLog
-from mm2.copier.control_messages import PartitionGauge
+from mm2.copier.progress_reports import PartitionGauge
 from tests.fakes.plugin_contexts import Clock
 
 

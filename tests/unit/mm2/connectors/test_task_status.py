@@ -12,7 +12,7 @@ from mm2.connectors.copy_supervisor import CopySupervisor
 from mm2.connectors.partition_setup import PartitionFinding
 from mm2.connectors.status_registry import TaskState
 from mm2.connectors.task_status import TaskStatusBuilder
-from mm2.copier.control_messages import PartitionGauge
+from mm2.copier.progress_reports import PartitionGauge
 from mm2.topics.flow_config import DeliveryMode
 from tests.fakes import copy_plane, taking
 

@@ -11,17 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mm2.copier import control_messages
-from mm2.copier.control_messages import (
-    ClockShift,
-    ClusterAccess,
-    ConfigureCopy,
-    CopyEndpoints,
-    PartitionGauge,
-)
+from mm2.copier import control_messages, progress_reports
+from mm2.copier.control_messages import ClusterAccess, ConfigureCopy, CopyEndpoints
+from mm2.copier.progress_reports import ClockShift, PartitionGauge
 from mm2.formats.offset_map_records import Era, MapSegment, MapSegmentKey, NewEraRequest, OffsetRun
 from mm2.offsets.offset_map import ResumePoint
-from mm2.replication import halts, latency
+from mm2.replication import halts, latency, partition_lag
 from mm2.replication.batch_limits import BatchMergeLimits
 from mm2.replication.latency import LatencySnapshot, RecordAges
 from mm2.replication.memory_budget import MemoryBudget
@@ -261,28 +256,28 @@ PULSE = LatencySnapshot(
 @given(st.lists(gauges, max_size=5))
 def test_gauges_survive_json(sent):
     message = over_the_channel(
-        control_messages.encode_gauges(sent, connection_errors={}, latency=PULSE, now_s=9.0)
+        progress_reports.encode_gauges(sent, connection_errors={}, latency=PULSE, now_s=9.0)
     )
     assert message["type"] == "gauges"
-    assert control_messages.decode_gauges(message, 0.0) == sent
-    assert control_messages.decode_latency_snapshot(message, 0.0) == PULSE
+    assert progress_reports.decode_gauges(message, 0.0) == sent
+    assert progress_reports.decode_latency_snapshot(message, 0.0) == PULSE
 
 
 def test_moments_are_moved_to_the_clock_of_who_reads_them():
     """Each process, and each machine, has a monotonic clock of its own."""
     gauge = dataclasses.replace(gauge_of(copy_of(WHERE)), unrecorded_since_s=7.0)
     message = over_the_channel(
-        control_messages.encode_gauges([gauge], connection_errors={}, latency=PULSE, now_s=9.0)
+        progress_reports.encode_gauges([gauge], connection_errors={}, latency=PULSE, now_s=9.0)
     )
-    (found,) = control_messages.decode_gauges(message, 991.0)
+    (found,) = progress_reports.decode_gauges(message, 991.0)
     assert found.unrecorded_since_s == 998.0
-    pulse = control_messages.decode_latency_snapshot(message, 991.0)
+    pulse = progress_reports.decode_latency_snapshot(message, 991.0)
     assert (pulse.replicated_at_s, pulse.caught_up_at_s) == (996.0, 997.0)
-    empty = control_messages.encode_gauges(
+    empty = progress_reports.encode_gauges(
         [], connection_errors={}, latency=LatencySnapshot(), now_s=9.0
     )
     assert (
-        control_messages.decode_latency_snapshot(over_the_channel(empty), 991.0)
+        progress_reports.decode_latency_snapshot(over_the_channel(empty), 991.0)
         == LatencySnapshot()
     )
 
@@ -292,14 +287,14 @@ def test_a_message_that_is_read_late_makes_no_moment_younger():
 
     def read(*, sent_s: float, read_s: float) -> float:
         message = over_the_channel(
-            control_messages.encode_gauges(
+            progress_reports.encode_gauges(
                 [],
                 connection_errors={},
                 latency=LatencySnapshot(replicated_at_s=100.0),
                 now_s=sent_s,
             )
         )
-        return control_messages.decode_latency_snapshot(
+        return progress_reports.decode_latency_snapshot(
             message, shift.record(message, read_s)
         ).replicated_at_s
 
@@ -319,15 +314,15 @@ def test_the_ages_of_many_old_records_add_up_to_more_than_64_bits():
     gauge = dataclasses.replace(gauge_of(copy_of(WHERE)), arrival_ages=ages)
     pulse = PULSE._replace(sum_ms=ages.sum_ms)
     message = over_the_channel(
-        control_messages.encode_gauges([gauge], connection_errors={}, latency=pulse, now_s=9.0)
+        progress_reports.encode_gauges([gauge], connection_errors={}, latency=pulse, now_s=9.0)
     )
-    assert control_messages.decode_gauges(message, 0.0) == [gauge]
-    assert control_messages.decode_latency_snapshot(message, 0.0) == pulse
+    assert progress_reports.decode_gauges(message, 0.0) == [gauge]
+    assert progress_reports.decode_latency_snapshot(message, 0.0) == pulse
 
 
 def test_a_gauge_of_another_length_is_refused():
     with pytest.raises(ValueError, match="shorter"):
-        control_messages.decode_gauges({"now_s": 1.0, "partitions": [[0, "copying"]]}, 1.0)
+        progress_reports.decode_gauges({"now_s": 1.0, "partitions": [[0, "copying"]]}, 1.0)
 
 
 def copy_of(where):
@@ -342,7 +337,7 @@ def copy_of(where):
 
 
 def gauge_of(copy, index=0):
-    return control_messages.build_gauge(index, copy)
+    return progress_reports.build_gauge(index, copy)
 
 
 def test_the_gauge_of_a_copy_that_has_not_begun():
@@ -404,8 +399,8 @@ LOG = tuple(batch(at) for at in range(8))
 def test_nothing_is_known_of_a_copy_that_has_not_begun():
     copy = World(*LOG).copy
     assert (
-        control_messages.compute_copied_to(copy),
-        control_messages.compute_oldest_uncopied_ms(copy),
+        partition_lag.compute_copied_to(copy),
+        partition_lag.compute_oldest_uncopied_ms(copy),
     ) == (-1, -1)
 
 
@@ -413,14 +408,14 @@ def test_what_is_acknowledged_outside_transactions_is_copied():
     world = copying.begun(*LOG)
     world.offer(*LOG[:2])
     world.send()
-    assert control_messages.compute_copied_to(world.copy) == 0
+    assert partition_lag.compute_copied_to(world.copy) == 0
     world.acknowledge()
-    assert control_messages.compute_copied_to(world.copy) == 1
+    assert partition_lag.compute_copied_to(world.copy) == 1
 
 
 def test_what_a_transaction_holds_counts_as_copied_once_it_is_committed():
     world = copying.begun(*LOG, delivery=DeliveryMode.TRANSACTIONAL)
-    assert control_messages.compute_copied_to(world.copy) == 0
+    assert partition_lag.compute_copied_to(world.copy) == 0
     world.offer(*LOG[:2])
     world.tick()
     world.send()
@@ -428,32 +423,32 @@ def test_what_a_transaction_holds_counts_as_copied_once_it_is_committed():
     world.withheld = {CommitTransaction}
     world.acknowledge()
     world.tick(after_s=1.0)
-    assert control_messages.compute_copied_to(world.copy) == 0
+    assert partition_lag.compute_copied_to(world.copy) == 0
     world.withheld = set()
     assert world.open is not None
     world.do([world.open])
-    assert control_messages.compute_copied_to(world.copy) == 2
+    assert partition_lag.compute_copied_to(world.copy) == 2
 
 
 def test_the_oldest_record_not_copied_is_queued_or_the_newest_copied_one_or_none():
     world = copying.begun(*LOG)
-    assert control_messages.compute_oldest_uncopied_ms(world.copy) == -1
+    assert partition_lag.compute_oldest_uncopied_ms(world.copy) == -1
     world.offer(batch(0, timestamp=copying.FRESH - 9))
-    assert control_messages.compute_oldest_uncopied_ms(world.copy) == copying.FRESH - 9
+    assert partition_lag.compute_oldest_uncopied_ms(world.copy) == copying.FRESH - 9
     world.send()
-    assert control_messages.compute_oldest_uncopied_ms(world.copy) == copying.FRESH - 9
+    assert partition_lag.compute_oldest_uncopied_ms(world.copy) == copying.FRESH - 9
     world.acknowledge()
-    assert control_messages.compute_oldest_uncopied_ms(world.copy) == -1
+    assert partition_lag.compute_oldest_uncopied_ms(world.copy) == -1
     world.copy.source.end = 5
-    assert control_messages.compute_oldest_uncopied_ms(world.copy) == copying.FRESH - 9
+    assert partition_lag.compute_oldest_uncopied_ms(world.copy) == copying.FRESH - 9
 
 
 def test_what_no_anchor_tells_of_is_dated_until_it_is_stored():
     world = copying.begun(*LOG)
 
-    assert control_messages.compute_unrecorded_since_s(World(*LOG).copy) is None
-    assert control_messages.compute_unrecorded_since_s(world.copy) == math.inf
+    assert partition_lag.compute_unrecorded_since_s(World(*LOG).copy) is None
+    assert partition_lag.compute_unrecorded_since_s(world.copy) == math.inf
     world.offer(*LOG[:2])
     world.send()
     world.acknowledge()
-    assert control_messages.compute_unrecorded_since_s(world.copy) == world.now_s
+    assert partition_lag.compute_unrecorded_since_s(world.copy) == world.now_s

@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 
 from mm2 import reachability
-from mm2.copier import control_messages, copy_loop
+from mm2.copier import copy_loop, progress_reports
 from mm2.copier.copy_loop import CopyLoop
 from mm2.copier.driver_client import DriverClient
 from mm2.copier.producer import BatchProducer
-from mm2.replication import batch_limits, latency
+from mm2.replication import batch_limits, latency, partition_lag
 from mm2.replication.partition_state import PartitionPhase
 from tests.fakes import metadata, taking
 from tests.fakes.copying import World
@@ -100,7 +100,7 @@ class Loop:
     def pulse(self):
         """The newest one."""
         found = [each for each in self.sent if each["type"] == "gauges"][-1]
-        return control_messages.decode_latency_snapshot(found, self.now_s - found["now_s"])
+        return progress_reports.decode_latency_snapshot(found, self.now_s - found["now_s"])
 
     @property
     def gauge(self):
@@ -114,7 +114,7 @@ class Loop:
 
 
 def _gauges(message):
-    return control_messages.decode_gauges(message, 0.0) if message["type"] == "gauges" else []
+    return progress_reports.decode_gauges(message, 0.0) if message["type"] == "gauges" else []
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -215,7 +215,7 @@ def test_nothing_is_left_to_copy_as_long_as_the_source_says_so(monkeypatch):
     assert loop.pulse.caught_up_at_s == latency.NEVER_S, "it is not known where the source ends"
     heard_s = loop.now_s - 2.0
     monkeypatch.setattr(loop.loop._fetcher, "oldest_response_s", lambda: heard_s)
-    copy.source.end = control_messages.compute_copied_to(copy)
+    copy.source.end = partition_lag.compute_copied_to(copy)
     loop.loop._handle_arrived(copy)
     loop.turn()
     assert loop.pulse.caught_up_at_s == heard_s
@@ -230,7 +230,7 @@ def test_a_paused_partition_is_not_known_to_have_nothing_left(monkeypatch):
     loop = Loop()
     copy = loop.world.copy
     monkeypatch.setattr(loop.loop._fetcher, "oldest_response_s", lambda: loop.now_s)
-    copy.source.end = control_messages.compute_copied_to(copy)
+    copy.source.end = partition_lag.compute_copied_to(copy)
     loop.loop.pause(paused=True, topics=())
     loop.turn()
     assert loop.pulse.caught_up_at_s == latency.NEVER_S

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mm2.copier import control_messages, leader_availability
+from mm2.copier import leader_availability, progress_reports
 from mm2.copier.leader_availability import LeaderMonitor, UnavailableLeader
 from mm2.reachability import ClusterSide
 from tests.fakes import copying, metadata, taking
@@ -40,7 +40,7 @@ def test_the_side_without_a_leader_is_named(source, target, told):
 
 
 def gauge(phase="copying", reason="", source_end=7):
-    made = control_messages.build_gauge(0, copying.begun().copy)
+    made = progress_reports.build_gauge(0, copying.begun().copy)
     return dataclasses.replace(made, phase=phase, reason=reason, source_end=source_end)
 
 

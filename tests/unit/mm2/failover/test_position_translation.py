@@ -18,7 +18,7 @@ from mm2.clusters.pair_snapshot import (
     PositionBasis,
     TranslatedPosition,
 )
-from mm2.config import keys
+from mm2.config import mirror_connector_keys
 from mm2.failover import position_translation
 from mm2.failover.divergence import RecordRange
 from mm2.failover.position_translation import LocalRecords, PositionTranslator, ReverseFlowMap
@@ -249,7 +249,7 @@ def test_names_of_both_ways():
 
 
 BOTH = (flow(source="west", target="east"), flow())
-LOCATION = keys.SYNCS_TOPIC_LOCATION
+LOCATION = mirror_connector_keys.SYNCS_TOPIC_LOCATION
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,10 @@ def test_names_of_a_flow():
     flow = Flow(source="east", target="west")
     assert flow.name == "east->west"
     assert flow.format_remote_topic("orders") == "east.orders"
-    assert flow.format_transactional_id(TopicPartition("a-b", 7)) == "mm2-east->west-a-b-7"
+    assert (
+        naming.format_transactional_id(flow.name, TopicPartition("a-b", 7))
+        == "mm2-east->west-a-b-7"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`mm2 offsets`: translates offsets of a configured flow, and formats the result.
+"""Output of `mm2 offsets translate`.
 
 Formats: a table, JSON, and the CSV that `kafka-consumer-groups --reset-offsets --from-file` reads.
 """
@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connect_runtime.base.timing import Clock
 from mm2 import text_format
 from mm2.client import translation_outcomes
-from mm2.client.offset_translator import FlowLink
 from mm2.client.translation_outcomes import (
     Basis,
     BeyondEnd,
@@ -28,51 +25,7 @@ from mm2.client.translation_outcomes import (
     TooOld,
     Unknown,
 )
-from mm2.clusters import cluster_clients, reread_estimate
-from mm2.config import flow_plan, keys
-from mm2.config.flow_plan import FlowPlan, FlowSelection
-from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
-from mm2.kafka.kafka_cluster import KafkaCluster
-from mm2.topics.flow_config import Flow
-
-
-def build_flow_link(settings: Mm2Settings, flow: Flow, *, purpose: str, clock: Clock) -> FlowLink:
-    """Connect to both clusters of a flow for translation.
-
-    `purpose` is the suffix of the `client.id`. Raises `FatalError` for invalid settings."""
-    clients = settings.get_clients(flow)
-
-    def cluster(listing: ClusterSettings, reading: ClusterSettings, alias: str) -> KafkaCluster:
-        return KafkaCluster(
-            cluster_clients.build_client_access(listing, alias),
-            cluster_clients.build_client_access(reading, alias),
-            client_id=f"mm2-{flow.name}-{purpose}",
-            clock=clock,
-        )
-
-    return FlowLink(
-        target=cluster(clients.target_admin, settings.clusters[flow.target], flow.target),
-        source=cluster(clients.source_admin, clients.consumer, flow.source),
-        source_alias=flow.source,
-        target_alias=flow.target,
-        policy=flow.policy,
-        syncs_on_source=_are_syncs_on_source(settings, flow),
-    )
-
-
-def _are_syncs_on_source(settings: Mm2Settings, flow: Flow) -> bool:
-    return (
-        load_flow_plan(settings, flow).source_config.get(keys.SYNCS_TOPIC_LOCATION, "source")
-        != "target"
-    )
-
-
-def load_flow_plan(settings: Mm2Settings, flow: Flow) -> FlowPlan:
-    """Derive the configuration that the flow runs with. Raises as `flow_plan.plan_flows`."""
-    choice = FlowSelection(names=(flow.name,))
-    (found,) = flow_plan.plan_flows(settings, choice, environment=os.environ)
-    return found
-
+from mm2.clusters import reread_estimate
 
 TRANSLATION_JSON_VERSION = 1
 _TRANSLATION_COLUMNS = (

@@ -8,12 +8,12 @@ import pytest
 
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.config import connector_keys
-from mm2.config import java_classes, keys
+from mm2.config import java_classes, mirror_connector_keys
 from mm2.topics import filters
 
 
 def test_none_of_them_is_javas():
-    assert keys.ALL_KEYS.isdisjoint(keys.EXTENSION_KEYS.keys)
+    assert mirror_connector_keys.ALL_KEYS.isdisjoint(mirror_connector_keys.EXTENSION_KEYS.keys)
 
 
 @pytest.mark.parametrize(
@@ -35,50 +35,66 @@ def test_none_of_them_is_javas():
 )
 def test_a_wrong_value_is_told_with_what_is_allowed(name, value, words):
     with pytest.raises(ConfigError, match=words):
-        keys.EXTENSION_KEYS.parse({name: value})
+        mirror_connector_keys.EXTENSION_KEYS.parse({name: value})
 
 
 def test_defaults_say_nothing():
-    found = keys.EXTENSION_KEYS.parse({})
+    found = mirror_connector_keys.EXTENSION_KEYS.parse({})
     assert found["start"] is None
     assert found["target.topics"] is None
     assert found["throttle.topics"] == []
 
 
-NEEDED = {keys.SOURCE_ALIAS: "A"}
+NEEDED = {mirror_connector_keys.SOURCE_ALIAS: "A"}
 
 
 def test_common_keys_are_those_that_the_worker_defines():
-    assert set(connector_keys.CONNECTOR.keys) == keys.COMMON_KEYS
+    assert set(connector_keys.CONNECTOR.keys) == mirror_connector_keys.COMMON_KEYS
 
 
 def test_no_connector_defines_what_the_worker_defines():
-    for definition in (keys.SOURCE_KEYS, keys.CHECKPOINT_KEYS, keys.HEARTBEAT_KEYS):
-        assert keys.COMMON_KEYS.isdisjoint(definition.keys)
+    for definition in (
+        mirror_connector_keys.SOURCE_KEYS,
+        mirror_connector_keys.CHECKPOINT_KEYS,
+        mirror_connector_keys.HEARTBEAT_KEYS,
+    ):
+        assert mirror_connector_keys.COMMON_KEYS.isdisjoint(definition.keys)
 
 
 def test_defaults_of_filters_are_those_of_the_filters():
-    found = keys.SOURCE_KEYS.parse(NEEDED, load=java_classes.resolve_class)
-    assert tuple(found[keys.TOPICS_EXCLUDE]) == filters.DEFAULT_TOPICS_EXCLUDE
-    assert tuple(found[keys.PROPERTIES_EXCLUDE]) == filters.DEFAULT_CONFIG_PROPERTIES_EXCLUDE
-    groups = keys.CHECKPOINT_KEYS.parse(NEEDED, load=java_classes.resolve_class)[
-        keys.GROUPS_EXCLUDE
+    found = mirror_connector_keys.SOURCE_KEYS.parse(NEEDED, load=java_classes.resolve_class)
+    assert tuple(found[mirror_connector_keys.TOPICS_EXCLUDE]) == filters.DEFAULT_TOPICS_EXCLUDE
+    assert (
+        tuple(found[mirror_connector_keys.PROPERTIES_EXCLUDE])
+        == filters.DEFAULT_CONFIG_PROPERTIES_EXCLUDE
+    )
+    groups = mirror_connector_keys.CHECKPOINT_KEYS.parse(NEEDED, load=java_classes.resolve_class)[
+        mirror_connector_keys.GROUPS_EXCLUDE
     ]
     assert tuple(groups) == filters.DEFAULT_GROUPS_EXCLUDE
 
 
 def test_the_source_has_to_be_named():
     with pytest.raises(ConfigError, match=r"source\.cluster\.alias"):
-        keys.HEARTBEAT_KEYS.parse({})
+        mirror_connector_keys.HEARTBEAT_KEYS.parse({})
 
 
 def test_what_reaches_connectors_from_the_top_of_a_file():
-    assert {"topics", "groups", "emit.heartbeats.enabled", "tasks.max"} <= keys.ALL_KEYS
-    assert keys.ALL_KEYS.isdisjoint(
+    assert {
+        "topics",
+        "groups",
+        "emit.heartbeats.enabled",
+        "tasks.max",
+    } <= mirror_connector_keys.ALL_KEYS
+    assert mirror_connector_keys.ALL_KEYS.isdisjoint(
         {"use.defaults.from", "exactly.once.support", "topics.blacklist"}
     )
 
 
 def test_every_key_is_explained():
-    for definition in (keys.SOURCE_KEYS, keys.CHECKPOINT_KEYS, keys.HEARTBEAT_KEYS):
+    for definition in (
+        mirror_connector_keys.SOURCE_KEYS,
+        mirror_connector_keys.CHECKPOINT_KEYS,
+        mirror_connector_keys.HEARTBEAT_KEYS,
+    ):
         assert all(each.documentation for each in definition.keys.values())

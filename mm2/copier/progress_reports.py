@@ -1,0 +1,244 @@
+"""Progress of each partition that a copy process reports to the driver: the `gauges` message.
+
+A gauge contains the state, offsets, counters and record ages of one partition. Every report
+replaces the previous one, so reports may be dropped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mm2.copier import control_messages
+from mm2.copier.control_messages import JsonMessage
+from mm2.replication import halts, latency, partition_lag
+from mm2.replication.latency import LatencySnapshot, RecordAges
+from mm2.replication.partition_replicator import PartitionReplicator
+from mm2.replication.partition_state import PartitionPhase
+
+REPORT_INTERVAL_S = 0.5
+"""A copy process reports the partitions that changed, at most this often."""
+CLOCK_SHIFT_WINDOW_S = 600.0
+"""The smallest clock shift counts for at least this long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionGauge:
+    """Current state and counters of one partition."""
+
+    index: int
+    """Index in `ConfigureCopy.partitions`."""
+    phase: str
+    records: int
+    bytes: int
+    copied_to: int
+    """First source offset that is not on the target yet; -1 while unknown."""
+    source_end: int
+    """Last stable offset of the source; -1 before the first fetch."""
+    log_start: int
+    """Start offset of the source's log; -1 before the first fetch."""
+    age_ms: int
+    """Age of the newest copied record when its copy was acknowledged."""
+    oldest_uncopied_ms: int
+    """Timestamp of the oldest record not copied yet; -1 if there is none."""
+    transactional: bool
+    reason: str
+    cause: str
+    reencode_reason: str = ""
+    """Why the newest batch was re-encoded; "" if it was passed through."""
+    fenced: bool = True
+    """False if the partition is copied at least once, without fencing."""
+    arrival_ages: RecordAges = latency.NO_AGES
+    """Ages of records at their arrival, since the previous gauge."""
+    acknowledged_ages: RecordAges = latency.NO_AGES
+    """Ages of records when their copies were acknowledged, since the previous gauge."""
+    batches: int = 0
+    """Acknowledged batches."""
+    reencoded_batches: int = 0
+    """Acknowledged batches that were re-encoded."""
+    already_stored_records: int = 0
+    """Records that were already stored on the target."""
+    newest_copied_ms: int = -1
+    """Timestamp of the newest copied record; -1 if there is none."""
+    unrecorded_since_s: float | None = None
+    """As `compute_unrecorded_since_s`, on the clock of the process that holds the gauge."""
+
+
+def build_gauge(index: int, copy: PartitionReplicator) -> PartitionGauge:
+    """Build the gauge of a partition, and reset its `arrived` and `stored` ages."""
+    counters = copy.counters
+    arrived, stored = counters.pop_ages()
+    return PartitionGauge(
+        index=index,
+        phase=copy.state.phase.value,
+        records=counters.records,
+        bytes=counters.bytes,
+        copied_to=partition_lag.compute_copied_to(copy),
+        source_end=copy.source.end,
+        log_start=copy.source.log_start,
+        age_ms=counters.age_ms,
+        oldest_uncopied_ms=partition_lag.compute_oldest_uncopied_ms(copy),
+        transactional=copy.transaction_mode.is_active,
+        reason=copy.state.reason,
+        cause=copy.state.halt.cause.value if copy.state.halt is not None else "",
+        reencode_reason=counters.reencode_reason,
+        fenced=copy.transaction_mode.is_possible,
+        arrival_ages=arrived,
+        acknowledged_ages=stored,
+        batches=counters.batches,
+        reencoded_batches=counters.reencoded_batches,
+        already_stored_records=counters.already_stored,
+        newest_copied_ms=counters.newest_ms,
+        unrecorded_since_s=partition_lag.compute_unrecorded_since_s(copy),
+    )
+
+
+class ClockShift:
+    """Difference between the receiver's and the sender's monotonic clock, for one channel.
+
+    A delayed message makes the difference look too large, so the smallest difference of the last
+    `CLOCK_SHIFT_WINDOW_S` to twice that time counts. The window is limited because the clocks of
+    two machines drift apart.
+    """
+
+    def __init__(self) -> None:
+        self._since_s = -math.inf
+        self._before_s = self._least_s = math.inf
+
+    def record(self, message: JsonMessage, now_s: float) -> float:
+        """Record the send time of a `gauges` message received at `now_s`; return the shift."""
+        shift_s = now_s - message["now_s"]
+        if not math.isfinite(shift_s):
+            raise ValueError("the time is not finite")
+        if now_s - self._since_s >= CLOCK_SHIFT_WINDOW_S:
+            self._since_s, self._before_s, self._least_s = now_s, self._least_s, math.inf
+        self._least_s = min(self._least_s, shift_s)
+        return min(self._before_s, self._least_s)
+
+
+def encode_gauges(
+    gauges: Sequence[PartitionGauge],
+    *,
+    connection_errors: Mapping[str, str],
+    latency: LatencySnapshot,
+    now_s: float,
+) -> JsonMessage:
+    """Encode the changed gauges.
+
+    `connection_errors` lists the unreachable addresses and the errors. `now_s` is the sender's
+    monotonic clock, to which all times in the message refer.
+    """
+    return {
+        "type": "gauges",
+        "now_s": now_s,
+        "partitions": [dataclasses.astuple(_encode_gauge_moments(each)) for each in gauges],
+        "troubles": dict(connection_errors),
+        "pulse": list(
+            latency._replace(
+                replicated_at_s=_encode_moment(latency.replicated_at_s),
+                caught_up_at_s=_encode_moment(latency.caught_up_at_s),
+            )
+        ),
+    }
+
+
+def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnapshot:
+    """Latencies of the whole copy process; `shift_s` converts times to the receiver's clock."""
+    counts, sum_ms, ahead_ms, crossed_s, idle_s, life = message["pulse"]
+    if len(counts) != latency.BUCKET_COUNT:
+        raise ValueError(f"{len(counts)} latency buckets, not {latency.BUCKET_COUNT}")
+    return LatencySnapshot(
+        counts=tuple(map(control_messages.decode_integer, counts)),
+        sum_ms=control_messages.decode_sum(sum_ms),
+        ahead_ms=control_messages.decode_integer(ahead_ms),
+        replicated_at_s=_decode_moment(crossed_s, shift_s),
+        caught_up_at_s=_decode_moment(idle_s, shift_s),
+        incarnation=control_messages.decode_integer(life),
+    )
+
+
+def decode_connection_errors(message: JsonMessage) -> dict[str, str]:
+    """Unreachable addresses and their errors, of a `gauges` message."""
+    return {
+        key: control_messages.decode_text(text) for key, text in dict(message["troubles"]).items()
+    }
+
+
+_PHASES = frozenset(each.value for each in PartitionPhase)
+_HALT_CAUSES = frozenset(each.value for each in halts.HaltCause) | {""}
+_GAUGE_FIELDS = [each.name for each in dataclasses.fields(PartitionGauge)]
+_GAUGE_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "str": (str,),
+    "bool": (bool,),
+    "RecordAges": (list, tuple, RecordAges),
+    "float | None": (float, int, str, type(None)),
+}
+"""Types of the fields in a message, by annotation."""
+_GAUGE_FIELD_TYPES = [_GAUGE_TYPES[str(each.type)] for each in dataclasses.fields(PartitionGauge)]
+
+
+def decode_gauges(message: JsonMessage, shift_s: float) -> list[PartitionGauge]:
+    """Gauges of a `gauges` message; `shift_s` converts times to the receiver's clock."""
+    return [_shift_gauge_moments(_decode_gauge(each), shift_s) for each in message["partitions"]]
+
+
+def check_gauges(gauges: Sequence[PartitionGauge], *, partition_count: int) -> None:
+    """Raise `ValueError` if a gauge names no partition of the task, or no known state."""
+    for gauge in gauges:
+        if not 0 <= gauge.index < partition_count:
+            raise ValueError(f"partition {gauge.index} of {partition_count}")
+        if gauge.phase not in _PHASES or gauge.cause not in _HALT_CAUSES:
+            raise ValueError("an unknown phase or halt cause")
+
+
+def _encode_gauge_moments(found: PartitionGauge) -> PartitionGauge:
+    if found.unrecorded_since_s is None:
+        return found
+    return dataclasses.replace(found, unrecorded_since_s=_encode_moment(found.unrecorded_since_s))
+
+
+def _shift_gauge_moments(found: PartitionGauge, shift_s: float) -> PartitionGauge:
+    if found.unrecorded_since_s is None:
+        return found
+    return dataclasses.replace(
+        found, unrecorded_since_s=_decode_moment(found.unrecorded_since_s, shift_s)
+    )
+
+
+def _encode_moment(time_s: float) -> Any:
+    """Infinity is encoded as text, because JSON has no infinity."""
+    return time_s if math.isfinite(time_s) else str(time_s)
+
+
+def _decode_moment(plain: float | str, shift_s: float) -> float:
+    moment_s = float(plain) + shift_s
+    if math.isnan(moment_s):
+        raise ValueError("the time is not a number")
+    return moment_s
+
+
+def _decode_gauge(values: Sequence[Any]) -> PartitionGauge:
+    fields = dict(zip(_GAUGE_FIELDS, values, strict=True))
+    for (name, value), types in zip(fields.items(), _GAUGE_FIELD_TYPES, strict=True):
+        kind = type(value)
+        if kind not in types:
+            raise TypeError(f"{name} is a {kind.__name__}")
+        if kind is int and value not in control_messages.INT64:
+            raise ValueError(f"{name} is not a 64-bit integer")
+        if kind is list or kind is tuple:  # JSON has no named tuples
+            fields[name] = _decode_ages(value)
+    return PartitionGauge(**fields)
+
+
+def _decode_ages(values: Sequence[Any]) -> RecordAges:
+    records, sum_ms, min_ms, max_ms = values
+    return RecordAges(
+        records=control_messages.decode_integer(records),
+        sum_ms=control_messages.decode_sum(sum_ms),
+        min_ms=control_messages.decode_integer(min_ms),
+        max_ms=control_messages.decode_integer(max_ms),
+    )
