@@ -22,6 +22,7 @@ from mm2.config import (
     config_loader,
     endpoints_section,
     engine_config,
+    extension_keys,
     flow_keys,
     hooks_section,
     key_help,
@@ -245,8 +246,7 @@ def _render_flow_options() -> dict[str, ConfigOption[Any]]:
     found = _collect_options(flow_keys)
     both = (*flow_keys.CONNECTOR_OPTIONS, *flow_keys.CLASS_OPTIONS)
     found |= {each.name: each for each in both}
-    exclusive = flow_keys.target_topics_option(flow_keys.DEFAULT_POLICY)
-    return found | {exclusive.name: exclusive}
+    return found | {each.name: each.option for each in extension_keys.ALL}
 
 
 def _collect_options(module: object) -> dict[str, ConfigOption[Any]]:

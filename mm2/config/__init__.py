@@ -7,8 +7,9 @@ them, as Java's `MirrorMakerConfig` does. The connectors parse their configurati
 `mirror_connector_config` (`MirrorSourceConfig`, `MirrorCheckpointConfig`,
 `MirrorHeartbeatConfig`).
 
-To add a key: `keys` (type, default, validator), `flow_keys` or a section module (its form in
-`clusters.yaml`), `key_help` (its sentence in the reference), `mirror_connector_config` (parsing).
+To add a flow key, declare it in `extension_keys`. Keys of MirrorMaker 2 are declared in
+`mirror_connector_keys` (as in Java), with their form in `clusters.yaml` in `flow_keys` and their
+help in `key_help`. Other sections have a module each.
 
 No I/O, except in `config_loader`, `clusters_section` (certificate files) and `flow_plan` (plugin
 discovery). May import topics, replication, and connect_runtime's configuration packages.

@@ -33,7 +33,7 @@ from mm2.config import (
     cross_checks,
     dedicated_mode,
     endpoints_section,
-    flow_keys,
+    extension_keys,
     flow_plan,
     flows_section,
     hooks_section,
@@ -133,7 +133,7 @@ def _apply_to_flow(item: FlowEntry, flat: FlatProperties) -> FlowEntry:
         target_topics=made.target_topics,
         groups=_build_group_filters(before, _derive_connector_config(flat, ends, _CHECKPOINT)),
     )
-    shown = {**item.effective, flow_keys.TARGET_TOPICS_NAME: after.target_topics.value}
+    shown = {**item.effective, extension_keys.TARGET_TOPICS.name: after.target_topics.value}
     return dataclasses.replace(item, flow=after, effective=shown)
 
 

@@ -23,6 +23,7 @@ from mm2.config import (
     connector_checks,
     dedicated_mode,
     endpoints_section,
+    extension_keys,
     flow_plan,
     hooks_section,
     java_classes,
@@ -272,12 +273,12 @@ def _derive_connector(flat: FlatProperties, plan: FlowPlan, name: str) -> Effect
     if name == flow_plan.SOURCE_CONNECTOR:
         flow = mirror_connector_config.parse_source(resolved).flow
         found.setdefault(
-            mirror_connector_keys.TARGET_TOPICS,
+            extension_keys.TARGET_TOPICS.name,
             EffectiveValue(value=flow.target_topics.value, origin=_DEFAULT_ORIGIN),
         )
         reset = "source.consumer.auto.offset.reset"
-        if mirror_connector_keys.START not in found and reset not in found:
-            found[mirror_connector_keys.START] = EffectiveValue(
+        if extension_keys.START.name not in found and reset not in found:
+            found[extension_keys.START.name] = EffectiveValue(
                 value=_derive_start(flow), origin=_DEFAULT_ORIGIN
             )
     return _sort_section(found)

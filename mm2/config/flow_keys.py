@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from connect_runtime.api.config_def import Type
-from mm2 import reachability
-from mm2.config import java_classes, mirror_connector_keys, value_types
+from mm2.config import extension_keys, java_classes, mirror_connector_keys, value_types
 from mm2.config.section_reader import ConfigOption
-from mm2.config.value_types import PatternListType, TextListType, TopicThrottleListType
+from mm2.config.value_types import PatternListType, TextListType
 from mm2.replication import record_transforms
-from mm2.topics import filters, flow_config
-from mm2.topics.flow_config import DeliveryMode, OnSourceGap, TargetTopicAccess
+from mm2.topics import filters
+from mm2.topics.flow_config import TargetTopicAccess
 
 T = TypeVar("T")
 
@@ -99,46 +98,13 @@ ADMIN_TIMEOUT = ConfigOption(
     name="admin.timeout.ms", kind=value_types.integer(1_000, 2_147_483_647), default="60000"
 )
 
-# Keys that MirrorMaker 2 does not have.
-START = ConfigOption(name="start", kind=value_types.start_position(), default="earliest")
-TARGET_TOPICS_NAME = "target.topics"
-DELIVERY = ConfigOption(
-    name="delivery", kind=value_types.choice(*(mode.value for mode in DeliveryMode)), default="auto"
-)
-ON_SOURCE_GAP = ConfigOption(
-    name="on.source.gap",
-    kind=value_types.choice(*(each.value for each in OnSourceGap)),
-    default=OnSourceGap.CONTINUE.value,
-)
-BUFFER_MEMORY = ConfigOption(
-    name="buffer.memory",
-    kind=value_types.integer(1024 * 1024, 64 * 1024**3),
-    default=str(flow_config.DEFAULT_BUFFER_BYTES),
-)
-OFFSET_MAP_BYTES = ConfigOption(
-    name="offset.map.bytes",
-    kind=value_types.integer(1024 * 1024, 64 * 1024**3),
-    default=str(flow_config.DEFAULT_OFFSET_MAP_BYTES),
-)
-UNREACHABLE_AFTER = ConfigOption(
-    name="unreachable.after.seconds",
-    kind=value_types.integer(
-        reachability.MIN_UNREACHABLE_AFTER_S, reachability.MAX_UNREACHABLE_AFTER_S
-    ),
-    default=str(flow_config.DEFAULT_UNREACHABLE_AFTER_S),
-)
-
-THROTTLE = ConfigOption(name="throttle", kind=value_types.byte_rate(), default=None)
-TOPIC_THROTTLES = ConfigOption(name="throttle.topics", kind=TopicThrottleListType(), default=())
-
 
 def target_topics_option(policy: str) -> ConfigOption[str]:
     """The option `target.topics`, by default `shared` for the identity policy, else `exclusive`."""
-    default = (
-        TargetTopicAccess.SHARED if is_identity_policy(policy) else TargetTopicAccess.EXCLUSIVE
-    )
-    kind = value_types.choice(*(mode.value for mode in TargetTopicAccess))
-    return ConfigOption(name=TARGET_TOPICS_NAME, kind=kind, default=default.value)
+    option = extension_keys.TARGET_TOPICS.option
+    if is_identity_policy(policy):
+        return dataclasses.replace(option, default=TargetTopicAccess.SHARED.value)
+    return option
 
 
 def is_custom_class(name: str) -> bool:

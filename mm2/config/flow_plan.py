@@ -27,7 +27,13 @@ from connect_runtime.plugins import plugin_discovery
 from connect_runtime.plugins.plugin_aliases import PluginRegistry
 from connect_runtime.rest import host_check
 from mm2 import operator_commands
-from mm2.config import dedicated_mode, mirror_connector_keys, mm2_property_keys, value_types
+from mm2.config import (
+    dedicated_mode,
+    extension_keys,
+    mirror_connector_keys,
+    mm2_property_keys,
+    value_types,
+)
 from mm2.config.dedicated_mode import SourceAndTarget
 from mm2.config.mm2_settings import FlatProperties, Mm2Settings
 from mm2.operator_commands import OperatorCommands
@@ -276,11 +282,11 @@ def _plan_flow(
     }
     if choice.throttle:
         source = connectors[SOURCE_CONNECTOR]
-        given = flat.resolve(source).get(mirror_connector_keys.THROTTLE)
+        given = flat.resolve(source).get(extension_keys.THROTTLE.name)
         least = min(
             choice.throttle, value_types.parse_byte_rate(given) if given else choice.throttle
         )
-        source[mirror_connector_keys.THROTTLE] = str(least)
+        source[extension_keys.THROTTLE.name] = str(least)
     # Only the command line can set this: in a file it would stay true after Java has run again.
     connectors[SOURCE_CONNECTOR].pop(mirror_connector_keys.JAVA_STOPPED_CLEANLY, None)
     if choice.java_stopped:

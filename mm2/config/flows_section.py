@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.config.yaml_file import YamlEntry, YamlList, YamlSection
-from mm2.config import clusters_section, flow_keys, section_reader
+from mm2.config import clusters_section, extension_keys, flow_keys, section_reader
 from mm2.config.clusters_section import ClusterEntry, ClusterProperty
 from mm2.config.mm2_settings import ClientType, ClusterSettings, FlowClients
 from mm2.config.section_reader import ConfigOption, PlainYaml, ProblemCollector, SectionReader
 from mm2.replication import record_transforms
 from mm2.topics.filters import DefaultConfigPropertyFilter, NameFilter
-from mm2.topics.flow_config import DeliveryMode, Flow, FlowThrottles, OnSourceGap, TargetTopicAccess
+from mm2.topics.flow_config import Flow, FlowThrottles, TargetTopicAccess
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 
 CONSUMER_PREFIX = "source.consumer."
@@ -211,10 +211,8 @@ def _read_keys(found: SectionReader, *, source: str, target: str) -> Flow:
         replicate_heartbeats=found.get(flow_keys.HEARTBEATS),
         replication_factor=replication_factor,
         tasks_max=found.get(flow_keys.TASKS_MAX),
-        start=found.get(flow_keys.START),
+        start=found.get(extension_keys.START.option),
         target_topics=TargetTopicAccess(found.get(flow_keys.target_topics_option(policy))),
-        delivery=DeliveryMode(found.get(flow_keys.DELIVERY)),
-        on_source_gap=OnSourceGap(found.get(flow_keys.ON_SOURCE_GAP)),
         refresh_topics_interval_s=_read_interval(
             found, flow_keys.REFRESH_TOPICS, flow_keys.REFRESH_TOPICS_INTERVAL
         ),
@@ -222,13 +220,11 @@ def _read_keys(found: SectionReader, *, source: str, target: str) -> Flow:
             found, flow_keys.SYNC_CONFIGS, flow_keys.SYNC_CONFIGS_INTERVAL
         ),
         admin_timeout_s=found.get(flow_keys.ADMIN_TIMEOUT) / 1000,
-        buffer_bytes=found.get(flow_keys.BUFFER_MEMORY),
-        offset_map_bytes_max=found.get(flow_keys.OFFSET_MAP_BYTES),
-        unreachable_after_s=found.get(flow_keys.UNREACHABLE_AFTER),
         throttles=FlowThrottles(
-            flow=found.get_optional(flow_keys.THROTTLE) or 0,
-            topics=found.get(flow_keys.TOPIC_THROTTLES),
+            flow=found.get_optional(extension_keys.THROTTLE.option) or 0,
+            topics=found.get(extension_keys.TOPIC_THROTTLES.option),
         ),
+        **extension_keys.build_flow_fields(lambda key: found.get(key.option)),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect_runtime.base import request_origin
+from mm2.config import extension_keys
 
 FLOW_HELP: Mapping[str, str] = {
     "from": "Alias of the source cluster.",
@@ -21,42 +22,10 @@ FLOW_HELP: Mapping[str, str] = {
         "group id."
     ),
     "groups.exclude": "Consumer groups to ignore, even if `groups` matches them.",
-    "start": (
-        "Where replication of a topic without any progress starts. Partitions that are added later "
-        "start at their first record."
-    ),
-    "delivery": (
-        "`auto`: exactly once; transactions are used only for old records. `transactional`: "
-        "exactly once, always with transactions. `at-least-once`: duplicates are possible because "
-        "older writers are not fenced."
-    ),
-    "on.source.gap": (
-        "What to do when the source deleted records before they were replicated: `continue` after "
-        "the gap and record an incident, or `fail`: halt the partition."
-    ),
-    "target.topics": (
-        "`exclusive`: only this flow writes to its mirror topics; foreign records halt the "
-        "partition. `shared`: local producers may also write to them. The default is `shared` with "
-        "IdentityReplicationPolicy."
-    ),
+    **{each.name: each.help for each in extension_keys.ALL},
     "tasks.max": (
         "Maximum number of tasks (copy processes) that share the flow's partitions; about the "
         "number of CPU cores to use."
-    ),
-    "throttle": "Rate limit of the whole flow, in bytes per second.",
-    "throttle.topics": "Rate limit of topics that match an expression, in bytes per second.",
-    "buffer.memory": (
-        "Maximum bytes that one copy process buffers between source and target, and the maximum "
-        "decompressed size of a batch that must be decoded. Decoding such a batch can briefly need "
-        "four times as much memory."
-    ),
-    "offset.map.bytes": (
-        "Maximum bytes of the offset map per partition. Beyond it, old entries are thinned out and "
-        "their offsets are translated to earlier ones."
-    ),
-    "unreachable.after.seconds": (
-        "A broker that has not answered for this long counts as unreachable: the lag of its "
-        "partitions is unknown and the flow is unhealthy."
     ),
     "replication.policy.class": "Class that names mirror topics.",
     "replication.policy.separator": (

@@ -19,6 +19,7 @@ from mm2.config import (
     client_roles,
     connector_checks,
     engine_config,
+    extension_keys,
     java_classes,
     mirror_connector_keys,
     operator_overrides,
@@ -34,10 +35,8 @@ from mm2.topics import assignment
 from mm2.topics.assignment import TaskThrottle
 from mm2.topics.filters import TopicOrGroupFilter
 from mm2.topics.flow_config import (
-    DeliveryMode,
     Flow,
     FlowThrottles,
-    OnSourceGap,
     StartAt,
     StartPosition,
     TargetTopicAccess,
@@ -345,8 +344,6 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
         tasks_max=_read_tasks_max(props),
         start=_read_start(reading),
         target_topics=_read_target_topics(common, values),
-        delivery=DeliveryMode(values[mirror_connector_keys.DELIVERY]),
-        on_source_gap=OnSourceGap(values[mirror_connector_keys.ON_SOURCE_GAP]),
         refresh_topics_interval_s=reading.read_interval(
             mirror_connector_keys.REFRESH_TOPICS, mirror_connector_keys.REFRESH_TOPICS_S
         ),
@@ -354,10 +351,8 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
             mirror_connector_keys.SYNC_CONFIGS, mirror_connector_keys.SYNC_CONFIGS_S
         ),
         admin_timeout_s=common.admin_timeout_s,
-        buffer_bytes=values[mirror_connector_keys.BUFFER_MEMORY],
-        offset_map_bytes_max=values[mirror_connector_keys.OFFSET_MAP_BYTES],
-        unreachable_after_s=values[mirror_connector_keys.UNREACHABLE_AFTER],
         throttles=_read_budgets(reading),
+        **extension_keys.build_flow_fields(lambda key: values[key.name]),
     )
 
 
@@ -390,7 +385,7 @@ def _read_tasks_max(props: Props) -> int:
 
 def _read_start(reading: _ConfigReader) -> StartPosition:
     """The position of `start`, or of the source consumer's `auto.offset.reset` if it is not set."""
-    given = reading.values[mirror_connector_keys.START]
+    given = reading.values[extension_keys.START.name]
     if given is not None:
         return value_types.parse_start_position(given)
     reset = client_roles.resolve_properties(reading.props, client_roles.SOURCE_CONSUMER)[
@@ -406,7 +401,7 @@ def _read_start(reading: _ConfigReader) -> StartPosition:
 
 
 def _read_target_topics(common: MirrorConnectorConfig, values: ParsedConfig) -> TargetTopicAccess:
-    given = values[mirror_connector_keys.TARGET_TOPICS]
+    given = values[extension_keys.TARGET_TOPICS.name]
     if given is not None:
         return TargetTopicAccess(given)
     renames = common.policy.renames_topics
@@ -460,8 +455,8 @@ def _read_heartbeat(reading: _ConfigReader) -> MirrorHeartbeatConfig:
 
 _LIVE_KEYS = frozenset(
     {
-        mirror_connector_keys.THROTTLE,
-        mirror_connector_keys.TOPIC_THROTTLES,
+        extension_keys.THROTTLE.name,
+        extension_keys.TOPIC_THROTTLES.name,
         mirror_connector_keys.JAVA_STOPPED_CLEANLY,
         assignment.THROTTLE_KEY,
         assignment.TOPIC_THROTTLES_KEY,

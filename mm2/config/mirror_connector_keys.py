@@ -7,17 +7,13 @@ where copy processes run on a plain Connect worker.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from connect_runtime.api import config_def, config_types
+from connect_runtime.api import config_def
 from connect_runtime.api.config_def import ConfigDef, Importance, Type
-from connect_runtime.api.config_validators import Lambda, Range, Validator, ValidList, ValidString
-from connect_runtime.base.bounded_regex import PatternError
-from mm2 import reachability
-from mm2.config import client_keys, java_classes, value_types
-from mm2.topics import filters, flow_config
-from mm2.topics.flow_config import DeliveryMode, OnSourceGap, TargetTopicAccess
+from connect_runtime.api.config_validators import Validator, ValidList, ValidString
+from mm2.config import client_keys, extension_keys, java_classes, value_types
+from mm2.topics import filters
 
 HIGH, MEDIUM, LOW = Importance
 
@@ -278,17 +274,6 @@ ALL_KEYS: frozenset[str] = COMMON_KEYS.union(
 """All keys of the three connectors (`MirrorMakerConfig.allConfigNames`)."""
 
 
-_MEDIUM, _LOW = Importance.MEDIUM, Importance.LOW
-
-START = "start"
-TARGET_TOPICS = "target.topics"
-DELIVERY = "delivery"
-ON_SOURCE_GAP = "on.source.gap"
-BUFFER_MEMORY = "buffer.memory"
-OFFSET_MAP_BYTES = "offset.map.bytes"
-UNREACHABLE_AFTER = "unreachable.after.seconds"
-THROTTLE = "throttle"
-TOPIC_THROTTLES = "throttle.topics"
 JAVA_STOPPED_CLEANLY = "java.stopped.cleanly"
 OVERRIDE_THROTTLE = "live.throttle"
 OVERRIDE_TOPIC_THROTTLE = "live.throttle.topic."
@@ -299,135 +284,26 @@ apply them. The topic name is part of the key, so that concurrent changes of two
 overwrite each other."""
 ENGINE = "mm2.engine"
 SPARK_PREFIX = "mm2.spark."
-MIN_BUFFER_BYTES, MAX_BUFFER_BYTES = 1024 * 1024, 64 * 1024**3
-
-
-def _parser_validator(read: Callable[[str], object], allowed: str) -> Validator:
-    def check(name: str, value: Any) -> None:
-        if value is None:
-            return
-        for text in value if isinstance(value, list) else [value]:
-            try:
-                read(text)
-            except PatternError as error:
-                raise config_types.build_invalid_value_error(name, text, str(error)) from None
-            except ValueError:
-                raise config_types.build_invalid_value_error(
-                    name, text, f"allowed: {allowed}"
-                ) from None
-
-    return Lambda(check, allowed)
-
-
-def _enum_validator(values: type[DeliveryMode | OnSourceGap | TargetTopicAccess]) -> Any:
-    return ValidString(*(each.value for each in values))
-
 
 EXTENSION_KEYS = (
     ConfigDef()
-    .define(
-        START,
-        Type.STRING,
-        "Where partitions without any progress start; null: as set by auto.offset.reset.",
-        default=None,
-        validator=_parser_validator(value_types.parse_start_position, value_types.START_ALLOWED),
-        importance=_MEDIUM,
-    )
-    .define(
-        TARGET_TOPICS,
-        Type.STRING,
-        "Whether only this flow (exclusive) or also local producers (shared) may write to mirror "
-        "topics; null: exclusive if the policy renames topics, else shared.",
-        default=None,
-        validator=Lambda(
-            lambda name, value: (
-                None
-                if value is None
-                else _enum_validator(TargetTopicAccess).ensure_valid(name, value)
-            ),
-            "exclusive or shared",
-        ),
-        importance=_MEDIUM,
-    )
-    .define(
-        DELIVERY,
-        Type.STRING,
-        "Delivery guarantee: auto, transactional or at-least-once.",
-        default=DeliveryMode.AUTO.value,
-        validator=_enum_validator(DeliveryMode),
-        importance=_MEDIUM,
-    )
-    .define(
-        ON_SOURCE_GAP,
-        Type.STRING,
-        "What to do when the source deleted records before they were replicated: continue or fail.",
-        default=OnSourceGap.CONTINUE.value,
-        validator=_enum_validator(OnSourceGap),
-        importance=_MEDIUM,
-    )
-    .define(
-        BUFFER_MEMORY,
-        Type.LONG,
-        "Maximum bytes that one copy process buffers between source and target, and the maximum "
-        "decompressed size of a batch that must be decoded.",
-        default=flow_config.DEFAULT_BUFFER_BYTES,
-        validator=Range(at_least=MIN_BUFFER_BYTES, at_most=MAX_BUFFER_BYTES),
-        importance=_LOW,
-    )
-    .define(
-        OFFSET_MAP_BYTES,
-        Type.LONG,
-        "Maximum bytes of the offset map per partition. Beyond it, old offsets are translated less "
-        "exactly.",
-        default=flow_config.DEFAULT_OFFSET_MAP_BYTES,
-        validator=Range(at_least=MIN_BUFFER_BYTES, at_most=MAX_BUFFER_BYTES),
-        importance=_LOW,
-    )
-    .define(
-        UNREACHABLE_AFTER,
-        Type.INT,
-        "Seconds without an answer after which a broker counts as unreachable: the lag of its "
-        "partitions is then unknown.",
-        default=flow_config.DEFAULT_UNREACHABLE_AFTER_S,
-        validator=Range(
-            at_least=reachability.MIN_UNREACHABLE_AFTER_S,
-            at_most=reachability.MAX_UNREACHABLE_AFTER_S,
-        ),
-        importance=_LOW,
-    )
-    .define(
-        THROTTLE,
-        Type.STRING,
-        "Rate limit of the whole flow in bytes per second read from the source; null: no limit.",
-        default=None,
-        validator=_parser_validator(value_types.parse_byte_rate, value_types.RATE_ALLOWED),
-        importance=_LOW,
-    )
-    .define(
-        TOPIC_THROTTLES,
-        Type.LIST,
-        "Rate limits of topics: EXPRESSION=RATE; the first matching expression applies.",
-        default=[],
-        validator=_parser_validator(
-            value_types.parse_topic_throttle, "EXPRESSION=RATE, such as orders.*=5MB"
-        ),
-        importance=_LOW,
-    )
     .define(
         JAVA_STOPPED_CLEANLY,
         Type.BOOLEAN,
         "Skip waiting for in-flight writes of Java MirrorMaker 2, if all its workers have exited. "
         "Remove this key before Java workers run the connector again.",
         default=False,
-        importance=_LOW,
+        importance=LOW,
     )
     .define(
         OVERRIDE_THROTTLE,
         Type.STRING,
         "Rate limit set by an operator; overrides throttle. none: no limit.",
         default=None,
-        validator=_parser_validator(value_types.parse_throttle, value_types.LIMIT_ALLOWED),
-        importance=_LOW,
+        validator=extension_keys.validate_parsed_text(
+            value_types.parse_throttle, value_types.LIMIT_ALLOWED
+        ),
+        importance=LOW,
     )
     .define(
         ENGINE,
@@ -435,6 +311,8 @@ EXTENSION_KEYS = (
         "Where copy processes run: as Spark tasks (spark), or as threads of the worker (inline).",
         default="spark",
         validator=ValidString("spark", "inline"),
-        importance=_LOW,
+        importance=LOW,
     )
 )
+for _key in extension_keys.ALL:
+    _key.define_in(EXTENSION_KEYS)

@@ -27,7 +27,7 @@ from connect_runtime.config.yaml_file import (
     YamlScalar,
     YamlSection,
 )
-from mm2.config import flow_keys, flows_section, mm2_property_keys
+from mm2.config import extension_keys, flow_keys, flows_section, mm2_property_keys
 from mm2.replication import record_transforms
 
 Problem = ConfigProblem
@@ -147,8 +147,8 @@ def translate_flow(flow: FlowProperties, collector: PropertyProblems) -> Propert
                 _report_key(name, pair, collector)
     found = {**weak, **found}
     start = _translate_start(flow, collector)
-    if start is not None and flow_keys.START.name not in flow.own:
-        found[flow_keys.START.name] = start
+    if start is not None and extension_keys.START.name not in flow.own:
+        found[extension_keys.START.name] = start
     return found
 
 
@@ -539,7 +539,7 @@ class _Translation:
                 continue
             if (
                 name in mm2_property_keys.CONNECTOR_KEYS
-                or name in mm2_property_keys.EXTENSION_KEYS
+                or name in extension_keys.NAMES
                 or name in mm2_property_keys.BLACKLIST_KEYS
             ):
                 if self._collector.accepts_connector_key(pair, name):

@@ -15,6 +15,7 @@ from mm2.config import (
     client_keys,
     connector_checks,
     dedicated_mode,
+    extension_keys,
     flow_keys,
     java_classes,
     mirror_connector_keys,
@@ -44,21 +45,6 @@ ACCEPTED_VALUES: Mapping[str, tuple[str, ...]] = {
 }
 """Keys that accept only the value that applies anyway; other values are refused."""
 
-EXTENSION_KEYS = frozenset(
-    {
-        flow_keys.BUFFER_MEMORY.name,
-        flow_keys.DELIVERY.name,
-        flow_keys.OFFSET_MAP_BYTES.name,
-        flow_keys.ON_SOURCE_GAP.name,
-        flow_keys.START.name,
-        flow_keys.TARGET_TOPICS_NAME,
-        flow_keys.THROTTLE.name,
-        flow_keys.TOPIC_THROTTLES.name,
-        flow_keys.UNREACHABLE_AFTER.name,
-    }
-)
-"""Flow keys that only mm2 has; Java ignores them, so that it can use the same file."""
-
 FLOW_ONLY_KEYS = frozenset({flow_keys.USE_DEFAULTS_FROM.name, "exactly.once.support"})
 """Keys that MirrorMaker 2 passes to a connector only with the prefix of its flow."""
 
@@ -68,7 +54,7 @@ CONNECTOR_KEYS = mirror_connector_keys.ALL_KEYS - client_keys.CLIENT_KEYS - {"co
 """Keys of the three connectors; without a prefix they apply to all flows."""
 
 FLOW_KEYS = (
-    CONNECTOR_KEYS | FLOW_ONLY_KEYS | EXTENSION_KEYS | set(BLACKLIST_KEYS) | set(IGNORED_KEYS)
+    CONNECTOR_KEYS | FLOW_ONLY_KEYS | extension_keys.NAMES | set(BLACKLIST_KEYS) | set(IGNORED_KEYS)
 )
 
 REST_KEYS = frozenset(

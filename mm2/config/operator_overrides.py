@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.api.errors import ConfigError
-from mm2.config import mirror_connector_keys, value_types
+from mm2.config import extension_keys, mirror_connector_keys, value_types
 from mm2.topics import filters
 from mm2.topics.flow_config import FlowThrottles, TopicThrottle
 
@@ -128,7 +128,7 @@ def resolve_budgets(values: Mapping[str, Any], config: Props) -> FlowThrottles:
     `values` are the parsed values of `config`, in which `find_problems` must have found none.
     """
     given, live = (
-        values[mirror_connector_keys.THROTTLE],
+        values[extension_keys.THROTTLE.name],
         values[mirror_connector_keys.OVERRIDE_THROTTLE],
     )
     whole = value_types.parse_byte_rate(given) if given else 0
@@ -140,7 +140,7 @@ def resolve_budgets(values: Mapping[str, Any], config: Props) -> FlowThrottles:
                 TopicThrottle(filters.literal_pattern(topic), value_types.parse_throttle(rate))
                 for topic, rate in limits
             ),
-            *map(value_types.parse_topic_throttle, values[mirror_connector_keys.TOPIC_THROTTLES]),
+            *map(value_types.parse_topic_throttle, values[extension_keys.TOPIC_THROTTLES.name]),
         ),
     )
 

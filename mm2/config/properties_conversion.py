@@ -21,6 +21,7 @@ from mm2.config import (
     client_keys,
     dedicated_mode,
     endpoints_section,
+    extension_keys,
     flow_keys,
     flows_section,
     java_classes,
@@ -29,6 +30,7 @@ from mm2.config import (
 )
 from mm2.config.mm2_properties import TranslatedProperties
 from mm2.config.mm2_settings import ClientType, ClusterSettings, Mm2Settings
+from mm2.config.section_reader import ConfigOption
 
 _LOCATION = ".location"
 _DRILL_REPORT_KEY = "mm2.drill.report"
@@ -36,14 +38,12 @@ _CLIENT_PREFIXES = tuple(role.prefix for role in ClientType)
 _RESET_KEY = flows_section.CONSUMER_PREFIX + mm2_property_keys.AUTO_OFFSET_RESET
 _PROVIDER_NAMES = {kind: name for name, kind in config_providers.KIND_BY_JAVA_CLASS.items()}
 _DEFAULTS_SECTION = "defaults"
-_CHOICE_OPTIONS = {
+_CHOICE_OPTIONS: dict[str, ConfigOption[str]] = {
     each.name: each
     for each in (
         *flow_keys.CLASS_OPTIONS,
         flow_keys.USE_DEFAULTS_FROM,
-        flow_keys.DELIVERY,
-        flow_keys.ON_SOURCE_GAP,
-        flow_keys.target_topics_option(flow_keys.DEFAULT_POLICY),
+        *(each.option for each in extension_keys.ALL if each.is_choice),
     )
 }
 
@@ -240,11 +240,11 @@ class _Flattener:
                 continue
             own = f"{_DEFAULTS_SECTION if inherited else path}.{key}"
             position = self._get_text(entry).strip().lower()
-            if key == flow_keys.START.name and position in ("earliest", "latest"):
+            if key == extension_keys.START.name and position in ("earliest", "latest"):
                 self._add(f"{name}.{_RESET_KEY}", position, line=entry.line, path=own)
                 continue
             self._add_entry(f"{name}.{key}", entry, own)
-            if key in mm2_property_keys.EXTENSION_KEYS:
+            if key in extension_keys.NAMES:
                 self._notes.append(f"{name}.{key}: ignored by Java MirrorMaker 2")
         self._flatten_factors(name, whole, given, path)
 

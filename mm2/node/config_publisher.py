@@ -24,7 +24,13 @@ from connect_runtime.herder.herder_requests import (
     PutConnector,
     RequestRefused,
 )
-from mm2.config import dedicated_mode, flow_plan, mirror_connector_keys, operator_overrides
+from mm2.config import (
+    dedicated_mode,
+    extension_keys,
+    flow_plan,
+    mirror_connector_keys,
+    operator_overrides,
+)
 from mm2.config.flow_plan import FlowPlan
 
 WRITE_TIMEOUT_S = 60.0
@@ -38,7 +44,7 @@ _COMMAND_LINE_KEYS = frozenset({mirror_connector_keys.JAVA_STOPPED_CLEANLY})
 """Keys that only the command line sets. Those of `_COMMAND_LINE_OR_FILE_KEYS` may also be in the
 file.
 """
-_COMMAND_LINE_OR_FILE_KEYS = _COMMAND_LINE_KEYS | {mirror_connector_keys.THROTTLE}
+_COMMAND_LINE_OR_FILE_KEYS = _COMMAND_LINE_KEYS | {extension_keys.THROTTLE.name}
 
 _log = logging.getLogger(__name__)
 

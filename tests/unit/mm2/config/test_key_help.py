@@ -9,6 +9,7 @@ from mm2.config import (
     config_loader,
     endpoints_section,
     engine_config,
+    extension_keys,
     flow_keys,
     hooks_section,
     key_help,
@@ -34,7 +35,7 @@ def declared(module) -> set[str]:
 
 def test_what_readers_declare_is_explained_and_nothing_else():
     of_flows = declared(flow_keys) | {each.name for each in flow_keys.CONNECTOR_OPTIONS}
-    assert set(key_help.FLOW_HELP) == of_flows | {flow_keys.TARGET_TOPICS_NAME}
+    assert set(key_help.FLOW_HELP) == of_flows | extension_keys.NAMES
     ends = {*engine_config.DRIVER_HOSTS, *engine_config.DRIVER_PORTS}
     assert set(key_help.SPARK_HELP) == declared(spark_section) | ends | {"conf"}
     served = {*key_help.METRICS_HELP, *key_help.HEALTH_HELP, *key_help.DRILL_HELP}

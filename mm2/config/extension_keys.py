@@ -1,0 +1,247 @@
+"""Flow keys that MirrorMaker 2 does not have, each declared once.
+
+A declaration produces the key's option in `clusters.yaml`, its key in `mm2.properties`, its
+definition and validation in connector configurations, its sentence in the configuration reference,
+and the value of its field in `Flow`. Java ignores these keys, so both products can read the same
+file.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from connect_runtime.api import config_types
+from connect_runtime.api.config_def import ConfigDef, Importance, Type
+from connect_runtime.api.config_validators import Lambda, Range, Validator, ValidString
+from connect_runtime.base.bounded_regex import PatternError
+from mm2 import reachability
+from mm2.config import value_types
+from mm2.config.section_reader import ConfigOption
+from mm2.config.value_types import TopicThrottleListType
+from mm2.topics import flow_config
+from mm2.topics.flow_config import (
+    DeliveryMode,
+    OnSourceGap,
+    StartPosition,
+    TargetTopicAccess,
+    TopicThrottle,
+)
+
+T = TypeVar("T")
+MIN_BUFFER_BYTES, MAX_BUFFER_BYTES = 1024 * 1024, 64 * 1024**3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtensionKey(Generic[T]):
+    """A flow key that only mm2 has."""
+
+    option: ConfigOption[T]
+    """Name, type and default in `clusters.yaml`."""
+    help: str
+    """Sentences for the configuration reference, in Markdown."""
+    type: Type
+    """Type in connector configurations."""
+    connector_default: Any
+    """Default in connector configurations, as the type's value; None if there is no value."""
+    validator: Validator | None = None
+    importance: Importance = Importance.LOW
+    is_choice: bool = False
+    """True if the values are a few names, which files may spell in any case."""
+    flow_field: str = ""
+    """Field of `Flow` that has the value; "" if the value depends on other keys. Then
+    `flows_section` and `mirror_connector_config` resolve it."""
+    build: Callable[[Any], Any] | None = None
+    """Converts a parsed value to the value of the field; None if both are the same."""
+
+    @property
+    def name(self) -> str:
+        """The key, such as `buffer.memory`."""
+        return self.option.name
+
+    def define_in(self, definition: ConfigDef) -> None:
+        """Add the key to the definition of a connector's configuration."""
+        definition.define(
+            self.name,
+            self.type,
+            self.help.replace("`", ""),
+            default=self.connector_default,
+            validator=self.validator,
+            importance=self.importance,
+        )
+
+
+def validate_parsed_text(parse: Callable[[str], object], allowed: str) -> Validator:
+    """Create a validator of texts, or lists of texts, that `parse` must accept. None is valid."""
+
+    def check(name: str, value: Any) -> None:
+        if value is None:
+            return
+        for text in value if isinstance(value, list) else [value]:
+            try:
+                parse(text)
+            except PatternError as error:
+                raise config_types.build_invalid_value_error(name, text, str(error)) from None
+            except ValueError:
+                raise config_types.build_invalid_value_error(
+                    name, text, f"allowed: {allowed}"
+                ) from None
+
+    return Lambda(check, allowed)
+
+
+def _declare_integer(
+    name: str, help_text: str, *, least: int, most: int, default: int, flow_field: str
+) -> ExtensionKey[int]:
+    return ExtensionKey(
+        option=ConfigOption(name=name, kind=value_types.integer(least, most), default=str(default)),
+        help=help_text,
+        type=Type.LONG,
+        connector_default=default,
+        validator=Range(at_least=least, at_most=most),
+        flow_field=flow_field,
+    )
+
+
+def _declare_choice(
+    name: str, help_text: str, values: type[enum.Enum], *, default: enum.Enum, flow_field: str
+) -> ExtensionKey[str]:
+    names = tuple(each.value for each in values)
+    return ExtensionKey(
+        option=ConfigOption(name=name, kind=value_types.choice(*names), default=default.value),
+        help=help_text,
+        type=Type.STRING,
+        connector_default=default.value,
+        validator=ValidString(*names),
+        importance=Importance.MEDIUM,
+        is_choice=True,
+        flow_field=flow_field,
+        build=values,
+    )
+
+
+START: ExtensionKey[StartPosition] = ExtensionKey(
+    option=ConfigOption(name="start", kind=value_types.start_position(), default="earliest"),
+    help=(
+        "Where replication of a topic without any progress starts. Partitions that are added later "
+        "start at their first record."
+    ),
+    type=Type.STRING,
+    connector_default=None,
+    validator=validate_parsed_text(value_types.parse_start_position, value_types.START_ALLOWED),
+    importance=Importance.MEDIUM,
+)
+"""A connector configuration without this key uses the source consumer's `auto.offset.reset`."""
+DELIVERY = _declare_choice(
+    "delivery",
+    "`auto`: exactly once; transactions are used only for old records. `transactional`: exactly "
+    "once, always with transactions. `at-least-once`: duplicates are possible because older "
+    "writers are not fenced.",
+    DeliveryMode,
+    default=DeliveryMode.AUTO,
+    flow_field="delivery",
+)
+ON_SOURCE_GAP = _declare_choice(
+    "on.source.gap",
+    "What to do when the source deleted records before they were replicated: `continue` after the "
+    "gap and record an incident, or `fail`: halt the partition.",
+    OnSourceGap,
+    default=OnSourceGap.CONTINUE,
+    flow_field="on_source_gap",
+)
+_ACCESS_NAMES = tuple(each.value for each in TargetTopicAccess)
+TARGET_TOPICS: ExtensionKey[str] = ExtensionKey(
+    option=ConfigOption(
+        name="target.topics",
+        kind=value_types.choice(*_ACCESS_NAMES),
+        default=TargetTopicAccess.EXCLUSIVE.value,
+    ),
+    help=(
+        "`exclusive`: only this flow writes to its mirror topics; foreign records halt the "
+        "partition. `shared`: local producers may also write to them. The default is `shared` with "
+        "IdentityReplicationPolicy."
+    ),
+    type=Type.STRING,
+    connector_default=None,
+    validator=Lambda(
+        lambda name, value: (
+            None if value is None else ValidString(*_ACCESS_NAMES).ensure_valid(name, value)
+        ),
+        "exclusive or shared",
+    ),
+    importance=Importance.MEDIUM,
+    is_choice=True,
+)
+THROTTLE: ExtensionKey[int] = ExtensionKey(
+    option=ConfigOption(name="throttle", kind=value_types.byte_rate(), default=None),
+    help="Rate limit of the whole flow, in bytes per second read from the source.",
+    type=Type.STRING,
+    connector_default=None,
+    validator=validate_parsed_text(value_types.parse_byte_rate, value_types.RATE_ALLOWED),
+)
+TOPIC_THROTTLES: ExtensionKey[tuple[TopicThrottle, ...]] = ExtensionKey(
+    option=ConfigOption(name="throttle.topics", kind=TopicThrottleListType(), default=()),
+    help=(
+        "Rate limits of topics, in bytes per second: `EXPRESSION=RATE`. The first matching "
+        "expression applies."
+    ),
+    type=Type.LIST,
+    connector_default=[],
+    validator=validate_parsed_text(
+        value_types.parse_topic_throttle, "EXPRESSION=RATE, such as orders.*=5MB"
+    ),
+)
+BUFFER_MEMORY = _declare_integer(
+    "buffer.memory",
+    "Maximum bytes that one copy process buffers between source and target, and the maximum "
+    "decompressed size of a batch that must be decoded. Decoding such a batch can briefly need "
+    "four times as much memory.",
+    least=MIN_BUFFER_BYTES,
+    most=MAX_BUFFER_BYTES,
+    default=flow_config.DEFAULT_BUFFER_BYTES,
+    flow_field="buffer_bytes",
+)
+OFFSET_MAP_BYTES = _declare_integer(
+    "offset.map.bytes",
+    "Maximum bytes of the offset map per partition. Beyond it, old entries are thinned out and "
+    "their offsets are translated to earlier ones.",
+    least=MIN_BUFFER_BYTES,
+    most=MAX_BUFFER_BYTES,
+    default=flow_config.DEFAULT_OFFSET_MAP_BYTES,
+    flow_field="offset_map_bytes_max",
+)
+UNREACHABLE_AFTER = _declare_integer(
+    "unreachable.after.seconds",
+    "A broker that has not answered for this long counts as unreachable: the lag of its partitions "
+    "is unknown and the flow is unhealthy.",
+    least=reachability.MIN_UNREACHABLE_AFTER_S,
+    most=reachability.MAX_UNREACHABLE_AFTER_S,
+    default=flow_config.DEFAULT_UNREACHABLE_AFTER_S,
+    flow_field="unreachable_after_s",
+)
+
+ALL: tuple[ExtensionKey[Any], ...] = (
+    START,
+    DELIVERY,
+    ON_SOURCE_GAP,
+    TARGET_TOPICS,
+    THROTTLE,
+    TOPIC_THROTTLES,
+    BUFFER_MEMORY,
+    OFFSET_MAP_BYTES,
+    UNREACHABLE_AFTER,
+)
+"""All keys, in the order of the configuration reference."""
+NAMES = frozenset(each.name for each in ALL)
+
+
+def build_flow_fields(read: Callable[[ExtensionKey[Any]], Any]) -> dict[str, Any]:
+    """Return the fields of `Flow` whose value is that of one key. `read` returns a key's value."""
+    found = {}
+    for key in ALL:
+        if key.flow_field:
+            value = read(key)
+            found[key.flow_field] = value if key.build is None else key.build(value)
+    return found
